@@ -1,0 +1,156 @@
+"""The command line. stdout is the result, stderr everything else.
+
+Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from onnx_ops.dml.feature_levels import LATEST
+from onnx_ops.errors import SliceportError, UsageError
+
+CLEAN, FINDING, BAD_INPUT = 0, 1, 2
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.DEBUG if options.verbose > 1 else logging.CRITICAL, stream=sys.stderr)
+    try:
+        code = _lower(options) if options.command == "lower" else _compare(options)
+        sys.stdout.flush()
+    except SliceportError as error:
+        print(f"sliceport: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("sliceport: interrupted", file=sys.stderr)
+        return 128 + 2
+    except (MemoryError, RecursionError) as error:
+        kind = "memory" if isinstance(error, MemoryError) else "nesting depth"
+        print(f"sliceport: the model exceeds the {kind} of this machine.", file=sys.stderr)
+        return BAD_INPUT
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="sliceport", description="Slicing carried between ONNX, OpenVINO and DirectML, exactly.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    lower = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
+    compare = commands.add_parser("compare", help="run lowered nodes and compare them with onnxruntime, bit for bit")
+    for command in (lower, compare):
+        command.add_argument("model", metavar="MODEL.onnx", help="the model")
+        command.add_argument(
+            "--input-shapes",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="NAME:1,16",
+            help="sizes of inputs whose shape the model leaves open",
+        )
+        command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
+        command.add_argument("--format", choices=("text", "json"), default="text", help="default text")
+        command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
+        command.add_argument("-v", "--verbose", action="count", default=0, help="print more; twice: a log on stderr")
+    lower.add_argument(
+        "-o", "--output", metavar="DIR", help="also write program.json, DxDispatch files, annotated model"
+    )
+    lower.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
+    lower.add_argument("--layout", metavar="NHWC", help="how tensors lie in memory, going in and coming out")
+    lower.add_argument("--input-layout", metavar="NHWC", help="the same for what is cut alone")
+    lower.add_argument("--output-layout", metavar="NHWC", help="the same for what comes out alone")
+    lower.add_argument("--views", action="store_true", help="no copy where a slice can be a view of its input's buffer")
+    compare.add_argument("--executors", metavar="A,B", help="who takes part; default all that are known")
+    compare.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
+    compare.add_argument(
+        "--input",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an array to run on instead of random data",
+    )
+    return parser
+
+
+def _lower(options: argparse.Namespace) -> int:
+    from onnx_ops.lowering import lower
+    from onnx_ops.text import program_text
+
+    program = lower(
+        options.model,
+        input_shapes=_input_shapes(options.input_shapes),
+        feature_level=options.feature_level,
+        input_layout=options.input_layout or options.layout,
+        output_layout=options.output_layout or options.layout,
+        views=options.views,
+    )
+    if options.output is not None:
+        program.write(options.output, overwrite=options.overwrite)
+        print(f"sliceport: wrote {options.output}", file=sys.stderr)
+    if options.format == "json":
+        print(json.dumps(program.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _print_text(program_text(program, verbose=options.verbose > 0), options.quiet)
+    return FINDING if program.summary["refused"] else CLEAN
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from onnx_ops.compare.inputs import load_array
+    from onnx_ops.compare.run import EXECUTORS, compare
+    from onnx_ops.text import report_text
+
+    if options.seed < 0:
+        raise UsageError(f"the seed must not be negative, got {options.seed}.")
+    report = compare(
+        options.model,
+        input_shapes=_input_shapes(options.input_shapes),
+        inputs=dict(map(load_array, options.input)),
+        executors=options.executors.split(",") if options.executors else EXECUTORS,
+        feature_level=options.feature_level,
+        seed=options.seed,
+    )
+    if options.format == "json":
+        print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _print_text(report_text(report), options.quiet)
+    return CLEAN if report.is_clean else FINDING
+
+
+def _print_text(text: str, quiet: bool) -> None:
+    print(text.rsplit("\n", 1)[-1] if quiet else text)
+
+
+def _input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes written as `NAME:1,3,224,224`, brackets optional; `NAME:` alone is a scalar."""
+    shapes = {}
+    for text in texts:
+        name, colon, dims = text.rpartition(":")
+        listed = dims.strip("[]").split(",") if dims.strip("[]") else []
+        if not colon or not name or not all(dim.strip().isdecimal() for dim in listed):
+            raise UsageError(
+                f"input shape {text!r} must be written NAME:1,3,224,224 with sizes that are integers from 0 up."
+            )
+        if name in shapes:
+            raise UsageError(f"input {name!r} is given two shapes.")
+        shapes[name] = tuple(map(int, listed))
+    return shapes
+
+
+if __name__ == "__main__":
+    sys.exit(main())

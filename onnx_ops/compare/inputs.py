@@ -1,0 +1,148 @@
+"""Inputs to run a model on: given ones, and random ones that fit the model's types and ranges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnx_ops.errors import UsageError
+
+Array = npt.NDArray[Any]
+
+_PASSES_VALUES = {
+    "Identity",
+    "Cast",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Transpose",
+    "Slice",
+    "Split",
+    "Expand",
+}
+_INDEXED = {"Gather", "GatherElements"}
+_MOST_INDEX = 100
+
+
+def make_inputs(
+    model: ir.Model, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int, most: int | None = None
+) -> dict[str, Array]:
+    """One array for each input of the main graph that has no initializer.
+
+    Args:
+        model: The model, its functions inlined.
+        shapes: Sizes by input name, where the model leaves them open.
+        given: Arrays that are used as they are.
+        seed: For the random ones.
+        most: Exclusive bound for random integers; None: by what indexes with them, else a small one.
+
+    Raises:
+        UsageError: A given array does not fit, or an input's shape is open or its type cannot be made.
+    """
+    known = {value.name or "": value for value in model.graph.inputs}
+    for name in given:
+        if name not in known:
+            raise UsageError(f"the model has no input {name!r} to give an array to.")
+    random = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    for name, value in known.items():
+        if value.is_initializer():
+            continue
+        inputs[name] = _check_given(value, given[name]) if name in given else _random(value, shapes, random, most)
+    return inputs
+
+
+def load_array(text: str) -> tuple[str, Array]:
+    """The array of a command-line option `NAME=FILE.npy`.
+
+    Raises:
+        UsageError: It is not of that form, or the file holds no array.
+    """
+    name, equals, file = text.partition("=")
+    if not equals or not name or not file:
+        raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
+    try:
+        array = np.load(os.fspath(file), allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"input file {file!r} cannot be read ({reason}).") from None
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"input file {file!r} holds no single array.")
+    return name, array
+
+
+def _check_given(value: ir.Value, array: Array) -> Array:
+    if value.dtype is not None and array.dtype != value.dtype.numpy():
+        same_width = array.dtype.kind in "Vu" and array.dtype.itemsize == value.dtype.numpy().itemsize
+        if not same_width:
+            raise UsageError(f"input {value.name!r} needs {value.dtype.numpy()} elements, got {array.dtype}.")
+        array = array.view(value.dtype.numpy())  # .npy files know no bfloat16: it comes as raw bytes
+    if value.shape is not None:
+        fits = len(value.shape) == array.ndim and all(
+            not isinstance(dim, int) or dim == size for dim, size in zip(value.shape, array.shape, strict=True)
+        )
+        if not fits:
+            raise UsageError(f"input {value.name!r} needs shape {list(value.shape)}, got {list(array.shape)}.")
+    return array
+
+
+def _random(
+    value: ir.Value, shapes: Mapping[str, Sequence[int]], random: np.random.Generator, most: int | None
+) -> Array:
+    if not isinstance(value.type, ir.TensorType):
+        raise UsageError(f"input {value.name!r} is no tensor; models with such inputs cannot be compared.")
+    shape = shapes.get(value.name or "", value.shape)
+    if shape is None or any(not isinstance(dim, int) for dim in shape):
+        dims = "SHAPE" if shape is None else ",".join(str(d) if isinstance(d, int) else (d.value or "?") for d in shape)
+        raise UsageError(
+            f"the shape of input {value.name!r} is open; give sizes with --input-shapes {value.name}:{dims}."
+        )
+    return random_array(value.type.dtype, tuple(shape), random, most or _index_bound(value))  # type: ignore[arg-type]
+
+
+def random_array(dtype: ir.DataType, shape: tuple[int, ...], random: np.random.Generator, most: int) -> Array:
+    """Random elements: floats from a normal distribution, integers from 0 up to below `most`, booleans.
+
+    Raises:
+        UsageError: No such array can be made.
+    """
+    if dtype == ir.DataType.STRING:
+        return random.integers(0, 1000, shape).astype(str).astype(object)
+    if dtype == ir.DataType.BOOL:
+        return random.integers(0, 2, shape).astype(np.bool_)
+    if dtype.is_integer():
+        bound = most if dtype.bitwidth >= 8 else 2
+        return random.integers(0, bound, shape).astype(dtype.numpy())
+    if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+        return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype.numpy())
+    if dtype == ir.DataType.UNDEFINED:
+        raise UsageError("an input has no element type.")
+    return np.asarray(random.standard_normal(shape)).astype(dtype.numpy())
+
+
+def _index_bound(value: ir.Value) -> int:
+    """The smallest axis that the value, or what it becomes unchanged, indexes into."""
+    bound = _MOST_INDEX
+    seen: set[int] = set()
+    front = [value]
+    while front:
+        current = front.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        for node, position in current.uses():
+            if node.op_type in _PASSES_VALUES and position == 0:
+                front += node.outputs
+            elif node.op_type in _INDEXED and position == 1 and node.inputs[0] is not None:
+                shape = node.inputs[0].shape
+                axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+                size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+                if isinstance(size, int):
+                    bound = min(bound, size)
+    return max(bound, 1)

@@ -1,0 +1,320 @@
+"""Comparing: one executor computes the slicing nodes inside the whole model, others run what they were lowered to."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.compare import dml_emulator, onnxruntime_cpu
+from onnx_ops.compare.inputs import make_inputs, random_array
+from onnx_ops.compare.onnxruntime_cpu import Captured
+from onnx_ops.dml.elements import ELEMENT_BITS
+from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
+from onnx_ops.dml.operators import Operator
+from onnx_ops.dml.program import Call, LoweredNode, Program
+from onnx_ops.errors import ModelError, SliceportError, UsageError
+from onnx_ops.lowering import lower
+from onnx_ops.model.load import from_proto, read_proto
+from onnx_ops.model.prepare import inline_functions
+from onnx_ops.slicing import SliceSpec, SplitSpec
+from onnx_ops.slicing.node import Spec
+
+Bytes = npt.NDArray[np.uint8]
+Status = Literal["equal", "mismatch", "error", "refused", "folded"]
+
+REFERENCE = onnxruntime_cpu.NAME
+OPERATOR_EXECUTORS: dict[str, Callable[[Operator, Bytes], list[Bytes]]] = {dml_emulator.NAME: dml_emulator.run}
+EXECUTORS = (REFERENCE, *OPERATOR_EXECUTORS)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One node, by one executor.
+
+    Attributes:
+        lowered: The node and what it was lowered to.
+        executor: Who ran that; empty where nothing was to be run.
+        status: `equal`, `mismatch`, `error` (the executor failed), `refused` (there was nothing to run) or `folded`
+            (the node is a constant; nothing is compared).
+        detail: One sentence on anything but `equal`.
+        bytes_compared: Bytes of output that were compared.
+        alone: Whether the node ran by itself on random data, because it lies inside a control flow body.
+    """
+
+    lowered: LoweredNode
+    executor: str
+    status: Status
+    detail: str = ""
+    bytes_compared: int = 0
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """All comparisons of one model.
+
+    Attributes:
+        comparisons: One a node and executor, in the model's order.
+        program: What the nodes were lowered to.
+        reference: The executor that computed the expected values, with its version.
+        command: A command that runs the same again.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    program: Program
+    reference: str
+    command: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was lowered or folded, and all bytes were equal."""
+        return all(c.status in ("equal", "folded") for c in self.comparisons)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        counts = dict.fromkeys(("equal", "mismatch", "error", "refused", "folded"), 0)
+        for comparison in self.comparisons:
+            counts[comparison.status] += 1
+        return {
+            "schema_version": 1,
+            "feature_level": str(self.program.feature_level),
+            "reference": self.reference,
+            "summary": {"total": len(self.comparisons)} | counts,
+            "command": self.command,
+            "comparisons": [
+                {
+                    "name": c.lowered.node.name,
+                    "op_type": c.lowered.node.op_type,
+                    "scope": list(c.lowered.node.scope),
+                    "verdict": c.lowered.verdict,
+                    "executor": c.executor,
+                    "status": c.status,
+                    "detail": c.detail,
+                    "bytes_compared": c.bytes_compared,
+                    "alone": c.alone,
+                }
+                for c in self.comparisons
+            ],
+        }
+
+
+def compare(
+    model: str | os.PathLike[str],
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+    executors: Sequence[str] = EXECUTORS,
+    feature_level: str | FeatureLevel = LATEST,
+    seed: int = 0,
+) -> Report:
+    """Run the slicing nodes of a model by several executors and compare their outputs bit for bit.
+
+    onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs. A node
+    inside an If, Loop or Scan body runs alone, on random data.
+
+    Args:
+        model: The model's file.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        inputs: Arrays for inputs; random ones that fit are made for the others.
+        executors: Who takes part, `onnxruntime-cpu` among them.
+        feature_level: The DirectML feature level to lower for.
+        seed: For the random inputs.
+
+    Raises:
+        UsageError: An executor is not known or an input does not fit.
+        ModelError: The model cannot be read or onnxruntime cannot run it.
+        MissingExtra: onnxruntime is not installed.
+    """
+    chosen = _chosen(executors)
+    arrays = dict(inputs or {})
+    shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
+    reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
+    program = lower(model, input_shapes=shapes, feature_level=feature_level)
+    values = _values(model, program, shapes, arrays, seed)
+    comparisons: list[Comparison] = []
+    done: dict[tuple[str, int], list[Bytes]] = {}
+    for lowered in program.nodes:
+        if lowered.verdict in ("refused", "folded"):
+            detail = lowered.reason.message if lowered.reason else ""
+            comparisons.append(Comparison(lowered, "", "refused" if lowered.reason else "folded", detail))
+            continue
+        alone = bool(lowered.node.scope)
+        known = _alone(lowered, seed) if alone else values
+        comparisons += [_compare_node(lowered, name, known, {} if alone else done, alone) for name in chosen]
+    command = _command(os.fspath(model), input_shapes or {}, program.feature_level, seed, bool(arrays))
+    return Report(tuple(comparisons), program, reference, command)
+
+
+def _chosen(executors: Sequence[str]) -> list[str]:
+    for name in executors:
+        if name not in EXECUTORS:
+            raise UsageError(f"executor {name!r} is not known; known are {', '.join(EXECUTORS)}.")
+    if REFERENCE not in executors:
+        raise UsageError(f"executor {REFERENCE!r} must take part: it computes the expected values.")
+    chosen = [name for name in executors if name != REFERENCE]
+    if not chosen:
+        raise UsageError(
+            f"nothing to compare {REFERENCE!r} with; name another executor: {', '.join(OPERATOR_EXECUTORS)}."
+        )
+    return chosen
+
+
+def _values(
+    path: str | os.PathLike[str],
+    program: Program,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, npt.NDArray[Any]],
+    seed: int,
+) -> dict[str, Captured]:
+    """What the main graph's slicing nodes read and write, computed inside the whole model."""
+    folder = os.path.dirname(os.path.abspath(path))
+    model = from_proto(read_proto(path), folder)
+    inline_functions(model)
+    nodes = [n.node for n in program.nodes if n.verdict not in ("refused", "folded") and not n.node.scope]
+    if not nodes:
+        return {}
+    made = {output.name for node in model.graph for output in node.outputs}
+    read = {node.input for node in nodes}
+    names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
+    proto = ir.serde.serialize_model(model)
+    inputs, captured = _run_with_inputs(proto, model, shapes, given, seed, names, folder)
+    captured |= {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
+    for name in read - captured.keys():
+        tensor = model.graph.initializers[name].const_value
+        if tensor is None:
+            raise ModelError(f"initializer {name!r} has no data.")
+        try:
+            array = tensor.numpy()
+        except Exception as error:
+            raise ModelError(f"the data of initializer {name!r} cannot be read ({error}).") from None
+        captured[name] = Captured.of(array)
+    return captured
+
+
+def _run_with_inputs(
+    proto: onnx.ModelProto,
+    model: ir.Model,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, npt.NDArray[Any]],
+    seed: int,
+    names: Sequence[str],
+    folder: str,
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Captured]]:
+    """Random integers may be indices of something: when the model does not run on the first ones, smaller ones do."""
+    first: ModelError | None = None
+    for most in (None, 2, 1):
+        inputs = make_inputs(model, shapes, given, seed, most)
+        try:
+            return inputs, onnxruntime_cpu.capture(proto, inputs, names, folder)
+        except ModelError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
+    """The node's input and outputs when it runs by itself, as it is written, on random data."""
+    node = lowered.node
+    shape = node.cuts[0].region.input_shape
+    dtype = ir.DataType[node.element]
+    array = random_array(dtype, shape, np.random.default_rng(seed), 100)
+    names = [f"out{i}" for i in range(len(node.cuts))]
+    captured = onnxruntime_cpu.capture(_one_node(node.spec, dtype, shape, names), {"data": array}, names)
+    return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
+
+
+def _one_node(spec: Spec | None, dtype: ir.DataType, shape: Sequence[int], names: Sequence[str]) -> onnx.ModelProto:
+    """A model of one Slice-13 or Split-13."""
+    assert isinstance(spec, SliceSpec | SplitSpec)
+    if isinstance(spec, SplitSpec):
+        parameters = {"split": spec.sizes}
+        node = onnx.helper.make_node("Split", ["data", "split"], list(names), axis=spec.axis)
+    else:
+        given = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
+        parameters = {name: values for name, values in given.items() if values is not None}
+        node = onnx.helper.make_node("Slice", ["data", *(n if n in parameters else "" for n in given)], list(names))
+    graph = onnx.helper.make_graph(
+        [node],
+        "alone",
+        [onnx.helper.make_tensor_value_info("data", dtype.value, list(shape))],
+        [],
+        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in parameters.items()],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+
+
+def _compare_node(
+    lowered: LoweredNode,
+    executor: str,
+    known: Mapping[str, Captured],
+    done: dict[tuple[str, int], list[Bytes]],
+    alone: bool,
+) -> Comparison:
+    node = lowered.node
+    try:
+        got = _outputs(lowered, executor, known, done)
+    except SliceportError as error:
+        return Comparison(lowered, executor, "error", f"{node.label}: {executor} failed: {error}", alone=alone)
+    compared = 0
+    for cut in node.cuts:
+        if not cut.output or (cut.output not in got and not cut.used):
+            continue
+        expected = known[cut.output]
+        detail = _difference(expected, got.get(cut.output), cut.region.output_shape, ELEMENT_BITS[node.element])
+        if detail:
+            message = f"{node.label}: output {cut.output!r} by {executor} differs from {REFERENCE}: {detail}"
+            return Comparison(lowered, executor, "mismatch", message, compared, alone)
+        compared += expected.data.size
+    return Comparison(lowered, executor, "equal", "", compared, alone)
+
+
+def _outputs(
+    lowered: LoweredNode, executor: str, known: Mapping[str, Captured], done: dict[tuple[str, int], list[Bytes]]
+) -> dict[str, Bytes]:
+    """The bytes of each output of a node, by what it was lowered to."""
+    got: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in lowered.node.cuts if cut.region.is_empty}
+    for alias in lowered.aliases:
+        got[alias.output] = known[alias.value].data[alias.byte_offset :]
+    for call in lowered.calls:
+        if (executor, call.id) not in done:
+            done[executor, call.id] = _run_call(call, executor, known)
+        got |= {b.value: data for b, data in zip(call.outputs, done[executor, call.id], strict=True)}
+    return got
+
+
+def _run_call(call: Call, executor: str, known: Mapping[str, Captured]) -> list[Bytes]:
+    return OPERATOR_EXECUTORS[executor](call.operator, known[call.input.value].data[call.input.byte_offset :])
+
+
+def _difference(expected: Captured, got: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
+    """Where an output differs; empty when it does not. Buffers may be longer than the tensor, to a multiple of 4."""
+    if expected.shape != shape:
+        return f"its shape is {list(shape)} for {list(expected.shape)}."
+    if got is None:
+        return "it was not computed."
+    size = expected.data.size
+    if got.size < size or got.size >= size + 4:
+        return f"it has {got.size} bytes for {size}."
+    unequal = np.flatnonzero(expected.data != got[:size])
+    if not unequal.size:
+        return ""
+    width = max(bits // 8, 1)
+    element = int(unequal[0]) // width
+    index = [int(i) for i in np.unravel_index(element * (8 // min(bits, 8)), shape)]
+    want, have = (bytes(data[element * width : (element + 1) * width]).hex() for data in (expected.data, got))
+    return f"first at index {index}, bytes {have} for {want} ({unequal.size} of {size} bytes differ)."
+
+
+def _command(path: str, shapes: Mapping[str, Sequence[int]], level: FeatureLevel, seed: int, own_inputs: bool) -> str:
+    words = ["sliceport", "compare", path, "--seed", str(seed), "--feature-level", str(level)]
+    if shapes:
+        words += ["--input-shapes", *(f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items())]
+    return shlex.join(words) + (" (and the same --inputs)" if own_inputs else "")

@@ -1,0 +1,169 @@
+"""Writing a program into a folder, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_ops.dml import dxdispatch
+from onnx_ops.dml.operators import to_json
+from onnx_ops.dml.program import Call, Program
+from onnx_ops.errors import ModelError, UsageError
+from onnx_ops.model.load import read_proto
+from onnx_ops.model.nodes import SLICING
+
+MOST_INPUT_BYTES = 64 * 2**20
+"""Inputs of more bytes are not written as `.npy`; their DxDispatch file fills them with a sequence."""
+PREFIX = "io.sliceport."
+"""What the annotations in the model's `metadata_props` start with."""
+
+
+def write_program(program: Program, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a program; see `Program.write`.
+
+    Raises:
+        UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
+        ModelError: The model's file cannot be read again to annotate it.
+    """
+    target = Path(directory)
+    if target.exists() or target.is_symlink():
+        if not overwrite:
+            raise UsageError(f"output {str(target)!r} exists; give another folder or --overwrite.")
+        if not (target / "program.json").is_file() or target.is_symlink():
+            raise UsageError(f"output {str(target)!r} is no folder of an earlier run, so it is not overwritten.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
+    try:
+        _fill(program, beside)
+        beside.chmod(0o777 & ~_umask())
+        _replace(beside, target)
+    except OSError as error:
+        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror}).") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _replace(beside: Path, target: Path) -> None:
+    """Rename the new folder into place; the old one is only deleted once the new one stands."""
+    old = None
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent)) / "old"
+        target.rename(old)
+    try:
+        beside.rename(target)
+    except OSError:
+        if old is not None:
+            old.rename(target)
+        raise
+    finally:
+        if old is not None:
+            shutil.rmtree(old.parent, ignore_errors=True)
+
+
+def _fill(program: Program, folder: Path) -> None:
+    write_json(folder / "program.json", program.to_json())
+    if program.calls:
+        (folder / "dxdispatch").mkdir()
+    names = {call.id: _file_name(program, call) for call in program.calls}
+    for call in program.calls:
+        _write_dxdispatch(call, names[call.id], folder / "dxdispatch")
+    if program.model_path is not None:
+        _annotate(program, folder / "model.onnx", names)
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write JSON that a person can read; arrays of numbers stay on one line."""
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    flat = re.sub(r"\[\s+(-?\d+(?:,\s+-?\d+)*)\s+\]", lambda m: "[" + re.sub(r",\s+", ", ", m[1]) + "]", text)
+    path.write_text(flat + "\n", encoding="utf-8")
+
+
+def _file_name(program: Program, call: Call) -> str:
+    """A file name for an operator: its number and the first node that it is for."""
+    node = next(node for node in program.nodes if call in node.calls)
+    safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
+    return f"{call.id:04d}_{safe}" if safe else f"{call.id:04d}"
+
+
+def _write_dxdispatch(call: Call, name: str, folder: Path) -> None:
+    operator = call.operator
+    files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
+    data = dxdispatch.model(operator, name, f"{name}.input.npy", files)
+    if operator.input_tensor.total_tensor_size_in_bytes <= MOST_INPUT_BYTES:
+        np.save(folder / f"{name}.input.npy", dxdispatch.example_input(operator))
+    else:
+        tensor = operator.input_tensor
+        data["resources"]["input"] = {
+            "initialValuesDataType": tensor.data_type.name,
+            "initialValues": {"valueCount": tensor.physical_size, "valueStart": 0, "valueDelta": 1},
+        }
+    write_json(folder / f"{name}.json", data)
+
+
+def _annotate(program: Program, path: Path, names: dict[int, str]) -> None:
+    """The model with the verdict on each slicing node in its `metadata_props`; weights stay where they are."""
+    assert program.model_path is not None
+    proto = read_proto(program.model_path)
+    for key, node in _slicing_nodes(proto):
+        lowered = [n for n in program.nodes if (n.node.origin or _graph_key(n.node.outputs)) == key]
+        if not lowered:
+            continue
+        verdicts = {n.verdict for n in lowered}
+        calls = {call.id: call for n in lowered for call in n.calls}.values()
+        annotations: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
+        reason = next((n.reason for n in lowered if n.reason is not None), None)
+        if reason is not None:
+            annotations |= {"reason": reason.code, "message": reason.message}
+        if calls:
+            annotations["operators"] = json.dumps([to_json(call.operator) for call in calls])
+            annotations["dxdispatch"] = json.dumps([f"dxdispatch/{names[call.id]}.json" for call in calls])
+        kept = [entry for entry in node.metadata_props if not entry.key.startswith(PREFIX)]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+        for name, value in annotations.items():
+            node.metadata_props.add(key=PREFIX + name, value=value)
+    try:
+        path.write_bytes(proto.SerializeToString())
+    except ValueError as error:
+        raise ModelError(f"the annotated model cannot be written ({error}).") from None
+
+
+def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
+    """The slicing nodes of the main graph by their outputs, and those of functions by `SlicingNode.origin`."""
+    for node in _nodes(proto.graph):
+        yield _graph_key(node.output), node
+    for function in proto.functions:
+        overload = getattr(function, "overload", "")
+        for i, node in enumerate(_nodes(function)):
+            yield f"{function.domain}:{function.name}:{overload}#{i}", node
+
+
+def _graph_key(outputs: Sequence[str]) -> str:
+    return "\0".join(outputs)
+
+
+def _nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        if node.op_type in SLICING and node.domain in ("", "ai.onnx"):
+            yield node
+        for attribute in node.attribute:
+            for subgraph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _nodes(subgraph)

@@ -1,0 +1,79 @@
+"""Errors and refusals.
+
+Every message is one sentence that names the operator and node, the rule, what was found and, where it helps, what to
+do; it has to stay understandable inside another library's traceback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class SliceportError(Exception):
+    """Base of every error that sliceport raises on purpose."""
+
+
+class InvalidSlice(SliceportError, ValueError):
+    """A node breaks its operator's specification (step 0, parts that do not sum, an axis out of range, ...)."""
+
+
+class UnsupportedSlice(SliceportError, ValueError):
+    """A legal node that the target cannot express (strings, too many dimensions, sizes beyond UINT32, ...)."""
+
+
+class DynamicSlice(SliceportError, ValueError):
+    """A node whose shape or parameters are not known before the model runs."""
+
+
+class InvalidDescriptor(SliceportError, ValueError):
+    """A DirectML struct breaks a rule that its documentation states."""
+
+
+class ModelError(SliceportError, ValueError):
+    """A model, or a file that belongs to it, cannot be read or is not well-formed."""
+
+
+class UsageError(SliceportError, ValueError):
+    """An option or argument that cannot be used, such as an input shape for an input the model lacks."""
+
+
+class MissingExtra(SliceportError, ImportError):
+    """An optional package is needed and not installed; the message names the extra that installs it."""
+
+    @classmethod
+    def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
+        """The error for `package`, needed for `purpose` and installed by `pip install sliceport[extra]`."""
+        return cls(f"{package} is needed {purpose}, but it is not installed; run: pip install 'sliceport[{extra}]'.")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one node is not lowered: a stable code for programs and a sentence for people.
+
+    Codes:
+      * `invalid`: the node breaks its operator's specification.
+      * `missing_shape`: the shape of its input is not known.
+      * `dynamic_parameter`: starts, ends, axes, steps or split are only known when the model runs.
+      * `missing_parameter`: a parameter is stored in an external data file that is not there.
+      * `unsupported_type`: no DirectML data type carries the elements.
+      * `unaligned_type`: elements of less than a byte (or than the level's smallest type), cut inside a byte.
+      * `rank_limit`: more dimensions remain after coalescing than the operator takes at this feature level.
+      * `size_limit`: a size, stride, offset or element count beyond what DirectML addresses.
+      * `feature_level`: the operator that is needed does not exist at this feature level.
+    """
+
+    code: str
+    message: str
+
+
+REFUSAL_CODES = (
+    "invalid",
+    "missing_shape",
+    "dynamic_parameter",
+    "missing_parameter",
+    "unsupported_type",
+    "unaligned_type",
+    "rank_limit",
+    "size_limit",
+    "feature_level",
+)

@@ -1,0 +1,66 @@
+"""From an ONNX model to its DirectML program: read, prepare, resolve, lower."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
+from onnx_ops.dml.lower import Options, lower_nodes
+from onnx_ops.dml.program import Program
+from onnx_ops.model.load import from_proto, read_model
+from onnx_ops.model.read import read_slicing_nodes
+
+Layout = str | Mapping[str, Sequence[int]] | None
+AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model
+
+
+def lower(
+    model: AnyModel,
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    feature_level: str | FeatureLevel = LATEST,
+    input_layout: Layout = None,
+    output_layout: Layout = None,
+    views: bool = False,
+    strict: bool = False,
+) -> Program:
+    """Lower every Slice and Split of a model to DirectML operators.
+
+    Args:
+        model: A file's path, or a model as onnx or onnx-ir have it; neither is changed. Weights are not read.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        feature_level: The DirectML feature level to lower for.
+        input_layout: How the tensors that are cut lie in memory: an axis order for tensors of its rank (`NHWC`,
+            `0,2,3,1`), or strides in elements by value name. None: packed row-major.
+        output_layout: The same for what comes out.
+        views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
+        strict: Whether a refused node raises instead of being reported.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: An option does not fit the model.
+        InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
+    """
+    path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
+    if isinstance(model, onnx.ModelProto):
+        prepared = from_proto(model)
+    elif isinstance(model, ir.Model):
+        prepared = model.clone()
+    else:
+        prepared = read_model(model)
+    options = Options(FeatureLevel.parse(feature_level), _layout(input_layout), _layout(output_layout), views=views)
+    program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), model_path=path)
+    if strict:
+        program.raise_refused()
+    return program
+
+
+def _layout(layout: Layout) -> str | dict[str, tuple[int, ...]] | None:
+    if layout is None or isinstance(layout, str):
+        return layout
+    return {name: tuple(strides) for name, strides in layout.items()}

@@ -1,0 +1,196 @@
+"""From one ONNX node to what it selects: Slice-1/10/11/13 and Split-1/2/11/13/18, in each version's own spelling.
+
+Source: the ONNX operator pages. Nodes are onnx-ir's; constants are initializers and outputs of Constant nodes.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import onnx_ir as ir
+
+from onnx_ops.errors import DynamicSlice, InvalidSlice
+from onnx_ops.slicing import Region, SliceSpec, SplitSpec
+
+SLICING = ("Slice", "Split")
+_FORMATS = {ir.DataType.INT32: "i", ir.DataType.INT64: "q"}
+_MOST_PARAMETERS = 2**20
+_SPLIT_INPUT_OPSET = 13
+_SLICE_INPUTS_OPSET = 10
+_NUM_OUTPUTS_OPSET = 18
+
+
+class MissingParameter(DynamicSlice):
+    """A parameter is stored in an external data file that cannot be read."""
+
+
+def is_slicing(node: ir.Node) -> bool:
+    """Whether the node is one that this package lowers."""
+    return node.op_type in SLICING and node.domain in ("", "ai.onnx")
+
+
+def constant(value: ir.Value) -> ir.TensorProtocol | None:
+    """The tensor that a value always is; None if it depends on the model's inputs, or may be replaced by one.
+
+    The data of the tensor are not read.
+    """
+    if value.const_value is not None:
+        return value.const_value
+    producer = value.producer()
+    if producer is None or producer.op_type != "Constant" or producer.domain not in ("", "ai.onnx"):
+        return None
+    for name, attribute in producer.attributes.items():
+        if attribute.is_ref():
+            return None
+        if name == "value":
+            return attribute.as_tensor()
+        if name == "value_int":
+            return ir.tensor(attribute.as_int(), dtype=ir.DataType.INT64)
+        if name == "value_ints":
+            return ir.tensor(list(attribute.as_ints()), dtype=ir.DataType.INT64)
+    return None
+
+
+def known_shape(node: ir.Node) -> tuple[int, ...] | None:
+    """The shape of the node's data; None where it is not wholly known."""
+    data = node.inputs[0] if node.inputs else None
+    if data is None:
+        return None
+    shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
+    if shape is None:
+        return None
+    dims = tuple([dim for dim in shape if isinstance(dim, int)])
+    return dims if len(dims) == len(shape) else None
+
+
+def is_known(node: ir.Node) -> bool:
+    """Whether the shape of the node's data is known and its parameters are constants."""
+    return known_shape(node) is not None and all(
+        value is None or constant(value) is not None for value in node.inputs[1:]
+    )
+
+
+def read_spec(node: ir.Node, opset: int) -> SliceSpec | SplitSpec:
+    """A slicing node as it is written.
+
+    Raises:
+        InvalidSlice: The node breaks its specification.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read; or the shape is not known.
+    """
+    shape = known_shape(node)
+    if shape is None:
+        raise DynamicSlice("the shape of its input is not known")
+    return slice_spec(node, opset) if node.op_type == "Slice" else split_spec(node, opset, shape)
+
+
+def resolve(spec: SliceSpec | SplitSpec, shape: tuple[int, ...]) -> tuple[Region, ...]:
+    """What each output of a node selects from data of `shape`.
+
+    Raises:
+        InvalidSlice: The spec does not fit the shape.
+    """
+    return (spec.resolve(shape),) if isinstance(spec, SliceSpec) else spec.resolve(shape)
+
+
+def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
+    """A Slice node as it is written.
+
+    Raises:
+        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+    """
+    if opset >= _SLICE_INPUTS_OPSET:
+        _check_inputs(node, 3, 5, opset)
+        starts, ends = _input(node, 1, "starts"), _input(node, 2, "ends")
+        axes, steps = _input(node, 3, "axes"), _input(node, 4, "steps")
+    else:
+        _check_inputs(node, 1, 1, opset)
+        starts, ends, axes, steps = _ints(node, "starts"), _ints(node, "ends"), _ints(node, "axes"), None
+    if starts is None or ends is None:
+        raise InvalidSlice(f"{'starts' if starts is None else 'ends'} is missing")
+    return SliceSpec(starts, ends, axes, steps)
+
+
+def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:
+    """A Split node of data of `shape` as it is written, its part sizes spelled out.
+
+    Raises:
+        InvalidSlice: The parts are given twice, not at all (opset 18) or not one for each output.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+    """
+    _check_inputs(node, 1, 2 if opset == 1 or opset >= _SPLIT_INPUT_OPSET else 1, opset)
+    axis = _int(node, "axis")
+    axis = 0 if axis is None else axis
+    count = len(node.outputs)
+    if not shape:
+        raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
+    sizes = _input(node, 1, "split") if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
+    if opset < _SPLIT_INPUT_OPSET and sizes is None:
+        sizes = _ints(node, "split")
+    num_outputs = _int(node, "num_outputs") if opset >= _NUM_OUTPUTS_OPSET else None
+    if sizes is not None:
+        if num_outputs is not None:
+            raise InvalidSlice("split and num_outputs must not both be given")
+        if len(sizes) != count:
+            raise InvalidSlice(f"split={list(sizes)} must have a size for each of the {count} outputs")
+        return SplitSpec(axis, sizes)
+    if opset < _NUM_OUTPUTS_OPSET:
+        return SplitSpec.evenly(axis, shape, count)
+    if num_outputs is None:
+        raise InvalidSlice("one of split and num_outputs must be given")
+    if num_outputs != count:
+        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {count} outputs")
+    return SplitSpec.evenly(axis, shape, count, uneven_last=True)
+
+
+def _check_inputs(node: ir.Node, least: int, most: int, opset: int) -> None:
+    count = len(node.inputs)
+    if not least <= count <= most:
+        expected = str(least) if least == most else f"{least} to {most}"
+        raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
+
+
+def _input(node: ir.Node, index: int, name: str) -> tuple[int, ...] | None:
+    """The integers of an input that is a one-dimensional constant; None where it is left out."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    if value is None:
+        return None
+    tensor = constant(value)
+    if tensor is None:
+        producer = value.producer()
+        source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
+        raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
+    code = _FORMATS.get(tensor.dtype)
+    if code is None:
+        raise InvalidSlice(f"{name} must be int32 or int64, got {tensor.dtype.name}")
+    dims = tuple(tensor.shape)
+    if len(dims) != 1:
+        raise InvalidSlice(f"{name} must have one dimension, got shape {list(dims)}")
+    count = tensor.size
+    if count > _MOST_PARAMETERS:
+        raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")
+    try:
+        data = tensor.tobytes()
+    except Exception as error:
+        raise MissingParameter(f"{name} is stored outside the model and cannot be read ({error})") from None
+    if len(data) != struct.calcsize(f"<{count}{code}"):
+        raise InvalidSlice(f"{name} holds {len(data)} bytes, but its shape {list(dims)} needs another number")
+    return struct.unpack(f"<{count}{code}", data)
+
+
+def _ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return None
+    if attribute.is_ref() or attribute.type != ir.AttributeType.INTS:
+        raise InvalidSlice(f"attribute {name} must be a list of integers")
+    return tuple(attribute.as_ints())
+
+
+def _int(node: ir.Node, name: str) -> int | None:
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return None
+    if attribute.is_ref() or attribute.type != ir.AttributeType.INT:
+        raise InvalidSlice(f"attribute {name} must be an integer")
+    return attribute.as_int()

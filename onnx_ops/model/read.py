@@ -1,0 +1,150 @@
+"""From a model to its slicing nodes, each resolved or with the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from onnx_ops.errors import DynamicSlice, InvalidSlice, Refusal
+from onnx_ops.model.nodes import MissingParameter, constant, is_slicing, known_shape, read_spec, resolve
+from onnx_ops.model.prepare import bind_shapes, inline_functions, settle, unknown_inputs
+from onnx_ops.slicing.node import Cut, SlicingNode
+
+InputShapes = Mapping[str, Sequence[int]]
+_ORIGIN = "io.sliceport.origin"
+
+
+def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
+    """The slicing nodes of a model in its order, those of subgraphs and (at each place of call) of functions included.
+
+    The model is prepared in place: functions inlined, shapes bound and inferred, constants folded.
+
+    Args:
+        model: The model; its large constants are not read.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+
+    Raises:
+        ModelError: A function cannot be inlined.
+        UsageError: `input_shapes` do not fit the model.
+    """
+    _mark_origins(model)
+    inline_functions(model)
+    bind_shapes(model, input_shapes or {})
+    written = [_as_written(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
+    settle(model, [w.node for w in written])
+    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)}
+    hint = _shapes_hint(model)
+    return [_resolved(w, hint) if id(w.node) in remaining else replace(w.plain, folded=True) for w in written]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A slicing node as the model has it before it is prepared: names may change and readers vanish after that."""
+
+    node: ir.Node
+    plain: SlicingNode
+    used: tuple[bool, ...]
+
+
+def _mark_origins(model: ir.Model) -> None:
+    for (domain, name, overload), function in model.functions.items():
+        for i, node in enumerate(filter(is_slicing, function.all_nodes())):
+            node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
+
+
+def _slicing_nodes(graph: ir.Graph, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ir.Node]]:
+    for node in graph:
+        if is_slicing(node):
+            yield scope, node
+        elif node.attributes:
+            for name, attribute in node.attributes.items():
+                if attribute.is_ref() or attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+                    continue
+                graphs = attribute.as_graphs() if attribute.type == ir.AttributeType.GRAPHS else [attribute.as_graph()]
+                for subgraph in graphs:
+                    yield from _slicing_nodes(subgraph, (*scope, f"{_name(node)}.{name}"))
+
+
+def _is_used(output: ir.Value) -> bool:
+    return bool(output.name) and (output.is_graph_output() or bool(output.uses()))
+
+
+def _name(node: ir.Node) -> str:
+    return node.name or next((output.name for output in node.outputs if output.name), "") or ""
+
+
+def _as_written(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Written:
+    data = node.inputs[0] if node.inputs else None
+    plain = SlicingNode(
+        name=_name(node),
+        op_type=node.op_type,
+        domain=node.domain,
+        opset=model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
+        scope=scope,
+        input=(data.name or "") if data is not None else "",
+        element="",
+        outputs=tuple(output.name or "" for output in node.outputs),
+        origin=node.metadata_props.get(_ORIGIN, ""),
+    )
+    return _Written(node, plain, tuple(map(_is_used, node.outputs)))
+
+
+def _resolved(written: _Written, hint: str) -> SlicingNode:
+    node, plain = written.node, written.plain
+    data = node.inputs[0] if node.inputs else None
+    try:
+        if data is None:
+            raise InvalidSlice("data is missing")
+        dtype = data.dtype if data.const_value is None else data.const_value.dtype
+        plain = replace(plain, element="" if dtype is None else dtype.name)
+        spec = read_spec(node, plain.opset)
+        parts = resolve(spec, known_shape(node) or ())
+        if len(parts) != len(plain.outputs):
+            raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(plain.outputs)}")
+    except (InvalidSlice, DynamicSlice) as error:
+        return replace(plain, refusal=_refusal(plain.label, error, node, hint))
+    return replace(plain, spec=spec, cuts=tuple(map(Cut, plain.outputs, parts, written.used)))
+
+
+def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint: str) -> Refusal:
+    if isinstance(error, InvalidSlice):
+        return Refusal("invalid", f"{label}: {error}.")
+    if isinstance(error, MissingParameter):
+        return Refusal("missing_parameter", f"{label}: {error}.")
+    if known_shape(node) is not None:
+        return Refusal("dynamic_parameter", f"{label}: {error}{hint}")
+    return Refusal("missing_shape", f"{label}: {_missing_shape(node)}{hint}")
+
+
+def _missing_shape(node: ir.Node) -> str:
+    """Which dimension of the node's input is not known."""
+    data = node.inputs[0]
+    assert data is not None
+    producer = data.producer()
+    name = f"its input {data.name!r}" + (f" (made by {producer.op_type} {_name(producer)!r})" if producer else "")
+    if data.shape is None:
+        return f"the shape of {name} is not known"
+    axis, dim = next((axis, dim) for axis, dim in enumerate(data.shape) if not isinstance(dim, int))
+    return f"dimension {axis} of {name} is not known" + (f" ({dim.value!r})" if dim.value else "")
+
+
+def _shapes_hint(model: ir.Model) -> str:
+    """What the user can give so that more becomes known: which dimensions of which inputs, and how to write them."""
+    wanted = []
+    options = []
+    for value, axes in unknown_inputs(model):
+        if constant(value) is not None:
+            continue
+        if value.shape is None:
+            wanted.append(f"the shape of input {value.name!r}")
+            options.append(f"{value.name}:SHAPE")
+            continue
+        wanted += [f"dimension {axis} of input {value.name!r}" for axis in axes]
+        dims = (str(d) if isinstance(d, int) else (d.value or f"D{axis}") for axis, d in enumerate(value.shape))
+        options.append(f"{value.name}:{','.join(dims)}")
+    if not wanted:
+        return "."
+    several = " are" if len(wanted) > 1 else " is"
+    return f"; {', '.join(wanted)}{several} open, give sizes with --input-shapes {' '.join(options)}."

@@ -1,0 +1,119 @@
+"""Results as text that a person reads at a glance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from onnx_ops.compare.run import Comparison, Report
+from onnx_ops.dml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
+from onnx_ops.dml.program import Call, LoweredNode, Program
+
+_MOST_NAME = 48
+
+
+def program_text(program: Program, *, verbose: bool = False) -> str:
+    """A table of the nodes, the refusals in full, and the counts."""
+    rows = [("node", "op", "verdict", "becomes")]
+    rows += [
+        (_shortened(_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _becomes(n, verbose))
+        for n in program.nodes
+    ]
+    lines = [_table(rows)] if program.nodes else ["no Slice or Split in this model"]
+    lines += [f"refused: {n.reason.message}" for n in program.nodes if n.reason]
+    operators = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
+    made = ", ".join(f"{count} {name}" for name, count in sorted(operators.items())) or "no operators"
+    counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
+    moved = sum(call.moved_bytes for call in program.calls)
+    total = program.summary["total"]
+    lines.append(
+        f"{total} node{'s' * (total != 1)}{': ' * bool(counts)}{counts}; {made} moving {_bytes(moved)}; "
+        f"feature level {program.feature_level}"
+    )
+    return "\n".join(lines)
+
+
+def report_text(report: Report) -> str:
+    """A table of the comparisons, everything that is not equal in full, and the counts."""
+    rows = [("node", "verdict", "executor", "bytes", "result")]
+    rows += [
+        (_shortened(_path(c.lowered)), c.lowered.verdict, c.executor or "-", str(c.bytes_compared or "-"), _result(c))
+        for c in report.comparisons
+    ]
+    lines = [_table(rows)] if report.comparisons else ["no Slice or Split in this model"]
+    findings = [c for c in report.comparisons if c.status not in ("equal", "folded")]
+    lines += [f"{c.status}: {c.detail}" for c in findings]
+    if any(c.status in ("mismatch", "error") for c in findings):
+        lines.append(f"reproduce: {report.command}")
+    counts = Counter(c.status for c in report.comparisons)
+    total = len(report.comparisons)
+    listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
+    lines.append(f"{total} comparison{'s' * (total != 1)} with {report.reference}{': ' * bool(listed)}{listed}")
+    return "\n".join(lines)
+
+
+def _result(comparison: Comparison) -> str:
+    return comparison.status + (" (alone, random data)" if comparison.alone else "")
+
+
+def _path(lowered: LoweredNode) -> str:
+    return "/".join((*lowered.node.scope, lowered.node.name))
+
+
+def _becomes(lowered: LoweredNode, verbose: bool) -> str:
+    if lowered.reason is not None:
+        return lowered.reason.code
+    parts = [_call(call, verbose) for call in lowered.calls]
+    for alias in lowered.aliases:
+        if alias.tensor is None:
+            parts.append(f"{alias.output} = {alias.value}")
+        else:
+            parts.append(
+                f"{alias.output} = {alias.value} + {alias.byte_offset} bytes, strides {_dims(alias.tensor.strides)}"
+            )
+    return "; ".join(parts) or {"folded": "constant", "empty": "no elements"}.get(lowered.verdict, "")
+
+
+def _call(call: Call, verbose: bool) -> str:
+    operator = call.operator
+    name = operator.schema.type.removeprefix("DML_OPERATOR_")
+    text = f"#{call.id} {name} {operator.input_tensor.data_type.name} {_dims(operator.input_tensor.sizes)}"
+    return text + _parameters(operator) if verbose else text
+
+
+def _parameters(operator: Operator) -> str:
+    if isinstance(operator, Slice1):
+        return (
+            f" offsets {_dims(operator.input_window_offsets)} sizes {_dims(operator.input_window_sizes)}"
+            f" strides {_dims(operator.input_window_strides)}"
+        )
+    if isinstance(operator, Slice):
+        return f" offsets {_dims(operator.offsets)} sizes {_dims(operator.sizes)} strides {_dims(operator.strides)}"
+    if isinstance(operator, Split):
+        parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
+        return f" axis {operator.axis} into {_dims(parts)}"
+    assert isinstance(operator, ElementWiseIdentity)
+    strides = [_dims(tensor.effective_strides) for tensor in (operator.input_tensor, operator.output_tensor)]
+    return f" strides {strides[0]} to {strides[1]}"
+
+
+def _dims(values: Sequence[int] | None) -> str:
+    return "packed" if values is None else f"[{','.join(map(str, values))}]"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else f"...{name[3 - _MOST_NAME :]}"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
