@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import onnx
@@ -47,17 +49,30 @@ def lower(
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
-    if isinstance(model, onnx.ModelProto):
-        prepared = from_proto(model)
-    elif isinstance(model, ir.Model):
-        prepared = model.clone()
-    else:
-        prepared = read_model(model)
     options = Options(FeatureLevel.parse(feature_level), _layout(input_layout), _layout(output_layout), views=views)
-    program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), model_path=path)
+    with _collector_paused():
+        if isinstance(model, onnx.ModelProto):
+            prepared = from_proto(model)
+        elif isinstance(model, ir.Model):
+            prepared = model.clone()
+        else:
+            prepared = read_model(model)
+        program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), model_path=path)
     if strict:
         program.raise_refused()
     return program
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection: it would walk the graph's objects again and again while they only grow in number."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _layout(layout: Layout) -> str | dict[str, tuple[int, ...]] | None:

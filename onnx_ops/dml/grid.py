@@ -25,6 +25,7 @@ class Grid:
         kept: Per output, the indices kept on each axis.
         output_strides: Per output, elements of its buffer per step along each axis (any number where one is kept).
         split_axis: The axis that the outputs tile, as a position in `sizes`; None when there is one output.
+        packed: Whether all strides are known to be those of packed row-major tensors.
     """
 
     sizes: tuple[int, ...]
@@ -32,6 +33,7 @@ class Grid:
     kept: tuple[tuple[range, ...], ...]
     output_strides: tuple[tuple[int, ...], ...]
     split_axis: int | None = None
+    packed: bool = False
 
     @classmethod
     def of(
@@ -51,6 +53,10 @@ class Grid:
         """
         shape = regions[0].input_shape
         packed = input_strides is None and not any(strides is not None for strides in output_strides)
+        if packed and split_axis is None:
+            sizes, kept, _ = coalesce(shape, regions[0].ranges)
+            output = packed_strides([len(k) for k in kept])
+            return cls(tuple(sizes), packed_strides(sizes), (tuple(kept),), (output,), packed=True)
         strides = packed_strides(shape) if input_strides is None else tuple(input_strides)
         outputs = tuple(
             _strides_by_input_axis(region, packed_strides(region.output_shape) if out is None else out, split_axis)
@@ -121,6 +127,7 @@ class Grid:
             tuple(tuple(kept) for _, kept, _ in merged),
             output_strides,
             split_axis,
+            self.packed,
         )
 
     def _is_contiguous(self, axis: int) -> bool:
@@ -148,6 +155,7 @@ class Grid:
             tuple((*ranges, range(spread)) for ranges in self.kept),
             tuple((*(stride * spread for stride in strides), 1) for strides in self.output_strides),
             self.split_axis,
+            self.packed,
         )._coalesced()
 
     def _grouped(self, group: int) -> Grid | None:
@@ -177,6 +185,7 @@ class Grid:
             tuple(kept),
             tuple(output_strides),
             self.split_axis,
+            self.packed,
         )
 
 

@@ -49,12 +49,20 @@ class Options:
             tensors of its rank, or explicit strides by value name. None: packed row-major.
         output_layout: The same for what comes out.
         views: Whether forward slices that start at a multiple of 16 bytes become views of the input's buffer.
+
+    Raises:
+        UsageError: A layout is not an axis order.
     """
 
     feature_level: FeatureLevel = LATEST
     input_layout: str | dict[str, Strides] | None = None
     output_layout: str | dict[str, Strides] | None = None
     views: bool = False
+
+    def __post_init__(self) -> None:
+        for layout in (self.input_layout, self.output_layout):
+            if isinstance(layout, str):
+                axis_order(layout)
 
 
 class _NotLoweredError(Exception):
@@ -335,9 +343,9 @@ def _built(
             f"{rank} dimensions remain where no more of them coalesce, but {schema.type} takes at most "
             f"{support.max_rank} at feature level {level}",
         )
-    input_tensor = BufferTensor.of(carrier.data_type, grid.sizes or (1,), grid.input_strides or (1,))
+    input_tensor = BufferTensor.of(carrier.data_type, grid.sizes or (1,), _written(grid, grid.input_strides))
     output_tensors = [
-        BufferTensor.of(carrier.data_type, counts or (1,), strides or (1,))
+        BufferTensor.of(carrier.data_type, counts or (1,), _written(grid, strides))
         for counts, strides in zip(grid.counts, grid.output_strides, strict=True)
     ]
     for tensor in (input_tensor, *output_tensors):
@@ -356,6 +364,11 @@ def _built(
         [tensor.padded_to(padded) for tensor in output_tensors],
         padded - rank,
     )
+
+
+def _written(grid: Grid, strides: Strides) -> Strides | None:
+    """The strides as a tensor needs them written: not for packed ones."""
+    return None if grid.packed or not strides else strides
 
 
 def _slice1(grid: Grid, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Slice1:

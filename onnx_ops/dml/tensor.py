@@ -186,7 +186,9 @@ class BufferTensor:
     @property
     def physical_size(self) -> int:
         """Elements from the first to the last one in the buffer, both included; 0 when empty."""
-        return 0 if 0 in self.sizes else 1 + element_offset([size - 1 for size in self.sizes], self.effective_strides)
+        if self.strides is None or 0 in self.sizes:
+            return self.element_count
+        return 1 + element_offset([size - 1 for size in self.sizes], self.strides)
 
     @property
     def may_overlap(self) -> bool:
@@ -194,8 +196,10 @@ class BufferTensor:
 
         Exact for nested layouts (packed, padded, permuted, broadcast); interleaved ones count as overlapping.
         """
+        if self.strides is None:
+            return False
         extent = 1
-        for stride, size in sorted(zip(self.effective_strides, self.sizes, strict=True)):
+        for stride, size in sorted(zip(self.strides, self.sizes, strict=True)):
             if size > 1:
                 if stride < extent:
                     return True
@@ -259,11 +263,9 @@ class BufferTensor:
                 raise InvalidDescriptor(f"{name}: {self.rank} sizes need as many strides, got {len(self.strides)}")
             if not all(0 <= stride <= UINT32_MAX for stride in self.strides):
                 raise InvalidDescriptor(f"{name}: strides must be between 0 and {UINT32_MAX}, got {list(self.strides)}")
-        if max(self.element_count, self.physical_size) > UINT32_MAX:
-            raise InvalidDescriptor(
-                f"{name}: {max(self.element_count, self.physical_size)} elements are more than DirectML addresses "
-                f"({UINT32_MAX})"
-            )
+        elements = max(self.element_count, self.physical_size)
+        if elements > UINT32_MAX:
+            raise InvalidDescriptor(f"{name}: {elements} elements are more than DirectML addresses ({UINT32_MAX})")
         needed = buffer_size(self.data_type, self.sizes, self.strides)
         if self.total_tensor_size_in_bytes < needed:
             raise InvalidDescriptor(

@@ -40,13 +40,12 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None:
     if producer is None or producer.op_type != "Constant" or producer.domain not in ("", "ai.onnx"):
         return None
     for name, attribute in producer.attributes.items():
-        if attribute.is_ref():
-            return None
-        if name == "value":
+        kind = None if attribute.is_ref() else attribute.type
+        if (name, kind) == ("value", ir.AttributeType.TENSOR):
             return attribute.as_tensor()
-        if name == "value_int":
+        if (name, kind) == ("value_int", ir.AttributeType.INT):
             return ir.tensor(attribute.as_int(), dtype=ir.DataType.INT64)
-        if name == "value_ints":
+        if (name, kind) == ("value_ints", ir.AttributeType.INTS):
             return ir.tensor(list(attribute.as_ints()), dtype=ir.DataType.INT64)
     return None
 
@@ -70,8 +69,12 @@ def is_known(node: ir.Node) -> bool:
     )
 
 
-def read_spec(node: ir.Node, opset: int) -> SliceSpec | SplitSpec:
-    """A slicing node as it is written.
+Known = tuple[SliceSpec | SplitSpec, tuple[Region, ...]]
+"""A node as it is written, and what each of its outputs selects."""
+
+
+def resolve(node: ir.Node, opset: int) -> Known:
+    """What is written in a slicing node, and what each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -80,16 +83,11 @@ def read_spec(node: ir.Node, opset: int) -> SliceSpec | SplitSpec:
     shape = known_shape(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
-    return slice_spec(node, opset) if node.op_type == "Slice" else split_spec(node, opset, shape)
-
-
-def resolve(spec: SliceSpec | SplitSpec, shape: tuple[int, ...]) -> tuple[Region, ...]:
-    """What each output of a node selects from data of `shape`.
-
-    Raises:
-        InvalidSlice: The spec does not fit the shape.
-    """
-    return (spec.resolve(shape),) if isinstance(spec, SliceSpec) else spec.resolve(shape)
+    if node.op_type == "Slice":
+        spec = slice_spec(node, opset)
+        return spec, (spec.resolve(shape),)
+    parts = split_spec(node, opset, shape)
+    return parts, parts.resolve(shape)
 
 
 def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
@@ -160,21 +158,29 @@ def _input(node: ir.Node, index: int, name: str) -> tuple[int, ...] | None:
         producer = value.producer()
         source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
-    code = _FORMATS.get(tensor.dtype)
+    return _integers(tensor, name)
+
+
+def _integers(tensor: ir.TensorProtocol, name: str) -> tuple[int, ...]:
+    if isinstance(tensor, ir.TensorProtoTensor):  # the common case, without the objects that onnx-ir makes of it
+        proto = tensor.raw
+        dtype, dims, data = ir.DataType(proto.data_type), tuple(proto.dims), proto.raw_data
+    else:
+        dtype, dims, data = tensor.dtype, tuple(tensor.shape), b""
+    code = _FORMATS.get(dtype)
     if code is None:
-        raise InvalidSlice(f"{name} must be int32 or int64, got {tensor.dtype.name}")
-    dims = tuple(tensor.shape)
+        raise InvalidSlice(f"{name} must be int32 or int64, got {dtype.name}")
     if len(dims) != 1:
         raise InvalidSlice(f"{name} must have one dimension, got shape {list(dims)}")
-    count = tensor.size
+    count = int(dims[0])
     if count > _MOST_PARAMETERS:
         raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")
     try:
-        data = tensor.tobytes()
+        data = data or tensor.tobytes()
     except Exception as error:
         raise MissingParameter(f"{name} is stored outside the model and cannot be read ({error})") from None
     if len(data) != struct.calcsize(f"<{count}{code}"):
-        raise InvalidSlice(f"{name} holds {len(data)} bytes, but its shape {list(dims)} needs another number")
+        raise InvalidSlice(f"{name} holds {len(data)} bytes, which its shape {list(dims)} does not account for")
     return struct.unpack(f"<{count}{code}", data)
 
 

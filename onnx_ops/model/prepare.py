@@ -10,11 +10,12 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
+import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, ShapeInferencePass
+from onnx_ir.passes.common import InlinePass
 
-from onnx_ops.errors import ModelError, UsageError
-from onnx_ops.model.nodes import constant, is_known, is_slicing, known_shape, read_spec, resolve
+from onnx_ops.errors import DynamicSlice, InvalidSlice, ModelError, UsageError
+from onnx_ops.model.nodes import Known, constant, is_known, is_slicing, resolve
 from onnx_ops.slicing import as_slice
 
 LARGE_BYTES = 8192
@@ -108,24 +109,77 @@ def _all_values(model: ir.Model) -> Iterator[ir.Value]:
             yield from node.outputs
 
 
-def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> None:
+def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> dict[int, Known]:
     """Infer shapes and fold constants as far as the slicing nodes need it.
 
     Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
+
+    Returns:
+        What is known of each slicing node that could be resolved, by the `id` of the node.
     """
-    if all(map(is_known, slicing)) and not _any_constant(model, slicing):
-        return
+    known: dict[int, Known] = {}
+    if _is_settled(model, slicing, known):
+        return known
     _set_weights_aside(model)
-    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
-    if all(map(is_known, slicing)) and not _any_constant(model, slicing):
-        return
-    remaining = len(slicing) + 1
-    while remaining:
+    _infer_shapes(model)
+    if _is_settled(model, slicing, known):
+        return known
+    before = 0
+    while len(slicing) != before:
+        before = len(slicing)
         _fold_constants(model)
-        left = [node for node in slicing if node.graph is not None and not _fold_slicing(node, model.opset_imports)]
-        if len(left) == remaining or (all(map(is_known, left)) and len(left) == len(slicing)):
-            return
-        remaining, slicing = len(left), left
+        slicing = [node for node in slicing if node.graph is not None and not _fold_slicing(node, model.opset_imports)]
+    known.clear()  # folding knows more
+    return known
+
+
+def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Known]) -> bool:
+    """Whether nothing is left to find out about the slicing nodes; their outputs get the shapes that follow."""
+    settled = True
+    for node in slicing:
+        if id(node) in known:
+            continue
+        if not is_known(node):
+            settled = False
+            continue
+        try:
+            known[id(node)] = found = resolve(node, model.opset_imports.get(node.domain, 1))
+        except (InvalidSlice, DynamicSlice):
+            continue  # the node says so when it is read
+        for output, region in zip(node.outputs, found[1], strict=False):
+            output.shape = ir.Shape(region.output_shape)
+            output.type = output.type or (None if node.inputs[0] is None else node.inputs[0].type)
+    return settled and not _any_constant(model, slicing)
+
+
+def _infer_shapes(model: ir.Model) -> None:
+    """Give values the static shapes that onnx infers; what it cannot infer stays as it was."""
+    try:
+        proto = onnx.shape_inference.infer_shapes(ir.serde.serialize_model(model), data_prop=True)
+    except Exception as error:  # too large to serialise, or a node that breaks its schema
+        logger.debug("shape inference stopped: %s", error)
+        return
+    inferred: dict[str, onnx.TypeProto | None] = {}
+    for name, type_proto in _inferred(proto.graph):
+        known = inferred.setdefault(name, type_proto)
+        if known is not type_proto and known != type_proto:
+            inferred[name] = None  # two branches may use one name for different values
+    for value in _all_values(model):
+        found = inferred.get(value.name or "")
+        if found is None or (value.shape is not None and value.shape.is_static()):
+            continue
+        if found.HasField("tensor_type") and found.tensor_type.HasField("shape"):
+            value.shape = ir.serde.deserialize_type_proto_for_shape(found)
+        value.type = value.type or ir.serde.deserialize_type_proto_for_type(found)
+
+
+def _inferred(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TypeProto]]:
+    for value in (*graph.value_info, *graph.output):
+        yield value.name, value.type
+    for node in graph.node:
+        for attribute in node.attribute:
+            for subgraph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _inferred(subgraph)
 
 
 def _any_constant(model: ir.Model, slicing: Sequence[ir.Node]) -> bool:
@@ -203,7 +257,7 @@ def _fold_slicing(node: ir.Node, opsets: Mapping[str, int]) -> bool:
     if not isinstance(graph, ir.Graph) or any(output.is_graph_output() for output in node.outputs):
         return False
     try:
-        parts = resolve(read_spec(node, opsets.get(node.domain, 1)), known_shape(node) or ())
+        _, parts = resolve(node, opsets.get(node.domain, 1))
         array = tensor.numpy()
     except Exception:  # a parameter that breaks the rules or cannot be read: the node says so when it is read
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice, Refusal
-from onnx_ops.model.nodes import MissingParameter, constant, is_slicing, known_shape, read_spec, resolve
+from onnx_ops.model.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
 from onnx_ops.model.prepare import bind_shapes, inline_functions, settle, unknown_inputs
 from onnx_ops.slicing.node import Cut, SlicingNode
 
@@ -33,10 +33,13 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
     inline_functions(model)
     bind_shapes(model, input_shapes or {})
     written = [_as_written(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
-    settle(model, [w.node for w in written])
+    known = settle(model, [w.node for w in written])
     remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)}
     hint = _shapes_hint(model)
-    return [_resolved(w, hint) if id(w.node) in remaining else replace(w.plain, folded=True) for w in written]
+    return [
+        _resolved(w, known.get(id(w.node)), hint) if id(w.node) in remaining else replace(w.plain, folded=True)
+        for w in written
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ def _mark_origins(model: ir.Model) -> None:
     for (domain, name, overload), function in model.functions.items():
         for i, node in enumerate(filter(is_slicing, function.all_nodes())):
             node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
+            node.name = node.name or f"{name}.{_name(node)}"  # or inlining would call it just "node"
 
 
 def _slicing_nodes(graph: ir.Graph, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ir.Node]]:
@@ -91,21 +95,26 @@ def _as_written(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Writ
     return _Written(node, plain, tuple(map(_is_used, node.outputs)))
 
 
-def _resolved(written: _Written, hint: str) -> SlicingNode:
+def _resolved(written: _Written, known: Known | None, hint: str) -> SlicingNode:
     node, plain = written.node, written.plain
     data = node.inputs[0] if node.inputs else None
     try:
         if data is None:
             raise InvalidSlice("data is missing")
-        dtype = data.dtype if data.const_value is None else data.const_value.dtype
-        plain = replace(plain, element="" if dtype is None else dtype.name)
-        spec = read_spec(node, plain.opset)
-        parts = resolve(spec, known_shape(node) or ())
+        element = _element(data, node)
+        spec, parts = known or resolve(node, plain.opset)
         if len(parts) != len(plain.outputs):
             raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(plain.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
         return replace(plain, refusal=_refusal(plain.label, error, node, hint))
-    return replace(plain, spec=spec, cuts=tuple(map(Cut, plain.outputs, parts, written.used)))
+    return replace(plain, element=element, spec=spec, cuts=tuple(map(Cut, plain.outputs, parts, written.used)))
+
+
+def _element(data: ir.Value, node: ir.Node) -> str:
+    """The element type of the node's data, which is also that of its outputs."""
+    if data.const_value is not None:
+        return data.const_value.dtype.name
+    return next((value.dtype.name for value in (data, *node.outputs) if value.dtype is not None), "")
 
 
 def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint: str) -> Refusal:

@@ -1,0 +1,36 @@
+# `make demo` and `make test` each do all their own set-up, in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := models/dynamo_llama_rotary.onnx
+
+.PHONY: demo test lint unit clean
+
+.venv/pip: Makefile
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
+	@touch $@
+
+.venv/demo: .venv/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[onnxruntime,cli]'
+	@touch $@
+
+.venv/test: .venv/demo pyproject.toml
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+demo: .venv/demo
+	$(BIN)/sliceport lower $(DEMO) -v
+	$(BIN)/sliceport compare $(DEMO)
+
+test: lint unit
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: .venv/test
+	$(BIN)/python -m pytest -n 2
+
+clean:
+	rm -rf .venv

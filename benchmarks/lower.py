@@ -1,0 +1,119 @@
+"""How long lowering takes: `lower` from file to program over onnxruntime's session creation on the same file.
+
+Both in one process, side by side, optimisations of onnxruntime off; the ratio is what counts. Then peak memory, and a
+model with 2 GB of external weights (a sparse file), each in a process of its own.
+
+    python benchmarks/lower.py [--repeat 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SIZES = (1000, 4000, 8000, 16000)
+PATTERNS = (
+    ([1], [15], [1], [1]),  # a crop
+    ([0], [2**63 - 1], [0], [1]),  # an identity with a sentinel
+    ([-1], [-(2**63)], [1], [-1]),  # a reversal
+    ([2], [60], [2], [2]),  # a step
+)
+
+
+def slices(count: int) -> onnx.ModelProto:
+    """`count` Slices of one input and of one another, each with its own initializers, and a Relu for every second."""
+    nodes, initializers, outputs = [], [], []
+    for i in range(count):
+        names = []
+        for name, values in zip(("starts", "ends", "axes", "steps"), PATTERNS[i % len(PATTERNS)], strict=True):
+            names.append(f"{name}{i}")
+            initializers.append(numpy_helper.from_array(np.array(values, np.int64), names[-1]))
+        nodes.append(helper.make_node("Slice", [f"y{i - 1}" if i % 2 else "x", *names], [f"y{i}"], f"slice_{i}"))
+        if i % 2:
+            nodes.append(helper.make_node("Relu", [f"y{i}"], [f"r{i}"]))
+            outputs.append(helper.make_tensor_value_info(f"r{i}", TensorProto.FLOAT, None))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 16, 64])
+    graph = helper.make_graph(nodes, "slices", [x], outputs, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def external(folder: Path, size: int) -> Path:
+    """A model whose one weight of `size` bytes lies in a sparse external file."""
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[size // 4096, 1024])
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="weights.bin")
+    weight.external_data.add(key="length", value=str(size))
+    parts = [f"p{i}" for i in range(4)]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Split", ["h"], parts, "split", axis=1),
+        helper.make_node("Split", ["w"], ["a", "b"], "split_weight", axis=0),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in (*parts, "a", "b")]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, size // 4096])
+    graph = helper.make_graph(nodes, "external", [x], outputs, [weight])
+    path = folder / "external.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    )
+    with (folder / "weights.bin").open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def peak_mib(path: Path) -> float:
+    """Peak resident memory of a process that lowers a model, in MiB."""
+    code = "import sys, onnx_ops; p = onnx_ops.lower(sys.argv[1]); assert not p.summary['refused']"
+    code += "; print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1])"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
+    return int(done.stdout) / 1024  # not ru_maxrss: a child starts with its parent's
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeat", type=int, default=3)
+    repeat = parser.parse_args().repeat
+
+    import onnxruntime as ort
+
+    import onnx_ops
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    print("slices  lower s  session s  ratio  us per slice  peak MiB   (best of", repeat, "each, taken in turn)")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for count in SIZES:
+            path = folder / f"slices_{count}.onnx"
+            path.write_bytes(slices(count).SerializeToString())
+            ours, theirs = [], []
+            for _ in range(repeat):
+                ours.append(seconds(lambda: onnx_ops.lower(path)))  # noqa: B023
+                theirs.append(seconds(lambda: ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])))  # noqa: B023
+            a, b = min(ours), min(theirs)
+            print(f"{count:6d}  {a:7.3f}  {b:9.3f}  {a / b:5.2f}  {a / count * 1e6:12.1f}  {peak_mib(path):8.0f}")
+        path = external(folder, 2 * 2**30)
+        print(
+            f"2 GiB of external weights: peak {peak_mib(path):.0f} MiB, {seconds(lambda: onnx_ops.lower(path)):.3f} s"
+        )
+        (folder / "weights.bin").unlink()
+        print(f"the same, its data file missing: peak {peak_mib(path):.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

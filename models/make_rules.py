@@ -1,0 +1,217 @@
+"""Make the `rule_*` models: one small hand-made model for each rule of the lowering.
+
+python models/make_rules.py [--out DIR] [NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import onnx
+from onnx import parser
+
+HEAD = '<ir_version: 9, opset_import: ["" : {opset}]>\n'
+
+# name: (opset, text, what it is there for)
+RULES: dict[str, tuple[int, str, str]] = {
+    "rule_identity": (
+        13,
+        """g (float[2,3] x) => (float[2,3] y, float[2,3] z) {
+            s = Constant <value_ints = [0, 0]> ()
+            e = Constant <value_ints = [9223372036854775807, 3]> ()
+            w = Slice (x, s, e)
+            y = Relu (w)
+            z = Split <axis = 1> (x)
+        }""",
+        "a slice and a one-part split that keep everything: aliases",
+    ),
+    "rule_empty": (
+        13,
+        """g (float[2,3] x) => (float[2,0] y, float[0,3] z) {
+            s = Constant <value_ints = [5]> ()
+            e = Constant <value_ints = [9]> ()
+            a = Constant <value_ints = [-1]> ()
+            y = Slice (x, s, e, a)
+            b = Constant <value_ints = [0]> ()
+            c = Constant <value_ints = [0]> ()
+            z = Slice (x, b, c, b)
+        }""",
+        "nothing selected: no operator",
+    ),
+    "rule_split_empty_part": (
+        13,
+        """g (float[2,4] x) => (float[2,0] a, float[2,3] b, float[2,1] c, float[2,0] d, float[2,4] e) {
+            p = Constant <value_ints = [0, 3, 1]> ()
+            a, b, c = Split <axis = 1> (x, p)
+            q = Constant <value_ints = [0, 4]> ()
+            d, e = Split <axis = 1> (x, q)
+        }""",
+        "empty parts are left out of the operator; what is left of the second split is an alias",
+    ),
+    "rule_split_unused": (
+        11,
+        """g (float[2,6] x) => (float[2,2] b) {
+            a, b, c = Split <axis = 1> (x)
+        }""",
+        "one output of three is used: a slice moves fewer bytes than a split",
+    ),
+    "rule_split_uneven": (
+        18,
+        """g (float[7,2] x) => (float[3,2] a, float[3,2] b, float[1,2] c) {
+            a, b, c = Split <num_outputs = 3> (x)
+        }""",
+        "num_outputs with a smaller last part",
+    ),
+    "rule_siblings": (
+        13,
+        """g (float[2,8,4] x) => (float[2,3,4] l, float[2,5,4] r, float[2,4,4] m) {
+            zero = Constant <value_ints = [0]> ()
+            one = Constant <value_ints = [1]> ()
+            cut = Constant <value_ints = [-5]> ()
+            end = Constant <value_ints = [9223372036854775807]> ()
+            two = Constant <value_ints = [2]> ()
+            m = Slice (x, zero, end, one, two)
+            l = Slice (x, zero, cut, one)
+            r = Slice (x, cut, end, one)
+        }""",
+        "two siblings that tile an axis become one split; a third with a step does not join",
+    ),
+    "rule_coalesce": (
+        13,
+        """g (float[4,3,5] x) => (float[2,3,5] a, float[4,3,5] b, float[4,1,3] c) {
+            one = Constant <value_ints = [1]> ()
+            three = Constant <value_ints = [3]> ()
+            zero = Constant <value_ints = [0]> ()
+            a = Slice (x, one, three, zero)
+            starts = Constant <value_ints = [-1, -1]> ()
+            ends = Constant <value_ints = [-9223372036854775808, -9223372036854775808]> ()
+            axes = Constant <value_ints = [1, 2]> ()
+            steps = Constant <value_ints = [-1, -1]> ()
+            b = Slice (x, starts, ends, axes, steps)
+            cs = Constant <value_ints = [1, 2]> ()
+            ce = Constant <value_ints = [2, 5]> ()
+            c = Slice (x, cs, ce, axes)
+        }""",
+        "axes become one past an offset, both reversed, and across an axis of one kept element",
+    ),
+    "rule_rank_nine": (
+        13,
+        """g (float[2,2,2,2,2,2,2,2,3] x) => (float[1,2,2,2,2,2,2,2,2] y) {
+            s = Constant <value_ints = [1, 0]> ()
+            e = Constant <value_ints = [2, 3]> ()
+            a = Constant <value_ints = [0, 8]> ()
+            p = Constant <value_ints = [1, 2]> ()
+            y = Slice (x, s, e, a, p)
+        }""",
+        "rank 9 coalesces to two dimensions",
+    ),
+    "rule_rank_limit": (
+        13,
+        """g (float[3,3,3,3,3,3,3,3,3] x) => (float[2,2,2,2,2,2,2,2,2] y) {
+            s = Constant <value_ints = [0, 0, 0, 0, 0, 0, 0, 0, 0]> ()
+            e = Constant <value_ints = [2, 2, 2, 2, 2, 2, 2, 2, 2]> ()
+            y = Slice (x, s, e)
+        }""",
+        "nine dimensions that do not coalesce: refused, more than DirectML's eight",
+    ),
+    "rule_types": (
+        13,
+        """g (bfloat16[4,6] h, bool[4,6] b, int64[4,6] i, double[4,6] d) =>
+            (bfloat16[4,3] p, bool[4,3] q, int64[4,3] r, double[4,3] t) {
+            s = Constant <value_ints = [1]> ()
+            e = Constant <value_ints = [6]> ()
+            a = Constant <value_ints = [1]> ()
+            k = Constant <value_ints = [2]> ()
+            p = Slice (h, s, e, a, k)
+            q = Slice (b, s, e, a, k)
+            r = Slice (i, s, e, a, k)
+            t = Slice (d, s, e, a, k)
+        }""",
+        "types that DirectML lacks, at some feature level or at all, move as bits",
+    ),
+    "rule_strings": (
+        13,
+        """g (string[4] x) => (string[2] y) {
+            s = Constant <value_ints = [1]> ()
+            e = Constant <value_ints = [3]> ()
+            y = Slice (x, s, e)
+        }""",
+        "strings are refused",
+    ),
+    "rule_subgraphs": (
+        13,
+        """g (bool c, float[4,6] x) => (float[4,2] y) {
+            y = If (c) <
+                then_branch = then_g () => (float[4,2] t) {
+                    ts = Constant <value_ints = [1]> ()
+                    te = Constant <value_ints = [3]> ()
+                    ta = Constant <value_ints = [1]> ()
+                    t = Slice (x, ts, te, ta)
+                },
+                else_branch = else_g () => (float[4,2] u) {
+                    u, v, w = Split <axis = 1> (x)
+                }
+            >
+        }""",
+        "nodes in both branches of an If",
+    ),
+    "rule_function": (
+        13,
+        """g (float[4,6] x, float[2,8] z) => (float[4,3] a, float[2,4] b) {
+            a = local.half (x)
+            b = local.half (z)
+        }
+        <domain: "local", opset_import: ["" : 13]>
+        half (v) => (l) {
+            l, r = Split <axis = -1> (v)
+        }""",
+        "a function called with two shapes: two nodes",
+    ),
+    "rule_opset9": (
+        9,
+        """g (float[4,6] x) => (float[2,3] y, float[4,2] a, float[4,4] b) {
+            y = Slice <starts = [1, 0], ends = [-1, 3]> (x)
+            a, b = Split <axis = 1, split = [2, 4]> (x)
+        }""",
+        "parameters as attributes",
+    ),
+    "rule_symbolic": (
+        13,
+        """g (float[batch,seq,8] x) => (float[batch,1,8] y, float[batch,seq,4] a, float[batch,seq,4] b) {
+            last = Constant <value_ints = [-1]> ()
+            end = Constant <value_ints = [9223372036854775807]> ()
+            axis = Constant <value_ints = [1]> ()
+            y = Slice (x, last, end, axis)
+            a, b = Split <axis = 2> (x)
+        }""",
+        "open dimensions: --input-shapes says what they are",
+    ),
+}
+
+
+def make(name: str) -> onnx.ModelProto:
+    """The model of a rule."""
+    opset, text, _ = RULES[name]
+    head = HEAD.format(opset=opset)
+    if "domain:" in text:
+        head = head.replace("]>", ', "local" : 1]>')
+    model = parser.parse_model(head + text)
+    for node in model.graph.node:
+        node.name = node.name or f"{node.op_type.lower()}_{node.output[0]}"
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def main() -> None:
+    """Write the models."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--out", type=Path, default=Path(__file__).parent)
+    arguments.add_argument("names", nargs="*", default=list(RULES))
+    options = arguments.parse_args()
+    for name in options.names:
+        (options.out / f"{name}.onnx").write_bytes(make(name).SerializeToString())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,508 @@
+"""Lowering: each rule by example, then any region, element type, layout and feature level on the emulator."""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from running import gathered, padded, run_call, run_node
+
+from onnx_ops.dml.elements import ELEMENT_BITS
+from onnx_ops.dml.feature_levels import FeatureLevel
+from onnx_ops.dml.lower import Options, lower_nodes
+from onnx_ops.dml.operators import ElementWiseIdentity, Slice, Slice1, Split
+from onnx_ops.dml.program import LoweredNode
+from onnx_ops.dml.tensor import BufferTensor, DataType, axis_order, packed_strides
+from onnx_ops.errors import UsageError
+from onnx_ops.slicing import Region, SplitSpec
+from onnx_ops.slicing.node import Cut, SlicingNode
+
+
+def node(*regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused=()) -> SlicingNode:
+    outputs = tuple(f"{name}{i}" for i in range(len(regions)))
+    cuts = tuple(Cut(o, r, i not in unused) for i, (o, r) in enumerate(zip(outputs, regions, strict=True)))
+    return SlicingNode(name, "Slice" if len(regions) == 1 else "Split", "", 13, (), value, element, outputs, cuts=cuts)
+
+
+def lower_one(*regions: Region, element: str = "FLOAT", unused=(), **options) -> LoweredNode:
+    if "level" in options:
+        options["feature_level"] = FeatureLevel.parse(options.pop("level"))
+    return lower_nodes([node(*regions, element=element, unused=unused)], Options(**options)).nodes[0]
+
+
+def operator(lowered: LoweredNode):
+    assert lowered.verdict == "lowered", lowered.reason
+    (call,) = lowered.calls
+    return call.operator
+
+
+class TestVerdicts:
+    def test_identity_is_an_alias(self):
+        lowered = lower_one(Region.whole((2, 3)))
+        assert (lowered.verdict, lowered.calls) == ("alias", ())
+        assert (lowered.aliases[0].output, lowered.aliases[0].value) == ("n0", "x")
+
+    def test_new_and_dropped_axes_alone_are_an_alias(self):
+        assert lower_one(Region((1, 3), (range(1), range(3)), (3, 1))).verdict == "alias"
+
+    def test_nothing_selected_is_empty(self):
+        lowered = lower_one(Region.of((2, 3), (range(2), range(0))))
+        assert (lowered.verdict, lowered.calls, lowered.aliases) == ("empty", (), ())
+
+    def test_a_split_into_nothing_and_everything_is_an_alias(self):
+        lowered = lower_one(*SplitSpec(0, (0, 4)).resolve((4,)))
+        assert (lowered.verdict, len(lowered.aliases)) == ("alias", 1)
+
+    def test_empty_parts_are_left_out(self):
+        split = operator(lower_one(*SplitSpec(1, (0, 3, 1, 0)).resolve((2, 4))))
+        assert [tensor.sizes for tensor in split.output_tensors] == [(2, 3), (2, 1)]
+
+
+class TestFewestDimensions:
+    @pytest.mark.parametrize(
+        ("region", "sizes", "windows"),
+        [
+            (Region.of((4, 3, 5), (range(1, 3), range(3), range(5))), (60,), [(15, 30, 1)]),
+            (Region.of((4, 5), (range(3, -1, -1), range(4, -1, -1))), (20,), [(0, 20, -1)]),
+            (Region.of((4, 3, 5), (range(4), range(1, 2), range(2, 5))), (4, 15), [(0, 4, 1), (7, 3, 1)]),
+            (Region.of((4, 6), (range(4), range(1, 6, 2))), (24,), [(1, 23, 2)]),
+            (Region.of((2, 3, 4), (range(1, 2), range(2, 3), range(3, 4))), (24,), [(23, 1, 1)]),
+            (Region.of((1, 6, 1), (range(1), range(0, 6, 4), range(1))), (6,), [(0, 5, 4)]),
+            (Region.of((5, 1, 7), (range(4, 0, -2), range(1), range(7))), (5, 7), [(2, 3, -2), (0, 7, 1)]),
+        ],
+    )
+    def test_slice1(self, region, sizes, windows):
+        op = operator(lower_one(region))
+        assert isinstance(op, Slice1)
+        assert op.input_tensor.sizes == sizes
+        got = zip(op.input_window_offsets, op.input_window_sizes, op.input_window_strides, strict=True)
+        assert list(got) == windows
+
+    def test_split_has_two_dimensions_at_most(self):
+        split = operator(lower_one(*SplitSpec(2, (1, 3)).resolve((2, 3, 4, 5, 6))))
+        assert (split.input_tensor.sizes, split.axis) == ((6, 120), 1)
+        split = operator(lower_one(*SplitSpec(0, (1, 3)).resolve((4, 5))))
+        assert (split.input_tensor.sizes, split.axis) == ((20,), 0)
+
+    def test_rank_9_coalesces(self):
+        region = Region.of((2,) * 8 + (3,), (range(1, 2), *(range(2),) * 7, range(0, 3, 2)))
+        assert operator(lower_one(region)).input_tensor.sizes == (256, 3)
+
+    def test_rank_9_that_does_not_is_refused_with_the_reason(self):
+        lowered = lower_one(Region.of((3,) * 9, (range(2),) * 9))
+        assert lowered.reason is not None
+        assert lowered.reason.code == "rank_limit"
+        assert lowered.reason.message == (
+            "Slice 'n': not lowered: 9 dimensions remain where no more of them coalesce, but DML_OPERATOR_SLICE1 takes "
+            "at most 8 at feature level 6.4."
+        )
+
+    def test_below_3_0_tensors_are_padded_to_four(self):
+        op = operator(lower_one(Region.of((4, 3), (range(1, 3), range(2))), level="2.1"))
+        assert op.input_tensor.sizes == (1, 1, 4, 3)
+        assert op.input_window_offsets == (0, 0, 1, 0)
+        assert op.input_window_sizes == (1, 1, 2, 2)
+
+    def test_below_3_0_six_dimensions_are_refused(self):
+        lowered = lower_one(Region.of((3,) * 6, (range(2),) * 6), level="2.1")
+        assert lowered.reason is not None
+        assert "6 dimensions remain" in lowered.reason.message
+        assert "takes at most 5 at feature level 2.1" in lowered.reason.message
+
+
+class TestOperatorChoice:
+    PARTS = SplitSpec(1, (2, 3, 1)).resolve((2, 6))
+
+    def test_all_used_is_one_split(self):
+        assert isinstance(operator(lower_one(*self.PARTS)), Split)
+
+    def test_some_used_are_slices_that_move_less(self):
+        lowered = lower_one(*self.PARTS, unused={1})
+        assert [type(call.operator) for call in lowered.calls] == [Slice1, Slice1]
+        assert [call.outputs[0].value for call in lowered.calls] == ["n0", "n2"]
+        assert sum(call.moved_bytes for call in lowered.calls) == 2 * 3 * 4
+
+    def test_none_used_is_one_split(self):
+        assert isinstance(operator(lower_one(*self.PARTS, unused={0, 1, 2})), Split)
+
+    def test_forward_below_2_1_is_the_older_slice(self):
+        op = operator(lower_one(Region.of((4, 7), (range(1, 3), range(1, 7, 2))), level="2.0"))
+        assert isinstance(op, Slice)
+        assert (op.offsets, op.sizes, op.strides) == ((0, 0, 1, 1), (1, 1, 2, 3), (1, 1, 1, 2))
+
+    def test_backward_below_2_1_is_refused(self):
+        lowered = lower_one(Region.of((4,), (range(3, -1, -1),)), level="2.0")
+        assert lowered.reason is not None
+        assert lowered.reason.code == "feature_level"
+        assert "a backward step needs DML_OPERATOR_SLICE1 (feature level 2.1)" in lowered.reason.message
+
+    def test_one_kept_element_has_no_direction(self):
+        assert isinstance(operator(lower_one(Region.of((4,), (range(3, 2, -1),)), level="1.0")), Slice)
+
+    def test_a_change_of_layout_alone_is_an_identity(self):
+        op = operator(lower_one(Region.whole((2, 3, 4, 5)), input_layout="NHWC"))
+        assert isinstance(op, ElementWiseIdentity)
+        assert op.input_tensor.strides is not None
+
+    def test_the_same_layout_on_both_sides_is_an_alias(self):
+        assert lower_one(Region.whole((2, 3, 4, 5)), input_layout="NHWC", output_layout="NHWC").verdict == "alias"
+
+    def test_identity_below_2_1_takes_floats_only_so_others_are_sliced(self):
+        whole = Region.whole((2, 3, 4, 5))
+        assert isinstance(operator(lower_one(whole, input_layout="NHWC", level="1.0")), ElementWiseIdentity)
+        op = operator(lower_one(whole, element="INT32", input_layout="NHWC", level="1.0"))
+        assert isinstance(op, Slice)
+
+
+class TestElementTypes:
+    REGION = Region.of((3, 5), (range(1, 3), range(0, 5, 3)))
+
+    @pytest.mark.parametrize(
+        ("element", "level", "data_type", "sizes"),
+        [
+            ("INT64", "4.1", DataType.INT64, (3, 5)),
+            ("INT64", "4.0", DataType.UINT32, (3, 5, 2)),
+            ("DOUBLE", "3.0", DataType.UINT32, (3, 5, 2)),
+            ("COMPLEX64", "6.4", DataType.UINT64, (3, 5)),
+            ("COMPLEX64", "4.0", DataType.UINT32, (3, 5, 2)),
+            ("COMPLEX128", "6.4", DataType.UINT64, (3, 5, 2)),
+            ("COMPLEX128", "4.0", DataType.UINT32, (3, 5, 4)),
+            ("BFLOAT16", "6.4", DataType.UINT16, (3, 5)),
+            ("FLOAT8E4M3FN", "6.4", DataType.UINT8, (3, 5)),
+            ("BOOL", "3.0", DataType.UINT8, (3, 5)),
+            ("FLOAT16", "6.4", DataType.FLOAT16, (3, 5)),
+        ],
+    )
+    def test_carried_as(self, element, level, data_type, sizes):
+        op = operator(lower_one(self.REGION, element=element, level=level))
+        assert (op.input_tensor.data_type, op.input_tensor.sizes) == (data_type, sizes)
+
+    def test_pairs_coalesce_into_an_unstepped_axis(self):
+        op = operator(lower_one(Region.of((3, 5), (range(3), range(1, 4))), element="INT64", level="4.0"))
+        assert (op.input_tensor.sizes, op.input_window_offsets) == ((3, 10), (0, 2))
+
+    def test_4_bit_cut_on_bytes(self):
+        op = operator(lower_one(Region.of((3, 6), (range(3), range(2, 6))), element="INT4"))
+        assert (op.input_tensor.data_type, op.input_tensor.sizes) == (DataType.UINT8, (3, 3))
+
+    def test_4_bit_cut_inside_a_byte_is_refused(self):
+        lowered = lower_one(Region.of((3, 6), (range(3), range(1, 5))), element="INT4")
+        assert lowered.reason is not None
+        assert lowered.reason.code == "unaligned_type"
+        assert "INT4 elements of 4 bits are cut inside the smallest data type" in lowered.reason.message
+
+    def test_4_bit_tail_of_an_odd_buffer(self):
+        op = operator(lower_one(Region.of((7,), (range(4, 7),)), element="UINT4"))
+        assert (op.input_tensor.sizes, op.output_tensor.sizes) == ((4,), (2,))
+
+    def test_8_bit_below_2_1_moves_in_pairs_or_not_at_all(self):
+        op = operator(lower_one(Region.of((3, 6), (range(3), range(2, 6))), element="UINT8", level="1.0"))
+        assert op.input_tensor.data_type == DataType.UINT16
+        assert lower_one(Region.of((3, 6), (range(3), range(1, 6))), element="UINT8", level="1.0").verdict == "refused"
+
+    @pytest.mark.parametrize("element", ["STRING", "", "UNDEFINED"])
+    def test_others_are_refused(self, element):
+        lowered = lower_one(self.REGION, element=element)
+        assert lowered.reason is not None
+        assert lowered.reason.code == "unsupported_type"
+        assert lowered.reason.message.startswith("Slice 'n': not lowered: DirectML has no data type that carries")
+
+
+class TestLimits:
+    def test_element_counts_beyond_32_bits_are_refused_not_wrapped(self):
+        lowered = lower_one(Region.of((2**16, 2**16 + 1), (range(2**16), range(5))))
+        assert lowered.reason is not None
+        assert lowered.reason.code == "size_limit"
+        assert "a tensor of 4295032832 FLOAT32 elements is more than DirectML's 4294967295" in lowered.reason.message
+
+    def test_pairs_count_double(self):
+        region = Region.of((2**16, 2**15), (range(2**16), range(5)))
+        assert lower_one(region, element="INT64").verdict == "lowered"
+        assert lower_one(region, element="INT64", level="4.0").verdict == "refused"
+
+    def test_the_largest_that_fits(self):
+        assert lower_one(Region.of((2**32 - 1,), (range(1, 2**32 - 1),))).verdict == "lowered"
+
+    def test_steps_beyond_int32_are_refused(self):
+        lowered = lower_one(Region.of((2**32 - 1,), (range(0, 2**32 - 1, 2**31),)))
+        assert lowered.reason is not None
+        assert "a step of more than 2147483647 does not fit InputWindowStrides" in lowered.reason.message
+
+    def test_identities_and_empties_of_any_size_need_no_operator(self):
+        assert lower_one(Region.whole((2**40,))).verdict == "alias"
+        assert lower_one(Region.of((2**40,), (range(0),))).verdict == "empty"
+
+
+class TestSiblings:
+    def slices(self, *runs: range, size: int = 6, rank_2: bool = True):
+        return [
+            node(Region.of((2, size), (range(2), run)) if rank_2 else Region.of((size,), (run,)), name=f"s{i}_")
+            for i, run in enumerate(runs)
+        ]
+
+    def test_a_tiling_becomes_one_split_in_order_of_the_axis(self):
+        program = lower_nodes(self.slices(range(4, 6), range(4)))
+        (call,) = program.calls
+        assert isinstance(call.operator, Split)
+        assert [binding.value for binding in call.outputs] == ["s1_0", "s0_0"]
+        assert [n.calls for n in program.nodes] == [(call,), (call,)]
+
+    def test_a_gap_or_an_overlap_does_not(self):
+        for runs in ((range(3), range(4, 6)), (range(4), range(3, 6)), (range(4), range(4, 5))):
+            assert all(isinstance(c.operator, Slice1) for c in lower_nodes(self.slices(*runs)).calls)
+
+    def test_the_members_of_a_tiling_are_picked_out_of_others(self):
+        program = lower_nodes(self.slices(range(1, 5), range(2), range(2, 6), range(0, 6, 2)))
+        kinds = [type(n.calls[0].operator).__name__ for n in program.nodes]
+        assert kinds == ["Slice1", "Split", "Split", "Slice1"]
+
+    def test_two_equal_tilings_are_two_splits(self):
+        program = lower_nodes(self.slices(range(2), range(2, 6), range(2), range(2, 6)))
+        assert [type(c.operator) for c in program.calls] == [Split, Split]
+
+    def test_of_different_values_they_do_not_join(self):
+        left, right = self.slices(range(2), range(2, 6))
+        other = node(right.cuts[0].region, name="o", value="y")
+        assert all(isinstance(c.operator, Slice1) for c in lower_nodes([left, other]).calls)
+
+    def test_below_3_0_a_split_still_has_four_dimensions(self):
+        program = lower_nodes(self.slices(range(2), range(2, 6)), Options(FeatureLevel.V1_0))
+        assert program.calls[0].operator.input_tensor.sizes == (1, 1, 2, 6)
+
+    def test_every_chain_is_found_among_all_runs_of_an_axis(self):
+        size = 5
+        runs = [range(a, b) for a in range(size) for b in range(a + 1, size + 1) if b - a < size]
+        program = lower_nodes(self.slices(*runs, size=size))
+        for call in program.calls:
+            if isinstance(call.operator, Split):
+                assert sum(tensor.sizes[1] for tensor in call.operator.output_tensors) == size
+        assert any(isinstance(call.operator, Split) for call in program.calls)
+
+    def test_numbers_follow_the_models_order(self):
+        nodes = [node(Region.of((9,), (range(3),)), name="first", value="w"), *self.slices(range(2), range(2, 6))]
+        assert [c.id for n in lower_nodes(nodes).nodes for c in n.calls] == [0, 1, 1]
+
+
+class TestViews:
+    def test_an_aligned_forward_slice_is_a_view(self):
+        lowered = lower_one(Region.of((4, 6), (range(2, 4), range(0, 6, 2))), views=True)
+        (alias,) = lowered.aliases
+        assert (lowered.verdict, alias.byte_offset) == ("alias", 48)
+        assert alias.tensor == BufferTensor.of(DataType.FLOAT32, (2, 3), (6, 2))
+
+    def test_an_unaligned_one_is_copied(self):
+        assert isinstance(operator(lower_one(Region.of((4, 6), (range(4), range(1, 3))), views=True)), Slice1)
+
+    def test_a_backward_one_is_copied(self):
+        assert isinstance(operator(lower_one(Region.of((4, 4), (range(3, -1, -1), range(4))), views=True)), Slice1)
+
+    def test_a_split_is_views_where_parts_are_aligned_and_slices_elsewhere(self):
+        lowered = lower_one(*SplitSpec(0, (4, 3, 5)).resolve((12,)), views=True)
+        assert [alias.byte_offset for alias in lowered.aliases] == [0, 16]
+        assert [call.outputs[0].value for call in lowered.calls] == ["n2"]
+
+    def test_a_slice_of_a_view_reads_the_views_buffer(self):
+        first = node(Region.of((4, 6), (range(2, 4), range(0, 6, 2))), name="a")
+        second = node(Region.of((2, 3), (range(2), range(1, 3))), name="b", value="a0")
+        program = lower_nodes([first, second], Options(views=True))
+        (call,) = program.calls
+        assert (call.input.value, call.input.byte_offset) == ("x", 48)
+        buffer = np.arange(24, dtype=np.float32).view(np.uint8)
+        got = run_call(call, {"x": buffer})["b0"].view(np.float32)
+        assert got.tolist() == [14, 16, 20, 22]
+
+    def test_a_value_of_an_outer_graph_is_found_from_a_branch(self):
+        first = node(Region.of((8,), (range(4, 8),)), name="a")
+        inner = node(Region.of((4,), (range(1, 3),)), name="b", value="a0")
+        inner = SlicingNode(**{f: getattr(inner, f) for f in inner.__slots__} | {"scope": ("if.then_branch",)})
+        call = lower_nodes([first, inner], Options(views=True)).calls[0]
+        assert (call.input.value, call.input.byte_offset) == ("x", 16)
+
+
+class TestLayouts:
+    def test_nhwc_on_both_sides_coalesces_to_what_lies_together(self):
+        region = Region.of((2, 3, 4, 5), (range(2), range(3), range(1, 3), range(5)))
+        op = operator(lower_one(region, input_layout="NHWC", output_layout="NHWC"))
+        assert (op.input_tensor.sizes, op.input_tensor.strides) == ((2, 60), None)
+
+    def test_a_layout_holds_for_tensors_of_its_rank_alone(self):
+        region = Region.of((4, 6), (range(4), range(1, 3)))
+        assert operator(lower_one(region, input_layout="NHWC")).input_tensor.strides is None
+
+    def test_strides_of_the_wrong_length_are_a_usage_error(self):
+        with pytest.raises(UsageError, match=r"strides \[1\] do not fit value 'x' of shape \[4, 6\]"):
+            lower_one(Region.of((4, 6), (range(4), range(1, 3))), input_layout={"x": (1,)})
+
+    def test_overlapping_output_strides_are_refused(self):
+        lowered = lower_one(Region.of((4, 6), (range(4), range(1, 3))), output_layout={"n0": (0, 1)})
+        assert lowered.reason is not None
+        assert "the output's strides put two elements at one address" in lowered.reason.message
+
+    def test_a_permutation_and_its_letters_are_the_same(self):
+        region = Region.of((2, 3, 4, 5), (range(2), range(1, 3), range(4), range(5)))
+        assert lower_one(region, input_layout="NHWC") == lower_one(region, input_layout="0,2,3,1")
+
+
+# Any region, element type, layout and level: the bytes that arrive are the bytes selected.
+
+
+@st.composite
+def regions(draw, max_rank=5, max_size=5):
+    shape = tuple(draw(st.lists(st.integers(1, max_size), min_size=1, max_size=max_rank)))
+    ranges = []
+    for size in shape:
+        start = draw(st.integers(0, size - 1))
+        step = draw(st.sampled_from([1, 1, 1, 2, 3, -1, -1, -2]))
+        most = (size - 1 - start) // step + 1 if step > 0 else start // -step + 1
+        count = draw(st.one_of(st.just(most), st.integers(1, most)))
+        ranges.append(range(start, start + count * step, step))
+    if draw(st.booleans()):
+        ranges = [draw(st.sampled_from([r, range(size)])) for r, size in zip(ranges, shape, strict=True)]
+    return Region.of(shape, ranges)
+
+
+@st.composite
+def layouts(draw, shape, *, may_broadcast):
+    order = draw(st.permutations(range(len(shape))))
+    strides = [0] * len(shape)
+    step = 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step = step * shape[axis] + draw(st.sampled_from([0, 0, 0, 1, 8]))
+    if may_broadcast and draw(st.booleans()):
+        strides[draw(st.integers(0, len(shape) - 1))] = 0
+    return tuple(strides)
+
+
+def buffer_of(element: str, elements: int, random: np.random.Generator) -> np.ndarray:
+    size = -(-elements * ELEMENT_BITS[element] // 32) * 4
+    return random.integers(0, 256, size).astype(np.uint8)
+
+
+def bits_of(data: np.ndarray, bits: int) -> np.ndarray:
+    """The elements of a packed buffer, one row of bits each."""
+    return np.unpackbits(data, bitorder="little").reshape(-1, bits)
+
+
+def expected_bits(data: np.ndarray, region: Region, strides, bits: int) -> np.ndarray:
+    elements = bits_of(data[: data.size * 8 // bits * bits // 8], bits)
+    offsets = [sum(i * s for i, s in zip(index, strides, strict=True)) for index in itertools.product(*region.ranges)]
+    return elements[offsets]
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    regions(),
+    st.sampled_from(sorted(ELEMENT_BITS)),
+    st.sampled_from(list(FeatureLevel)),
+    st.integers(0, 2**32 - 1),
+)
+def test_packed_regions_of_any_type_at_any_level(region, element, level, seed):
+    lowered = lower_one(region, element=element, feature_level=level)
+    if lowered.verdict == "refused":
+        code = lowered.reason.code
+        if code == "unaligned_type":
+            assert ELEMENT_BITS[element] < (16 if level < FeatureLevel.V2_1 else 8)
+        elif code == "feature_level":
+            assert level < FeatureLevel.V2_1
+            assert any(kept.step < 0 for kept in region.ranges)
+        else:
+            assert (code, level < FeatureLevel.V3_0) == ("rank_limit", True)
+        return
+    bits = ELEMENT_BITS[element]
+    data = buffer_of(element, prod(region.input_shape), np.random.default_rng(seed))
+    got = run_node(lowered, data)["n0"]
+    count = region.size
+    want = expected_bits(data, region, packed_strides(region.input_shape), bits)
+    assert np.array_equal(
+        bits_of(got[: -(-count * bits // 8)], bits)[:count]
+        if bits >= 8
+        else np.unpackbits(got, bitorder="little")[: count * bits].reshape(-1, bits),
+        want,
+    )
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data(), regions(max_rank=4, max_size=4), st.integers(0, 2**32 - 1))
+def test_any_layout_on_both_sides(data, region, seed):
+    element = data.draw(st.sampled_from(["FLOAT", "BFLOAT16", "INT64", "BOOL", "COMPLEX128"]))
+    level = data.draw(st.sampled_from([FeatureLevel.V3_0, FeatureLevel.V6_4]))
+    read = data.draw(layouts(region.input_shape, may_broadcast=True))
+    write = data.draw(layouts(region.output_shape, may_broadcast=False))
+    lowered = lower_one(
+        region, element=element, feature_level=level, input_layout={"x": read}, output_layout={"n0": write}
+    )
+    bits = ELEMENT_BITS[element]
+    reach = 1 + sum((n - 1) * s for n, s in zip(region.input_shape, read, strict=True))
+    buffer = buffer_of(element, reach, np.random.default_rng(seed))
+    want = expected_bits(buffer, region, read, bits)
+    if lowered.verdict == "alias":
+        assert region.selects_all
+        got = buffer
+    else:
+        got = run_node(lowered, buffer)["n0"]
+    offsets = [sum(i * s for i, s in zip(index, write, strict=True)) for index in np.ndindex(*region.output_shape)]
+    elements = bits_of(got[: got.size * 8 // bits * bits // 8], bits)
+    assert np.array_equal(elements[offsets], want)
+    if lowered.calls:  # and nothing else was written
+        untouched = np.ones(elements.shape[0], bool)
+        untouched[offsets] = False
+        assert (np.packbits(elements[untouched]) == 0xA5).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.integers(0, 2**32 - 1))
+def test_splits_of_any_axis_type_layout_and_use(data, seed):
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    cuts = sorted(data.draw(st.lists(st.integers(0, shape[axis]), max_size=4)))
+    sizes = tuple(b - a for a, b in itertools.pairwise([0, *cuts, shape[axis]]))
+    element = data.draw(st.sampled_from(["FLOAT", "FLOAT16", "INT64", "BOOL"]))
+    level = data.draw(st.sampled_from(list(FeatureLevel)))
+    parts = SplitSpec(axis, sizes).resolve(shape)
+    unused = data.draw(st.sets(st.integers(0, len(parts) - 1)))
+    read = data.draw(layouts(shape, may_broadcast=False)) if data.draw(st.booleans()) else None
+    options = {} if read is None else {"input_layout": {"x": read}}
+    lowered = lower_one(*parts, element=element, unused=unused, feature_level=level, **options)
+    if lowered.verdict == "refused":
+        assert level < FeatureLevel.V3_0
+        return
+    strides = packed_strides(shape) if read is None else read
+    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    buffer = buffer_of(element, reach, np.random.default_rng(seed))
+    got = run_node(lowered, buffer)
+    bits = ELEMENT_BITS[element]
+    for i, part in enumerate(parts):
+        if f"n{i}" not in got:
+            assert i in unused
+            continue
+        want = expected_bits(buffer, part, strides, bits)
+        data_bytes = got[f"n{i}"][: part.size * bits // 8]
+        assert np.array_equal(bits_of(data_bytes, bits), want)
+
+
+@settings(max_examples=300, deadline=None)
+@given(regions(), st.sampled_from(["FLOAT", "BOOL", "INT64", "FLOAT16"]), st.integers(0, 2**32 - 1))
+def test_views_show_what_a_copy_would_hold(region, element, seed):
+    lowered = lower_one(region, element=element, views=True)
+    bits = ELEMENT_BITS[element]
+    buffer = buffer_of(element, prod(region.input_shape), np.random.default_rng(seed))
+    want = expected_bits(buffer, region, packed_strides(region.input_shape), bits)
+    for alias in lowered.aliases:
+        assert alias.byte_offset % 16 == 0
+        if alias.tensor is not None:
+            assert alias.byte_offset + alias.tensor.total_tensor_size_in_bytes <= buffer.size
+            alias.tensor.check("view")
+            got = gathered(padded(buffer[alias.byte_offset :], 4), alias.tensor)
+            assert np.array_equal(bits_of(got, bits), want)
+    if lowered.calls:
+        first = sum(r[0] * s for r, s in zip(region.ranges, packed_strides(region.input_shape), strict=True))
+        assert any(r.step < 0 for r in region.ranges) or first * bits // 8 % 16 or first * bits % 8
+
+
+def test_axis_order_is_what_the_cli_calls_nhwc():
+    assert axis_order("NHWC") == (0, 2, 3, 1)

@@ -1,0 +1,296 @@
+"""Operators: the examples of the pages number for number, every rule with its sentence, JSON and C forms."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_ops.dml import emulator
+from onnx_ops.dml.abi import DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, STRUCTS, to_native
+from onnx_ops.dml.feature_levels import FeatureLevel
+from onnx_ops.dml.operators import ElementWiseIdentity, Slice, Slice1, Split, check, from_json, to_json
+from onnx_ops.dml.schema import SCHEMAS
+from onnx_ops.dml.tensor import BufferTensor, DataType
+from onnx_ops.errors import InvalidDescriptor, UsageError
+
+F32 = DataType.FLOAT32
+
+
+def t(*sizes: int, data_type: DataType = F32, strides=None) -> BufferTensor:
+    return BufferTensor.of(data_type, sizes, strides)
+
+
+def run(operator, values) -> list[list[float]]:
+    data = np.array(values, np.float32).reshape(-1).view(np.uint8)
+    return [result.view(np.float32).tolist() for result in emulator.run(operator, data)]
+
+
+SIXTEEN = list(range(1, 17))
+TWELVE = list(range(1, 13))
+
+
+class TestPages:
+    def test_slice1_example_1_positive_strides(self):
+        operator = Slice1(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, 2, 2))
+        assert run(operator, SIXTEEN) == [[2, 4, 10, 12]]
+
+    def test_slice1_example_2_negative_strides(self):
+        operator = Slice1(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
+        assert run(operator, SIXTEEN) == [[14, 16, 6, 8]]
+
+    def test_slice_example_1_contiguous(self):
+        operator = Slice(t(1, 1, 4, 4), t(1, 1, 3, 2), 4, (0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1))
+        assert run(operator, SIXTEEN) == [[7, 8, 11, 12, 15, 16]]
+
+    def test_slice_example_2_strided(self):
+        operator = Slice(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 1, 0), (1, 1, 2, 2), (1, 1, 2, 3))
+        assert run(operator, SIXTEEN) == [[5, 8, 13, 16]]
+
+    def test_split_example_1_axis_2(self):
+        operator = Split(t(1, 1, 6, 2), 3, (t(1, 1, 2, 2), t(1, 1, 1, 2), t(1, 1, 3, 2)), 2)
+        assert run(operator, TWELVE) == [[1, 2, 3, 4], [5, 6], [7, 8, 9, 10, 11, 12]]
+
+    def test_split_example_2_axis_3(self):
+        operator = Split(t(1, 1, 6, 2), 2, (t(1, 1, 6, 1), t(1, 1, 6, 1)), 3)
+        assert run(operator, TWELVE) == [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]
+
+    @pytest.mark.parametrize("parts", [(1, 1, 1), (1, 2), (2, 1), (3,)])
+    def test_split_page_possible_splits_of_size_3(self, parts):
+        operator = Split(t(3), len(parts), tuple(map(t, parts)), 0)
+        assert [value for part in run(operator, [1, 2, 3]) for value in part] == [1, 2, 3]
+
+    def test_identity_transforms_the_layout(self):
+        nchw, nhwc = t(1, 2, 2, 2), t(1, 2, 2, 2, strides=(8, 1, 4, 2))
+        assert run(ElementWiseIdentity(nchw, nhwc), range(8)) == [[0, 4, 1, 5, 2, 6, 3, 7]]
+
+    def test_an_output_smaller_than_what_the_window_reaches_is_fine(self):
+        assert run(Slice1(t(6), t(2), 1, (0,), (6,), (2,)), range(6)) == [[0, 2]]
+        assert run(Slice1(t(6), t(2), 1, (0,), (6,), (-2,)), range(6)) == [[5, 3]]
+
+    def test_bytes_between_padded_rows_stay(self):
+        operator = Slice1(t(2, 4), t(2, 2, strides=(3, 1)), 2, (0, 1), (2, 2), (1, 1))
+        (result,) = emulator.run(operator, np.arange(8, dtype=np.float32).view(np.uint8))
+        assert result.size == 20
+        assert set(result[8:12]) == {emulator.FILL}
+
+
+GOOD_SLICE1 = Slice1(t(4, 6), t(2, 3), 2, (0, 1), (3, 5), (2, -2))
+GOOD_SLICE = Slice(t(4, 6), t(2, 3), 2, (0, 1), (2, 3), (2, 2))
+GOOD_SPLIT = Split(t(4, 6), 2, (t(4, 2), t(4, 4)), 1)
+GOOD_IDENTITY = ElementWiseIdentity(t(4, 6), t(4, 6))
+GOOD = (GOOD_SLICE1, GOOD_SLICE, GOOD_SPLIT, GOOD_IDENTITY)
+
+
+class TestRules:
+    @pytest.mark.parametrize("operator", GOOD, ids=lambda o: o.schema.type)
+    def test_good_ones_pass(self, operator):
+        check(operator)
+
+    @pytest.mark.parametrize(
+        ("operator", "message"),
+        [
+            (replace(GOOD_SLICE1, dimension_count=3), "DimensionCount must be the tensors' 2, got 3"),
+            (replace(GOOD_SLICE1, input_window_offsets=(0,)), "InputWindowOffsets must have DimensionCount=2 values"),
+            (replace(GOOD_SLICE1, input_window_sizes=(3, 5, 1)), "InputWindowSizes must have DimensionCount=2 values"),
+            (replace(GOOD_SLICE1, input_window_strides=()), "InputWindowStrides must have DimensionCount=2 values"),
+            (replace(GOOD_SLICE1, input_window_offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 leaves the input"),
+            (
+                replace(GOOD_SLICE1, input_window_offsets=(-1, 1)),
+                r"the window \[-1, 2\) in dimension 0 leaves the input",
+            ),
+            (
+                replace(GOOD_SLICE1, input_window_sizes=(3, 0)),
+                "the window must not be empty, got size 0 in dimension 1",
+            ),
+            (replace(GOOD_SLICE1, input_window_strides=(0, 1)), r"InputWindowStrides\[0\] must be a non-zero"),
+            (replace(GOOD_SLICE1, input_window_strides=(2**31, 1)), "must be a non-zero 32-bit integer"),
+            (replace(GOOD_SLICE1, input_window_strides=(2, -3)), "a window of 5 walked in steps of 3 has 2 elements"),
+            (replace(GOOD_SLICE1, output_tensor=t(2, 0)), r"OutputTensor: sizes must be between 1"),
+            (
+                replace(GOOD_SLICE1, output_tensor=t(2, 3, strides=(0, 1))),
+                "OutputTensor: elements of an output must not",
+            ),
+            (replace(GOOD_SLICE1, output_tensor=t(1, 2, 3)), "OutputTensor must have InputTensor's data type and dim"),
+            (
+                replace(GOOD_SLICE1, output_tensor=t(2, 3, data_type=DataType.INT32)),
+                "got INT32 and 2 for FLOAT32 and 2",
+            ),
+            (replace(GOOD_SLICE, strides=(0, 2)), r"Strides\[0\] must be between 1 and 4294967295, got 0"),
+            (replace(GOOD_SLICE, strides=(2, -2)), r"Strides\[1\] must be between 1 and 4294967295, got -2"),
+            (replace(GOOD_SLICE, offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 leaves"),
+            (replace(GOOD_SLICE, sizes=(2, 2)), r"Sizes\[1\] must equal OutputTensor.Sizes\[1\], got 2 and 3"),
+            (replace(GOOD_SLICE, sizes=(2, 0)), "the window must not be empty, got size 0"),
+            (replace(GOOD_SPLIT, output_count=0), "OutputCount must be at least 1 and the number of OutputTensors"),
+            (replace(GOOD_SPLIT, output_count=3), "got 3 and 2"),
+            (replace(GOOD_SPLIT, output_count=0, output_tensors=()), "got 0 and 0"),
+            (replace(GOOD_SPLIT, axis=2), "Axis must be between 0 and 1, got 2"),
+            (replace(GOOD_SPLIT, axis=-1), "Axis must be between 0 and 1, got -1"),
+            (replace(GOOD_SPLIT, axis=0), r"the outputs' sizes on axis 0 must sum to InputTensor's 4, got 8"),
+            (replace(GOOD_SPLIT, output_tensors=(t(4, 2), t(4, 3))), "on axis 1 must sum to InputTensor's 6, got 5"),
+            (
+                replace(GOOD_SPLIT, output_tensors=(t(3, 2), t(4, 4))),
+                r"on dimension 0 must be InputTensor's 4, got \[3,",
+            ),
+            (replace(GOOD_SPLIT, output_tensors=(t(4, 2), t(4, 4, 1))), r"OutputTensors\[1\] must have InputTensor's"),
+            (replace(GOOD_IDENTITY, output_tensor=t(6, 4)), r"OutputTensor.Sizes must equal .* \[6, 4\] and \[4, 6\]"),
+        ],
+    )
+    def test_each_rule_has_its_sentence(self, operator, message):
+        with pytest.raises(InvalidDescriptor, match=f"^{operator.schema.type}: .*{message}.*\\.$"):
+            check(operator)
+
+    def test_a_broadcast_input_is_fine(self):
+        check(replace(GOOD_SLICE1, input_tensor=t(4, 6, strides=(0, 1))))
+
+
+ROWS = [
+    # operator, level, ranks, data types: the tables of the four pages
+    ("SLICE1", "1.0", None, ""),
+    ("SLICE1", "2.0", None, ""),
+    ("SLICE1", "2.1", (4, 5), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("SLICE1", "3.0", (1, 8), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("SLICE1", "4.0", (1, 8), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("SLICE1", "4.1", (1, 8), "F64 F32 F16 I64 I32 I16 I8 U64 U32 U16 U8"),
+    ("SLICE1", "6.4", (1, 8), "F64 F32 F16 I64 I32 I16 I8 U64 U32 U16 U8"),
+    ("SLICE", "1.0", (4, 5), "F32 F16 I32 I16 U32 U16"),
+    ("SLICE", "2.1", (4, 5), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("SLICE", "3.0", (1, 8), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("SLICE", "4.1", (1, 8), "F64 F32 F16 I64 I32 I16 I8 U64 U32 U16 U8"),
+    ("SPLIT", "1.0", (4, 4), "F32 F16 I32 I16 U32 U16"),
+    ("SPLIT", "2.1", (4, 4), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("SPLIT", "3.0", (1, 8), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("SPLIT", "4.1", (1, 8), "F64 F32 F16 I64 I32 I16 I8 U64 U32 U16 U8"),
+    ("ELEMENT_WISE_IDENTITY", "1.0", (4, 5), "F32 F16"),
+    ("ELEMENT_WISE_IDENTITY", "2.1", (4, 5), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("ELEMENT_WISE_IDENTITY", "3.0", (1, 8), "F32 F16 I32 I16 I8 U32 U16 U8"),
+    ("ELEMENT_WISE_IDENTITY", "4.1", (1, 8), "F64 F32 F16 I64 I32 I16 I8 U64 U32 U16 U8"),
+]
+SHORT = {"F": "FLOAT", "I": "INT", "U": "UINT"}
+
+
+@pytest.mark.parametrize(("operator", "level", "ranks", "types"), ROWS, ids=str)
+def test_support_tables_of_the_pages(operator, level, ranks, types):
+    support = SCHEMAS[f"DML_OPERATOR_{operator}"].support(FeatureLevel.parse(level))
+    if ranks is None:
+        assert support is None
+        return
+    assert support is not None
+    assert (support.min_rank, support.max_rank) == ranks
+    assert support.data_types == {DataType[SHORT[name[0]] + name[1:]] for name in types.split()}
+
+
+class TestFeatureLevels:
+    def test_slice1_does_not_exist_below_2_1(self):
+        with pytest.raises(InvalidDescriptor, match="the operator does not exist at feature level 2.0"):
+            check(GOOD_SLICE1, FeatureLevel.V2_0)
+
+    def test_rank_by_level(self):
+        with pytest.raises(InvalidDescriptor, match="feature level 2.1 takes 4 to 5 dimensions, got 2"):
+            check(GOOD_SLICE1, FeatureLevel.V2_1)
+
+    def test_type_by_level(self):
+        tensor = t(4, data_type=DataType.INT64)
+        with pytest.raises(InvalidDescriptor, match="feature level 4.0 does not take INT64"):
+            check(ElementWiseIdentity(tensor, tensor), FeatureLevel.V4_0)
+
+    def test_4_bit_types_are_in_no_table(self):
+        tensor = t(4, data_type=DataType.INT4)
+        with pytest.raises(InvalidDescriptor, match="does not take INT4"):
+            check(ElementWiseIdentity(tensor, tensor))
+
+    def test_unknown_levels_are_named(self):
+        with pytest.raises(UsageError, match=r"feature level '7.0' does not exist; DirectML has 1.0, 2.0"):
+            FeatureLevel.parse("7.0")
+
+
+class TestJson:
+    @pytest.mark.parametrize("operator", GOOD, ids=lambda o: o.schema.type)
+    def test_round_trip(self, operator):
+        assert from_json(json.loads(json.dumps(to_json(operator)))) == operator
+
+    def test_round_trip_with_strides_alignment_and_flags(self):
+        tensor = BufferTensor(F32, (2, 3), (5, 1), 64, 32, 1)
+        operator = ElementWiseIdentity(tensor, t(2, 3))
+        assert from_json(to_json(operator)) == operator
+
+    def test_fields_in_the_headers_order(self):
+        assert list(to_json(GOOD_SPLIT)["desc"]) == ["InputTensor", "OutputCount", "OutputTensors", "Axis"]
+
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            ({"type": "DML_OPERATOR_GEMM", "desc": {}}, "operator type 'DML_OPERATOR_GEMM' is not known"),
+            ({"type": "DML_OPERATOR_SLICE1", "desc": {}}, "field InputTensor is missing"),
+        ],
+    )
+    def test_what_is_not_an_operator(self, data, message):
+        with pytest.raises(InvalidDescriptor, match=message):
+            from_json(data)
+
+
+ABI = json.loads((Path(__file__).parent.parent / "data" / "directml_abi.json").read_text())
+
+
+class TestAbi:
+    """Against sizes, offsets and values that a program compiled with DirectML.h printed."""
+
+    @pytest.mark.parametrize("name", sorted(STRUCTS))
+    def test_layout(self, name):
+        struct, expected = STRUCTS[name], ABI["structs"][name]
+        assert ctypes.sizeof(struct) == expected["size"]
+        assert ctypes.alignment(struct) == expected["align"]
+        fields = [[f, getattr(struct, f).offset, getattr(struct, f).size] for f, _ in struct._fields_]
+        assert fields == expected["fields"]
+
+    def test_enum_values(self):
+        for schema in SCHEMAS.values():
+            assert schema.value == ABI["enums"][schema.type]
+        for data_type in DataType:
+            assert data_type == ABI["enums"][f"DML_TENSOR_DATA_TYPE_{data_type.name}"]
+        levels = {name: value for name, value in ABI["enums"].items() if name.startswith("DML_FEATURE_LEVEL_")}
+        assert {f"DML_FEATURE_LEVEL_{level.name[1:]}": level.value for level in FeatureLevel} == levels
+
+    def test_pointers_lead_to_the_numbers(self):
+        operator = replace(GOOD_SLICE1, input_tensor=t(4, 6, strides=(8, 1)))
+        native = to_native(operator)
+        assert native.desc.Type == 111
+        desc = STRUCTS["DML_SLICE1_OPERATOR_DESC"].from_address(native.desc.Desc)
+        assert desc.DimensionCount == 2
+        assert desc.InputWindowOffsets[:2] == [0, 1]
+        assert desc.InputWindowSizes[:2] == [3, 5]
+        assert desc.InputWindowStrides[:2] == [2, -2]
+        buffer = DML_BUFFER_TENSOR_DESC.from_address(desc.InputTensor[0].Desc)
+        assert (buffer.DataType, buffer.DimensionCount, buffer.TotalTensorSizeInBytes) == (1, 2, 120)
+        assert buffer.Sizes[:2] == [4, 6]
+        assert buffer.Strides[:2] == [8, 1]
+        output = DML_BUFFER_TENSOR_DESC.from_address(desc.OutputTensor[0].Desc)
+        assert not output.Strides
+
+    def test_split_outputs_are_an_array(self):
+        native = to_native(GOOD_SPLIT)
+        desc = STRUCTS["DML_SPLIT_OPERATOR_DESC"].from_address(native.desc.Desc)
+        assert (desc.OutputCount, desc.Axis) == (2, 1)
+        array = ctypes.cast(desc.OutputTensors, ctypes.POINTER(DML_TENSOR_DESC * 2))[0]
+        sizes = [DML_BUFFER_TENSOR_DESC.from_address(item.Desc).Sizes[:2] for item in array]
+        assert sizes == [[4, 2], [4, 4]]
+
+
+class TestEmulator:
+    def test_a_buffer_that_is_too_small_is_refused(self):
+        with pytest.raises(InvalidDescriptor, match="InputTensor: the tensor reaches 96 bytes, but its buffer has 92"):
+            emulator.run(GOOD_SLICE1, np.zeros(92, np.uint8))
+
+    def test_bad_operators_are_refused(self):
+        with pytest.raises(InvalidDescriptor, match="InputWindowStrides"):
+            emulator.run(replace(GOOD_SLICE1, input_window_strides=(0, 1)), np.zeros(96, np.uint8))
+
+    def test_given_outputs_are_not_changed(self):
+        before = np.zeros(24, np.uint8)
+        (after,) = emulator.run(GOOD_SLICE1, np.ones(96, np.uint8), [before])
+        assert not before.any()
+        assert after.all()

@@ -1,0 +1,182 @@
+"""Tensor descriptors: every example of the strides page, the rule of DMLCalcBufferTensorSize, every check."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from onnx_ops.dml.tensor import BufferTensor, DataType, axis_order, buffer_size, element_offset, packed_strides
+from onnx_ops.errors import InvalidDescriptor, UsageError
+
+F32 = DataType.FLOAT32
+
+
+def memory_of(text: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> str:
+    """The letters of a logical tensor, row by row, as they lie in memory; `x` where none does."""
+    tensor = BufferTensor.of(DataType.UINT8, sizes, strides)
+    memory = ["x"] * tensor.physical_size
+    for letter, coordinates in zip(text, np.ndindex(*sizes), strict=True):
+        memory[element_offset(coordinates, strides)] = letter
+    return "".join(memory)
+
+
+class TestStridesPage:
+    def test_row_major_hw(self):
+        assert packed_strides((2, 3)) == (3, 1)
+        assert memory_of("ABCDEF", (2, 3), (3, 1)) == "ABCDEF"
+
+    def test_column_major_wh(self):
+        assert packed_strides((2, 3), axis_order("WH")) == (1, 2)
+        assert memory_of("ABCDEF", (2, 3), (1, 2)) == "ADBECF"
+
+    def test_dhw_strides(self):
+        assert packed_strides((2, 2, 3), axis_order("DHW")) == (6, 3, 1)
+        assert memory_of("ABCDEFGHIJKL", (2, 2, 3), (6, 3, 1)) == "ABCDEFGHIJKL"
+
+    def test_offset_of_h_is_the_dot_product_7(self):
+        assert element_offset((1, 0, 1), (6, 3, 1)) == 7
+
+    def test_packed_2x2x3_has_12_addresses(self):
+        tensor = BufferTensor.of(F32, (2, 2, 3), (6, 3, 1))
+        assert tensor.physical_size == tensor.element_count == 12
+        assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (True, False, False)
+
+    def test_broadcast_row_has_3_addresses_for_6_elements(self):
+        tensor = BufferTensor.of(F32, (2, 3), (0, 1))
+        assert (tensor.physical_size, tensor.element_count) == (3, 6)
+        assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (False, True, False)
+
+    def test_channel_stride_0_repeats_every_channel(self):
+        tensor = BufferTensor.of(F32, (2, 3, 4, 5), (20, 0, 5, 1))
+        offsets = {element_offset((1, c, 2, 3), tensor.effective_strides) for c in range(3)}
+        assert offsets == {33}
+
+    def test_rows_padded_from_3_to_5(self):
+        tensor = BufferTensor.of(F32, (2, 3), (5, 1))
+        assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (False, False, True)
+        assert memory_of("ABCDEF", (2, 3), (5, 1)) == "ABCxxDEF"
+
+    def test_hw_pads_to_4d_with_leading_ones(self):
+        assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
+
+    def test_packed_nchw_implicit(self):
+        tensor = BufferTensor.of(F32, (1, 1, 3, 5))
+        assert tensor.strides is None
+        assert tensor.total_tensor_size_in_bytes == 60
+
+    def test_packed_nchw_explicit(self):
+        assert packed_strides((1, 1, 3, 5), axis_order("NCHW")) == (15, 15, 5, 1)
+        assert BufferTensor.of(F32, (1, 1, 3, 5), (15, 15, 5, 1)) == BufferTensor.of(F32, (1, 1, 3, 5))
+
+    def test_packed_nhwc(self):
+        assert packed_strides((1, 1, 3, 5), axis_order("NHWC")) == (15, 1, 5, 1)
+
+    def test_ncdhw_and_ndhwc(self):
+        sizes = (2, 3, 4, 5, 6)
+        assert packed_strides(sizes, axis_order("NCDHW")) == (360, 120, 30, 6, 1)
+        assert packed_strides(sizes, axis_order("NDHWC")) == (360, 1, 90, 18, 3)
+
+
+class TestLayouts:
+    def test_every_permutation_of_nchw_is_packed_and_visits_each_address_once(self):
+        sizes = (2, 3, 4, 5)
+        for order in itertools.permutations(range(4)):
+            strides = packed_strides(sizes, order)
+            assert BufferTensor.of(F32, sizes, strides).is_packed
+            assert len({element_offset(c, strides) for c in np.ndindex(*sizes)}) == 120
+            assert axis_order(",".join(map(str, order))) == order
+
+    @pytest.mark.parametrize("layout", ["", "NN", "NXHW", "0,2,1,1", "1,2", "nchw", "0;1"])
+    def test_unknown_layouts_are_named(self, layout):
+        with pytest.raises(UsageError, match="layout .* is not known; write each letter"):
+            axis_order(layout)
+
+
+class TestBufferSize:
+    """The measured values of DMLCalcBufferTensorSize, and where it wraps and this does not."""
+
+    @pytest.mark.parametrize(
+        ("data_type", "sizes", "strides", "expected"),
+        [
+            (DataType.FLOAT16, (1, 3, 5), None, 32),
+            (DataType.FLOAT16, (1, 3, 5), (15, 5, 1), 32),
+            (DataType.UINT8, (2, 3), (5, 1), 8),
+            (DataType.UINT8, (1, 3, 5), (0, 0, 1), 8),
+            (DataType.INT4, (7,), None, 4),
+            (DataType.UNKNOWN, (7,), None, 0),
+            (DataType.FLOAT64, (3,), None, 24),
+            (DataType.UINT8, (1,), None, 4),
+        ],
+    )
+    def test_measured(self, data_type, sizes, strides, expected):
+        assert buffer_size(data_type, sizes, strides) == expected
+
+    def test_empty_is_0_where_the_helper_gives_16_gib(self):
+        assert buffer_size(F32, (2, 0, 3), (0, 3, 1)) == 0
+
+    def test_offsets_past_32_bits_are_counted_in_full_where_the_helper_wraps_to_8(self):
+        assert buffer_size(F32, (3, 2), (2**31, 1)) == 17179869192
+
+    def test_every_type_by_bits(self):
+        for data_type in DataType:
+            assert buffer_size(data_type, (9,)) == -(-9 * data_type.bits // 32) * 4
+
+
+class TestClassification:
+    def test_all_small_layouts_against_the_set_of_addresses(self):
+        for sizes in itertools.product(range(1, 4), repeat=3):
+            for strides in itertools.product(range(7), repeat=3):
+                tensor = BufferTensor.of(F32, sizes, strides)
+                addresses = [element_offset(c, strides) for c in np.ndindex(*sizes)]
+                distinct = set(addresses)
+                assert tensor.physical_size == max(addresses) + 1
+                unique = len(distinct) == len(addresses)
+                assert tensor.is_packed == (unique and len(distinct) == max(addresses) + 1)
+                if not tensor.may_overlap:
+                    assert unique
+                if tensor.is_broadcast:
+                    assert not unique
+
+    def test_padded_leading_dimensions_keep_strides_valid(self):
+        tensor = BufferTensor.of(F32, (2, 3), (5, 1)).padded_to(4)
+        assert tensor.strides == (10, 10, 5, 1)
+        tensor.check("t")
+
+
+class TestChecks:
+    @pytest.mark.parametrize(
+        ("tensor", "message"),
+        [
+            (BufferTensor(DataType.UNKNOWN, (1,), None, 4), "the data type is UNKNOWN"),
+            (BufferTensor(F32, (), None, 4), "1 to 8 dimensions, got 0"),
+            (BufferTensor(F32, (1,) * 9, None, 4), "1 to 8 dimensions, got 9"),
+            (BufferTensor(F32, (2, 0), None, 8), r"sizes must be between 1 and 4294967295, got \[2, 0\]"),
+            (BufferTensor(F32, (2**32,), None, 2**34), "sizes must be between 1 and 4294967295"),
+            (BufferTensor(F32, (2, 3), (1,), 24), "2 sizes need as many strides, got 1"),
+            (BufferTensor(F32, (2, 3), (-1, 1), 24), "strides must be between 0 and 4294967295"),
+            (BufferTensor(F32, (2, 3), (2**32, 1), 24), "strides must be between 0 and 4294967295"),
+            (BufferTensor(DataType.UINT8, (2**16, 2**16), None, 2**32), "4294967296 elements are more than"),
+            (BufferTensor(DataType.UINT8, (3, 2), (2**31, 1), 2**33), "elements are more than DirectML addresses"),
+            (BufferTensor(F32, (2, 3), None, 20), "TotalTensorSizeInBytes is 20, but the sizes and strides reach 24"),
+            (BufferTensor(F32, (2, 3), (5, 1), 28), "TotalTensorSizeInBytes is 28, but .* reach 32"),
+            (BufferTensor(DataType.UINT8, (3,), None, 6), "must be a multiple of 4, got 6"),
+            (BufferTensor(F32, (2,), None, 8, 12), "GuaranteedBaseOffsetAlignment must be 0 or a power of two"),
+            (BufferTensor(F32, (2,), None, 8, 2), "of at least an element's 4 bytes, got 2"),
+        ],
+    )
+    def test_each_rule_has_its_sentence(self, tensor, message):
+        with pytest.raises(InvalidDescriptor, match=f"^InputTensor: .*{message}"):
+            tensor.check("InputTensor")
+
+    @pytest.mark.parametrize("alignment", [0, 4, 16, 32, 256])
+    def test_good_alignments(self, alignment):
+        BufferTensor(F32, (2,), None, 8, alignment).check("t")
+
+    def test_a_larger_buffer_is_fine(self):
+        BufferTensor(F32, (2,), None, 64).check("t")
+
+    def test_strides_of_another_length_are_refused_when_computed(self):
+        with pytest.raises(InvalidDescriptor, match="2 sizes need as many strides, got 3"):
+            BufferTensor.of(F32, (2, 3), (3, 1, 1))

@@ -1,0 +1,176 @@
+"""Bad input: one sentence and exit 2, or a refusal and exit 1 where one node is at fault; never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, parser
+
+import onnx_ops
+from onnx_ops.cli import main
+from onnx_ops.errors import ModelError, SliceportError
+
+HEAD = '<ir_version: 9, opset_import: ["" : 13]>\n'
+GOOD = "g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (x) }"
+
+
+def refused(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> str:
+    """The one sentence that a command line says about a file; it must exit with 2."""
+    code = main(["lower", str(path), *options])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert err.startswith("sliceport: ")
+    assert err.count("\n") == 1
+    assert err.endswith(".\n")
+    assert "Traceback" not in err
+    return err
+
+
+def write(tmp_path: Path, model: onnx.ModelProto) -> Path:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+class TestFiles:
+    def test_missing(self, tmp_path, capsys):
+        assert "it cannot be read (No such file or directory)" in refused(capsys, tmp_path / "none.onnx")
+
+    def test_a_folder(self, tmp_path, capsys):
+        assert "it cannot be read (Is a directory)" in refused(capsys, tmp_path)
+
+    def test_empty(self, tmp_path, capsys):
+        (tmp_path / "m.onnx").touch()
+        assert "it holds no graph, so it is not an ONNX model" in refused(capsys, tmp_path / "m.onnx")
+
+    @pytest.mark.parametrize("part", [0.001, 0.1, 0.5, 0.9, 0.999])
+    def test_truncated(self, tmp_path, capsys, models, part):
+        data = (models / "rule_subgraphs.onnx").read_bytes()
+        (tmp_path / "m.onnx").write_bytes(data[: int(len(data) * part)])
+        refused(capsys, tmp_path / "m.onnx")
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_random_bytes(self, tmp_path, capsys, seed):
+        (tmp_path / "m.onnx").write_bytes(np.random.default_rng(seed).bytes(997))
+        refused(capsys, tmp_path / "m.onnx")
+
+    def test_text(self, tmp_path, capsys):
+        (tmp_path / "m.onnx").write_text(HEAD + GOOD)
+        assert "it is not an ONNX model" in refused(capsys, tmp_path / "m.onnx")
+
+
+class TestGraphs:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("g (float[4] x) => (float[4] y) { a = Relu (b) b = Relu (a) y = Relu (a) }", "a graph has a cycle"),
+            ("g (float[4] x) => (float[4] y) { y = Relu (y) }", "a graph has a cycle"),
+            ("g (float[4] x) => (float[4] y) { y = Relu (x) y = Neg (x) }", "graph 'g' defines value 'y' twice"),
+            ("g (float[4] x) => (float[4] x) { x = Relu (x) }", "graph 'g' defines value 'x' twice"),
+            ("g (float[4] x, float[4] x) => (float[4] y) { y = Relu (x) }", "graph 'g' defines input 'x' twice"),
+            (
+                "g (float[4] x) => (float[4] y) { y = Slice (x, s, e) }",
+                "node 'y' (Slice) reads value 's', which nothing",
+            ),
+            (
+                "g (float[4] x) => (float[4] y) { z = Relu (x) }",
+                "graph 'g' has output 'y', which nothing in it defines",
+            ),
+        ],
+    )
+    def test_names(self, tmp_path, capsys, text, message):
+        assert message in refused(capsys, write(tmp_path, parser.parse_model(HEAD + text)))
+
+    def test_unsorted_graphs_are_sorted(self):
+        text = "g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (h) h = Relu (x) }"
+        assert onnx_ops.lower(parser.parse_model(HEAD + text)).summary["lowered"] == 1
+
+    def test_negative_dimensions(self, tmp_path, capsys):
+        model = parser.parse_model(HEAD + GOOD)
+        model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -6
+        assert "input 'x' has dimension -6 on axis 1, below 0" in refused(capsys, write(tmp_path, model))
+
+    def test_negative_dimensions_of_a_tensor(self, tmp_path, capsys):
+        model = parser.parse_model(HEAD + GOOD)
+        model.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, -3]))
+        assert "tensor 'w' has a negative dimension in [2, -3]" in refused(capsys, write(tmp_path, model))
+
+    def test_two_initializers_of_one_name(self, tmp_path, capsys):
+        model = parser.parse_model(HEAD + GOOD)
+        model.graph.initializer.extend([helper.make_tensor("w", TensorProto.FLOAT, [1], [0.0])] * 2)
+        assert "defines initializer 'w' twice" in refused(capsys, write(tmp_path, model))
+
+    def test_no_operator_set(self, tmp_path, capsys):
+        model = parser.parse_model(HEAD + GOOD)
+        del model.opset_import[:]
+        assert "it imports no operator set" in refused(capsys, write(tmp_path, model))
+
+    def test_a_bad_subgraph(self, tmp_path, capsys, models):
+        model = onnx.load(models / "rule_subgraphs.onnx")
+        branch = next(a.g for n in model.graph.node for a in n.attribute if a.name == "else_branch")
+        branch.node[0].input[0] = "nowhere"
+        assert "reads value 'nowhere', which nothing defines" in refused(capsys, write(tmp_path, model))
+
+    def test_raw_data_shorter_than_its_shape_is_the_nodes_fault(self, tmp_path, capsys):
+        text = "g (float[4,6] x) => (float[n,6] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, e) }"
+        model = parser.parse_model(HEAD + text.replace("=> (float[n,6] y)", "=> (float[n,6] y) <int64[1] e = {3}>"))
+        model.graph.initializer[0].raw_data = b"\0\0\0"
+        del model.graph.initializer[0].int64_data[:]
+        assert main(["lower", str(write(tmp_path, model))]) == 1
+        assert "ends holds 3 bytes, which its shape [1] does not account for" in capsys.readouterr().out
+
+
+class TestExternalData:
+    @pytest.mark.parametrize(
+        "location", ["../secret", "/etc/passwd", "a/../../b", "C:\\secret", "\\\\host\\share", "..\\secret", "\\root"]
+    )
+    def test_paths_that_leave_the_folder(self, tmp_path, capsys, location):
+        model = parser.parse_model(HEAD + GOOD)
+        tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value=location)
+        model.graph.initializer.append(tensor)
+        message = refused(capsys, write(tmp_path, model))
+        assert "tensor 'w' is stored at" in message
+        assert "which leaves the model's folder" in message
+
+    def test_no_path(self, tmp_path, capsys):
+        model = parser.parse_model(HEAD + GOOD)
+        tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+        model.graph.initializer.append(tensor)
+        assert "stored in an external file that it does not name" in refused(capsys, write(tmp_path, model))
+
+
+class TestMutations:
+    """A good file with bytes changed anywhere: a result, a refusal or a sentence, whatever the bytes."""
+
+    @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.data())
+    def test_bytes(self, models, data):
+        name = data.draw(st.sampled_from(["rule_subgraphs", "rule_function", "rule_coalesce", "rule_opset9"]))
+        content = bytearray((models / f"{name}.onnx").read_bytes())
+        for _ in range(data.draw(st.integers(1, 4))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        model = onnx.ModelProto()
+        try:
+            model.ParseFromString(bytes(content))
+        except Exception:
+            return
+        try:
+            program = onnx_ops.lower(model)
+        except SliceportError as error:
+            message = str(error)
+        else:
+            message = next((n.reason.message for n in program.nodes if n.reason is not None), ".")
+        assert message.endswith(".")
+        assert "\n" not in message
+
+
+def test_errors_name_the_file(tmp_path):
+    (tmp_path / "some.onnx").touch()
+    with pytest.raises(ModelError, match=r"some\.onnx': it holds no graph"):
+        onnx_ops.lower(tmp_path / "some.onnx")

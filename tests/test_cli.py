@@ -1,0 +1,339 @@
+"""The command lines: results on stdout, everything else on stderr, exit codes, output folders that are whole or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+
+import onnx_ops
+from onnx_ops.cli import main
+from onnx_ops.dml import output
+
+SCHEMA = json.loads(resources.files("onnx_ops.dml").joinpath("program_schema.json").read_text())
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+class TestLower:
+    def test_text_has_a_row_a_node_and_a_last_line_with_the_counts(self, capsys, models):
+        code, out, err = run(capsys, "lower", models / "rule_coalesce.onnx")
+        assert (code, err) == (0, "")
+        assert out.splitlines()[2:] == [
+            "slice_a  Slice-13  lowered  #0 SLICE1 FLOAT32 [60]",
+            "slice_b  Slice-13  lowered  #1 SLICE1 FLOAT32 [4,15]",
+            "slice_c  Slice-13  lowered  #2 SLICE1 FLOAT32 [4,15]",
+            "3 nodes: 3 lowered; 3 SLICE1 moving 408 bytes; feature level 6.4",
+        ]
+
+    def test_quiet_is_the_last_line(self, capsys, models):
+        _, out, _ = run(capsys, "lower", models / "rule_identity.onnx", "-q")
+        assert out == "2 nodes: 2 alias; no operators moving 0 bytes; feature level 6.4\n"
+
+    def test_verbose_shows_the_windows(self, capsys, models):
+        _, out, _ = run(capsys, "lower", models / "rule_coalesce.onnx", "-v")
+        assert "#0 SLICE1 FLOAT32 [60] offsets [15] sizes [30] strides [1]" in out
+
+    def test_a_refusal_is_exit_1_and_said_in_full(self, capsys, models):
+        code, out, _ = run(capsys, "lower", models / "rule_rank_limit.onnx")
+        assert code == 1
+        assert "refused: Slice 'slice_y': not lowered: 9 dimensions remain" in out
+
+    def test_a_model_without_slicing_is_fine(self, capsys, tmp_path):
+        text = '<ir_version: 9, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) { y = Relu (x) }'
+        (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
+        code, out, _ = run(capsys, "lower", tmp_path / "m.onnx")
+        assert code == 0
+        assert out.startswith("no Slice or Split in this model\n0 nodes; no operators")
+
+    def test_every_model_gives_json_that_fits_the_schema(self, capsys, models):
+        for path in sorted(models.glob("*.onnx")):
+            _, out, _ = run(capsys, "lower", path, "--format", "json")
+            program = json.loads(out)
+            jsonschema.validate(program, SCHEMA)
+            assert program["summary"]["total"] == len(program["nodes"])
+            verdicts = [node["verdict"] for node in program["nodes"]]
+            assert all(verdicts.count(v) == n for v, n in program["summary"].items() if v != "total")
+
+    @pytest.mark.parametrize("option", [["--layout", "NHWC"], ["--views"], ["--feature-level", "2.1"]])
+    def test_options_give_json_that_fits_the_schema(self, capsys, models, option):
+        _, out, _ = run(capsys, "lower", models / "rule_coalesce.onnx", "--format", "json", *option)
+        jsonschema.validate(json.loads(out), SCHEMA)
+
+    def test_the_schema_is_one_itself_and_refuses_what_is_wrong(self, models):
+        jsonschema.Draft202012Validator.check_schema(SCHEMA)
+        program = onnx_ops.lower(models / "rule_coalesce.onnx").to_json()
+        for change in (
+            lambda p: p["nodes"][0].update(verdict="refused"),
+            lambda p: p["nodes"][0].update(operators=[]),
+            lambda p: p["nodes"][0]["operators"][0]["desc"].pop("InputWindowSizes"),
+            lambda p: p["nodes"][0]["operators"][0]["desc"]["InputTensor"].update(Sizes=[0]),
+            lambda p: p["summary"].pop("folded"),
+        ):
+            broken = json.loads(json.dumps(program))
+            change(broken)
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(broken, SCHEMA)
+
+    def test_input_shapes(self, capsys, models):
+        path = models / "rule_symbolic.onnx"
+        assert run(capsys, "lower", path)[0] == 1
+        assert run(capsys, "lower", path, "--input-shapes", "x:2,5,8")[0] == 0
+        assert run(capsys, "lower", path, "--input-shapes", "x:[2,5,8]")[0] == 0
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--input-shapes", "x"], "input shape 'x' must be written NAME:1,3,224,224"),
+            (["--input-shapes", "x:1,-2"], "input shape 'x:1,-2' must be written"),
+            (["--input-shapes", "x:2,3", "x:2,3"], "input 'x' is given two shapes"),
+            (["--input-shapes", "q:2,3"], "the model has no input 'q' to give a shape to"),
+            (["--feature-level", "9.9"], "feature level '9.9' does not exist"),
+            (["--layout", "NXYZ"], "layout 'NXYZ' is not known"),
+        ],
+    )
+    def test_one_sentence_and_exit_2(self, capsys, models, arguments, message):
+        code, out, err = run(capsys, "lower", models / "rule_identity.onnx", *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [[], ["lower"], ["melt", "x.onnx"], ["lower", "x.onnx", "--format", "xml"], ["lower", "x", "--what"]],
+    )
+    def test_the_parsers_own_errors_too(self, capsys, arguments):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert (exit_.value.code, out, err.count("\n")) == (2, "", 1)
+
+    def test_a_closed_pipe_is_no_traceback(self, models):
+        command = [sys.executable, "-m", "onnx_ops", "lower", str(models / "rule_coalesce.onnx"), "--format", "json"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.close()
+        _, err = process.communicate(timeout=60)
+        assert b"Traceback" not in err
+
+    def test_nothing_but_the_result_is_on_stdout(self, models):
+        command = [
+            sys.executable,
+            "-m",
+            "onnx_ops",
+            "lower",
+            str(models / "rule_coalesce.onnx"),
+            "--format",
+            "json",
+            "-vv",
+        ]
+        done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+        json.loads(done.stdout)
+
+
+class TestOutputFolder:
+    def lower(self, capsys, model: Path, folder: Path, *options: str) -> tuple[int, str, str]:
+        return run(capsys, "lower", model, "-o", folder, *options)
+
+    def test_holds_program_dxdispatch_files_and_the_annotated_model(self, capsys, models, tmp_path):
+        code, out, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
+        assert code == 0
+        assert out.endswith("feature level 6.4\n")
+        assert err == f"sliceport: wrote {tmp_path / 'out'}\n"
+        program = json.loads((tmp_path / "out" / "program.json").read_text())
+        assert program == onnx_ops.lower(models / "rule_coalesce.onnx").to_json()
+        assert sorted(p.name for p in (tmp_path / "out" / "dxdispatch").iterdir()) == [
+            "0000_slice_a.input.npy", "0000_slice_a.json", "0001_slice_b.input.npy", "0001_slice_b.json",
+            "0002_slice_c.input.npy", "0002_slice_c.json",
+        ]  # fmt: skip
+        model = onnx.load(tmp_path / "out" / "model.onnx")
+        onnx.checker.check_model(model, full_check=True)
+        annotated = {n.name: {e.key: e.value for e in n.metadata_props} for n in model.graph.node}
+        assert annotated["slice_a"]["io.sliceport.verdict"] == "lowered"
+        assert json.loads(annotated["slice_a"]["io.sliceport.dxdispatch"]) == ["dxdispatch/0000_slice_a.json"]
+
+    def test_the_model_is_otherwise_the_same(self, capsys, models, tmp_path):
+        for name in ("rule_function", "rule_subgraphs", "rule_siblings"):
+            self.lower(capsys, models / f"{name}.onnx", tmp_path / name)
+            model = onnx.load(tmp_path / name / "model.onnx")
+            marked = 0
+            for node in self.all_nodes(model):
+                marked += bool(node.metadata_props)
+                del node.metadata_props[:]
+            assert marked == (1 if name == "rule_function" else 2 if name == "rule_subgraphs" else 3)
+            assert model == onnx.load(models / f"{name}.onnx")
+
+    def all_nodes(self, model):
+        graphs = [model.graph, *model.functions]
+        while graphs:
+            for node in graphs.pop().node:
+                yield node
+                graphs += [a.g for a in node.attribute if a.HasField("g")]
+
+    def test_a_refusal_is_annotated_with_its_reason(self, capsys, models, tmp_path):
+        assert self.lower(capsys, models / "rule_strings.onnx", tmp_path / "out")[0] == 1
+        node = onnx.load(tmp_path / "out" / "model.onnx").graph.node[-1]
+        assert {e.key: e.value for e in node.metadata_props}["io.sliceport.reason"] == "unsupported_type"
+        assert not (tmp_path / "out" / "dxdispatch").exists()
+
+    def test_an_existing_folder_is_kept(self, capsys, models, tmp_path):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "mine.txt").write_text("mine")
+        for options in ((), ("--overwrite",)):
+            code, out, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out", *options)
+            assert (code, out) == (2, "")
+        assert "is no folder of an earlier run, so it is not overwritten" in err
+        assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
+        assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+    def test_overwrite_replaces_what_an_earlier_run_wrote(self, capsys, models, tmp_path):
+        self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
+        code, _, err = self.lower(capsys, models / "rule_identity.onnx", tmp_path / "out")
+        assert code == 2
+        assert "exists; give another folder or --overwrite" in err
+        assert self.lower(capsys, models / "rule_identity.onnx", tmp_path / "out", "--overwrite")[0] == 0
+        assert json.loads((tmp_path / "out" / "program.json").read_text())["summary"]["alias"] == 2
+        assert not (tmp_path / "out" / "dxdispatch").exists()
+        assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+    def test_a_link_is_not_followed(self, capsys, models, tmp_path):
+        self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "real")
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+        assert self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "link", "--overwrite")[0] == 2
+
+    def test_a_run_that_fails_half_way_leaves_nothing(self, models, tmp_path, monkeypatch):
+        program = onnx_ops.lower(models / "rule_coalesce.onnx")
+        self_write = output._write_dxdispatch
+
+        def failing(call, name, folder):
+            if call.id == 1:
+                raise OSError(28, "No space left on device")
+            self_write(call, name, folder)
+
+        monkeypatch.setattr(output, "_write_dxdispatch", failing)
+        with pytest.raises(onnx_ops.errors.UsageError, match=r"cannot be written \(No space left on device\)"):
+            program.write(tmp_path / "out")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_run_that_fails_half_way_leaves_the_old_folder(self, models, tmp_path, monkeypatch):
+        program = onnx_ops.lower(models / "rule_coalesce.onnx")
+        program.write(tmp_path / "out")
+        before = sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file())
+        monkeypatch.setattr(
+            Path, "rename", lambda self, target: (_ for _ in ()).throw(OSError(13, "Permission denied"))
+        )
+        with pytest.raises(onnx_ops.errors.UsageError, match="Permission denied"):
+            program.write(tmp_path / "out", overwrite=True)
+        assert sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file()) == before
+
+    def test_a_folder_that_cannot_be_made(self, capsys, models, tmp_path):
+        (tmp_path / "file").write_text("")
+        code, _, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "file" / "out")
+        assert code == 2
+        assert "cannot be made (File exists)" in err
+
+    def test_parents_are_made(self, capsys, models, tmp_path):
+        assert self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "a" / "b")[0] == 0
+
+    def test_the_folder_is_as_open_as_any_other(self, capsys, models, tmp_path):
+        self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
+        (tmp_path / "other").mkdir()
+        assert (tmp_path / "out").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+class TestCompare:
+    def test_equal_is_exit_0(self, capsys, models):
+        code, out, err = run(capsys, "compare", models / "rule_coalesce.onnx")
+        assert (code, err) == (0, "")
+        assert "3 equal" in out.splitlines()[-1]
+
+    def test_json(self, capsys, models):
+        _, out, _ = run(capsys, "compare", models / "rule_subgraphs.onnx", "--format", "json")
+        report = json.loads(out)
+        assert report["summary"]["equal"] == 2
+        assert [c["alone"] for c in report["comparisons"]] == [True, True]
+        assert all(c["bytes_compared"] > 0 for c in report["comparisons"])
+
+    def test_a_refused_node_is_a_finding(self, capsys, models):
+        assert run(capsys, "compare", models / "rule_strings.onnx")[0] == 1
+
+    def test_own_inputs(self, capsys, models, tmp_path):
+        np.save(tmp_path / "x.npy", np.arange(60, dtype=np.float32).reshape(4, 3, 5))
+        assert run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
+
+    def test_own_inputs_give_open_shapes(self, capsys, models, tmp_path):
+        np.save(tmp_path / "x.npy", np.zeros((2, 5, 8), np.float32))
+        assert run(capsys, "compare", models / "rule_symbolic.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--executors", "tpu"], "executor 'tpu' is not known; known are onnxruntime-cpu, dml-emulator"),
+            (["--executors", "dml-emulator"], "executor 'onnxruntime-cpu' must take part"),
+            (["--executors", "onnxruntime-cpu"], "nothing to compare 'onnxruntime-cpu' with"),
+            (["--seed", "-1"], "the seed must not be negative"),
+            (["--input", "x"], "input 'x' must be written NAME=FILE.npy"),
+            (["--input", "x=none.npy"], "input file 'none.npy' cannot be read"),
+            (["--input-shapes", "x:1,2,3"], "input 'x' has 4 elements on axis 0"),
+        ],
+    )
+    def test_usage(self, capsys, models, arguments, message):
+        code, out, err = run(capsys, "compare", models / "rule_coalesce.onnx", *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+
+    def test_open_shapes_are_asked_for(self, capsys, models):
+        code, out, _ = run(capsys, "compare", models / "rule_symbolic.onnx")
+        assert code == 1
+        assert out.count("give sizes with --input-shapes x:batch,seq,8.") == 2
+
+    def test_inputs_of_the_wrong_type_or_shape(self, capsys, models, tmp_path):
+        np.save(tmp_path / "x.npy", np.zeros((4, 3, 5)))
+        _, _, err = run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
+        assert "input 'x' needs float32 elements, got float64" in err
+        np.save(tmp_path / "x.npy", np.zeros((4, 3), np.float32))
+        _, _, err = run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
+        assert "input 'x' has rank 3" in err
+
+    def test_a_mismatch_names_node_index_and_a_command(self, capsys, models, monkeypatch):
+        """The comparison must be able to fail: an executor that moves one byte is found out."""
+        from onnx_ops.compare import run as compare_run
+
+        def wrong(operator, data):
+            results = compare_run.dml_emulator.run(operator, data)
+            results[0][5] ^= 1
+            return results
+
+        monkeypatch.setitem(compare_run.OPERATOR_EXECUTORS, "dml-emulator", wrong)
+        code, out, _ = run(capsys, "compare", models / "rule_coalesce.onnx", "--seed", "3")
+        assert code == 1
+        assert "mismatch: Slice 'slice_a': output 'a' by dml-emulator differs from onnxruntime-cpu: first at" in out
+        assert "index [0, 0, 1], bytes" in out
+        assert f"reproduce: sliceport compare {models / 'rule_coalesce.onnx'} --seed 3 --feature-level 6.4" in out
+
+    def test_without_onnxruntime_the_extra_is_named(self, capsys, models, monkeypatch):
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+        code, _, err = run(capsys, "compare", models / "rule_coalesce.onnx")
+        assert code == 2
+        assert "pip install 'sliceport[onnxruntime]'" in err
+
+
+def test_importing_loads_no_runtime():
+    code = "import sys, onnx_ops.cli, onnx_ops.lowering; "
+    code += "print([name for name in ('onnxruntime', 'openvino', 'torch', 'rich') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout == "[]\n"
