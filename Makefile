@@ -1,7 +1,7 @@
 # `make demo` and `make test` each do all their own set-up, in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-DEMO := models/dynamo_llama_rotary.onnx
+DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
 .PHONY: demo test lint unit clean
 

@@ -9,13 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnx_ops.compare.run import compare
     from onnx_ops.dml.program import Program
     from onnx_ops.lowering import lower
 
-__all__ = ["Program", "compare", "lower"]
+__all__ = ["Program", "lower"]
 
-_HOMES = {"Program": "onnx_ops.dml.program", "compare": "onnx_ops.compare.run", "lower": "onnx_ops.lowering"}
+_HOMES = {"Program": "onnx_ops.dml.program", "lower": "onnx_ops.lowering"}
 
 
 def __getattr__(name: str) -> Any:

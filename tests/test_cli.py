@@ -233,9 +233,11 @@ class TestOutputFolder:
         program = onnx_ops.lower(models / "rule_coalesce.onnx")
         program.write(tmp_path / "out")
         before = sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file())
-        monkeypatch.setattr(
-            Path, "rename", lambda self, target: (_ for _ in ()).throw(OSError(13, "Permission denied"))
-        )
+
+        def denied(_path, _target):
+            raise OSError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "rename", denied)
         with pytest.raises(onnx_ops.errors.UsageError, match="Permission denied"):
             program.write(tmp_path / "out", overwrite=True)
         assert sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file()) == before

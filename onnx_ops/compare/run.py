@@ -31,6 +31,9 @@ Bytes = npt.NDArray[np.uint8]
 Status = Literal["equal", "mismatch", "error", "refused", "folded"]
 
 REFERENCE = onnxruntime_cpu.NAME
+INEXACT = frozenset(
+    dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")
+)
 OPERATOR_EXECUTORS: dict[str, Callable[[Operator, Bytes], list[Bytes]]] = {dml_emulator.NAME: dml_emulator.run}
 EXECUTORS = (REFERENCE, *OPERATOR_EXECUTORS)
 
@@ -43,7 +46,8 @@ class Comparison:
         lowered: The node and what it was lowered to.
         executor: Who ran that; empty where nothing was to be run.
         status: `equal`, `mismatch`, `error` (the executor failed), `refused` (there was nothing to run) or `folded`
-            (the node is a constant; nothing is compared).
+            (a constant that is not compared: of floats, which arithmetic before it may round differently; in a control
+            flow body; or never computed).
         detail: One sentence on anything but `equal`.
         bytes_compared: Bytes of output that were compared.
         alone: Whether the node ran by itself on random data, because it lies inside a control flow body.
@@ -142,9 +146,11 @@ def compare(
     comparisons: list[Comparison] = []
     done: dict[tuple[str, int], list[Bytes]] = {}
     for lowered in program.nodes:
-        if lowered.verdict in ("refused", "folded"):
-            detail = lowered.reason.message if lowered.reason else ""
-            comparisons.append(Comparison(lowered, "", "refused" if lowered.reason else "folded", detail))
+        if lowered.reason is not None:
+            comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
+            continue
+        if lowered.verdict == "folded":
+            comparisons.append(_compare_constants(lowered, values))
             continue
         alone = bool(lowered.node.scope)
         known = _alone(lowered, seed) if alone else values
@@ -178,11 +184,11 @@ def _values(
     folder = os.path.dirname(os.path.abspath(path))
     model = from_proto(read_proto(path), folder)
     inline_functions(model)
-    nodes = [n.node for n in program.nodes if n.verdict not in ("refused", "folded") and not n.node.scope]
+    nodes = [n.node for n in program.nodes if n.verdict != "refused" and not n.node.scope]
     if not nodes:
         return {}
     made = {output.name for node in model.graph for output in node.outputs}
-    read = {node.input for node in nodes}
+    read = {node.input for node in nodes if not node.folded}
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
     proto = ir.serde.serialize_model(model)
     inputs, captured = _run_with_inputs(proto, model, shapes, given, seed, names, folder)
@@ -249,6 +255,20 @@ def _one_node(spec: Spec | None, dtype: ir.DataType, shape: Sequence[int], names
         [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in parameters.items()],
     )
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+
+
+def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
+    """A folded node: the constants against what the model computes."""
+    node = lowered.node
+    known = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
+    if node.scope or not known or node.element in INEXACT:
+        return Comparison(lowered, "", "folded")
+    for name, data in known:
+        if bytes(values[name].data) != data:
+            message = f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes "
+            message += f"{bytes(values[name].data).hex()}."
+            return Comparison(lowered, "folding", "mismatch", message)
+    return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in known))
 
 
 def _compare_node(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 import onnx
@@ -109,28 +110,42 @@ def _all_values(model: ir.Model) -> Iterator[ir.Value]:
             yield from node.outputs
 
 
-def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> dict[int, Known]:
+@dataclass(slots=True)
+class Settled:
+    """What came out of settling a model, by the `id` of the slicing node.
+
+    Attributes:
+        known: What each node selects, as far as it could be resolved.
+        constants: The bytes of each output of the nodes that were folded.
+    """
+
+    known: dict[int, Known] = field(default_factory=dict)
+    constants: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+
+
+def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     """Infer shapes and fold constants as far as the slicing nodes need it.
 
     Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
-
-    Returns:
-        What is known of each slicing node that could be resolved, by the `id` of the node.
     """
-    known: dict[int, Known] = {}
-    if _is_settled(model, slicing, known):
-        return known
+    settled = Settled()
+    if _is_settled(model, slicing, settled.known):
+        return settled
     _set_weights_aside(model)
     _infer_shapes(model)
-    if _is_settled(model, slicing, known):
-        return known
+    if _is_settled(model, slicing, settled.known):
+        return settled
     before = 0
     while len(slicing) != before:
         before = len(slicing)
         _fold_constants(model)
-        slicing = [node for node in slicing if node.graph is not None and not _fold_slicing(node, model.opset_imports)]
-    known.clear()  # folding knows more
-    return known
+        for node in slicing:
+            parts = _fold_slicing(node, model.opset_imports)
+            if parts is not None:
+                settled.constants[id(node)] = parts
+        slicing = [node for node in slicing if node.graph is not None]
+    settled.known.clear()  # folding knows more
+    return settled
 
 
 def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Known]) -> bool:
@@ -247,20 +262,21 @@ def _fold_constants(model: ir.Model) -> None:
         logger.debug("constant folding stopped: %s", error.__cause__ or error)
 
 
-def _fold_slicing(node: ir.Node, opsets: Mapping[str, int]) -> bool:
-    """Replace a slicing node of a small constant by what it selects; whether it was."""
+def _fold_slicing(node: ir.Node, opsets: Mapping[str, int]) -> tuple[bytes, ...] | None:
+    """Replace a slicing node of a small constant by what it selects; the bytes of that, or None where it stays."""
     data = node.inputs[0] if node.inputs else None
     tensor = None if data is None else constant(data)
     if tensor is None or tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING or not is_known(node):
-        return False
+        return None
     graph = node.graph
     if not isinstance(graph, ir.Graph) or any(output.is_graph_output() for output in node.outputs):
-        return False
+        return None
     try:
         _, parts = resolve(node, opsets.get(node.domain, 1))
         array = tensor.numpy()
     except Exception:  # a parameter that breaks the rules or cannot be read: the node says so when it is read
-        return False
+        return None
+    constants = []
     for output, region in zip(node.outputs, parts, strict=True):
         selected = array[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
         folded = ir.Value(
@@ -269,10 +285,12 @@ def _fold_slicing(node: ir.Node, opsets: Mapping[str, int]) -> bool:
             shape=ir.Shape(region.output_shape),
             const_value=ir.tensor(selected, dtype=tensor.dtype, name=output.name),
         )
+        constants.append(selected.tobytes())
+        output.type = folded.type
         graph.register_initializer(folded)
         output.replace_all_uses_with(folded)
     graph.remove(node, safe=True)
-    return True
+    return tuple(constants)
 
 
 def unknown_inputs(model: ir.Model) -> Iterable[tuple[ir.Value, list[int]]]:

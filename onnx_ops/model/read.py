@@ -33,11 +33,13 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
     inline_functions(model)
     bind_shapes(model, input_shapes or {})
     written = [_as_written(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
-    known = settle(model, [w.node for w in written])
+    settled = settle(model, [w.node for w in written])
     remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)}
     hint = _shapes_hint(model)
     return [
-        _resolved(w, known.get(id(w.node)), hint) if id(w.node) in remaining else replace(w.plain, folded=True)
+        _resolved(w, settled.known.get(id(w.node)), hint)
+        if id(w.node) in remaining
+        else _folded(w, settled.constants.get(id(w.node), ()))
         for w in written
     ]
 
@@ -108,6 +110,11 @@ def _resolved(written: _Written, known: Known | None, hint: str) -> SlicingNode:
     except (InvalidSlice, DynamicSlice) as error:
         return replace(plain, refusal=_refusal(plain.label, error, node, hint))
     return replace(plain, element=element, spec=spec, cuts=tuple(map(Cut, plain.outputs, parts, written.used)))
+
+
+def _folded(written: _Written, constants: tuple[bytes, ...]) -> SlicingNode:
+    dtype = next((output.dtype for output in written.node.outputs if output.dtype is not None), None)
+    return replace(written.plain, element="" if dtype is None else dtype.name, folded=True, constants=constants)
 
 
 def _element(data: ir.Value, node: ir.Node) -> str:

@@ -44,6 +44,7 @@ class SlicingNode:
         spec: The node as it is written, once its parameters are known.
         cuts: What each output selects.
         folded: Whether the outputs are constants, known before the model runs.
+        constants: The bytes of each output of a folded node; none for one in a branch that is never taken.
         refusal: Why the node could not be resolved.
         origin: Empty for a node of a graph; for one that comes from a function, the function and the node's place among
             its slicing nodes (`domain:name:overload#0`), the same for each call.
@@ -60,6 +61,7 @@ class SlicingNode:
     spec: Spec | None = None
     cuts: tuple[Cut, ...] = ()
     folded: bool = False
+    constants: tuple[bytes, ...] = ()
     refusal: Refusal | None = None
     origin: str = ""
 

@@ -1,0 +1,53 @@
+"""One-node ONNX models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+Array = npt.NDArray[Any]
+
+
+def element_type(array: Array) -> int:
+    """TensorProto's number for the elements of an array."""
+    return onnx.TensorProto.STRING if array.dtype == object else helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def one_node(
+    op_type: str,
+    opset: int,
+    data: Array,
+    parameters: Sequence[tuple[str, Array | None]] = (),
+    attributes: Mapping[str, Any] | None = None,
+    outputs: int = 1,
+    *,
+    run_time: bool = False,
+) -> onnx.ModelProto:
+    """A model of one node that cuts `data`.
+
+    Args:
+        parameters: Name and value of each further input in order; None leaves one out.
+        run_time: Whether these are inputs of the model instead of initializers.
+    """
+    names = [name if value is not None else "" for name, value in parameters]
+    while names and not names[-1]:
+        names.pop()
+    given = [(name, value) for name, value in parameters if value is not None]
+    results = [f"out{i}" for i in range(outputs)]
+    node = helper.make_node(op_type, ["data", *names], results, "node", **dict(attributes or {}))
+    inputs = [helper.make_tensor_value_info("data", element_type(data), data.shape)]
+    if run_time:
+        inputs += [helper.make_tensor_value_info(name, element_type(value), value.shape) for name, value in given]
+    graph = helper.make_graph(
+        [node],
+        "one_node",
+        inputs,
+        [helper.make_tensor_value_info(name, element_type(data), None) for name in results],
+        [] if run_time else [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in given],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

@@ -1,0 +1,104 @@
+"""One axis, exhaustively: every bound and step on every small size, against the oracle."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from oracle import kept_indices
+from slicing_cases import small_ranges
+
+from onnx_ops.errors import InvalidSlice
+from onnx_ops.slicing import INT64_MAX, INT64_MIN, as_slice, coalesce, compose, merge, resolve_axis, window
+
+SIZES = range(7)
+BOUNDS = (None, *range(-9, 10), INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 2**80, -(2**80))
+STEPS = (1, 2, 3, 4, -1, -2, -3, -4, INT64_MAX, INT64_MIN, 2**80)
+
+
+def test_every_bound_and_step_on_every_small_size():
+    for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
+        assert list(resolve_axis(start, stop, step, size)) == kept_indices(start, stop, step, size)
+
+
+def test_one_spelling_for_each_selection():
+    for size in SIZES:
+        spellings: dict[tuple[int, ...], str] = {}
+        for start, stop, step in itertools.product(BOUNDS, BOUNDS, STEPS):
+            kept = resolve_axis(start, stop, step, size)
+            assert spellings.setdefault(tuple(kept), repr(kept)) == repr(kept)
+            assert all(0 <= i < size for i in kept)
+
+
+def test_a_step_of_0_is_refused():
+    with pytest.raises(InvalidSlice, match="step must not be 0"):
+        resolve_axis(0, 1, 0, 3)
+
+
+def test_python_differs_only_where_a_backward_slice_starts_below_the_axis():
+    for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
+        if tuple(range(size)[start:stop:step]) != tuple(resolve_axis(start, stop, step, size)):
+            assert step < 0
+            assert start is not None
+            assert start < -size
+
+
+def test_compose_every_pair():
+    for size in range(6):
+        for outer in small_ranges(size):
+            for inner in small_ranges(len(outer)):
+                assert list(compose(outer, inner)) == [list(outer)[i] for i in inner]
+
+
+def test_windows_are_tight_and_walk_the_indices():
+    for size in SIZES:
+        for kept in small_ranges(size):
+            if kept:
+                offset, extent, stride = window(kept)
+                first = offset if stride > 0 else offset + extent - 1
+                assert [first + stride * i for i in range(len(kept))] == list(kept)
+                assert {offset, offset + extent - 1} == {min(kept), max(kept)}
+
+
+def test_as_slice_selects_the_same():
+    for size in SIZES:
+        for kept in small_ranges(size):
+            assert list(range(size))[as_slice(kept)] == list(kept)
+
+
+def test_merge_every_pair_exactly_when_the_joint_indices_are_a_progression():
+    for outer_size, inner_size in itertools.product(range(1, 6), repeat=2):
+        for outer, inner in itertools.product(small_ranges(outer_size), small_ranges(inner_size)):
+            if not outer or not inner:
+                continue
+            joint = [o * inner_size + i for o in outer for i in inner]
+            differences = {b - a for a, b in itertools.pairwise(joint)}
+            merged = merge(outer, inner, inner_size)
+            assert (merged is not None) == (len(differences) <= 1)
+            if merged is not None:
+                assert list(merged) == joint
+
+
+def test_coalesce_three_axes_keeps_elements_order_and_is_minimal():
+    for sizes in itertools.product((1, 2, 3), repeat=3):
+        choices = [[r for r in small_ranges(size) if r] for size in sizes]
+        for kept in itertools.product(*choices):
+            merged_sizes, merged, innermost = coalesce(sizes, kept)
+            flat = [(a * sizes[1] + b) * sizes[2] + c for a, b, c in itertools.product(*kept)]
+            got = []
+            for index in itertools.product(*merged):
+                offset = 0
+                for size, i in zip(merged_sizes, index, strict=True):
+                    offset = offset * size + i
+                got.append(offset)
+            assert got == flat
+            assert len(merged) <= sum(size > 1 for size in sizes)
+            assert innermost == sorted(set(innermost))
+            for a, b, size in zip(merged, merged[1:], merged_sizes[1:], strict=False):
+                assert merge(a, b, size) is None
+
+
+def test_coalesce_does_not_join_what_is_not_contiguous():
+    kept = (range(2), range(3))
+    assert coalesce((2, 3), kept)[0] == [6]
+    assert coalesce((2, 3), kept, [False])[0] == [2, 3]

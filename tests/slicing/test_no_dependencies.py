@@ -1,0 +1,17 @@
+"""The core stands on the standard library alone, and importing the packages loads no framework."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+FRAMEWORKS = ("numpy", "onnx", "onnx_ir", "onnxscript", "ml_dtypes", "onnxruntime", "openvino", "rich")
+
+
+@pytest.mark.parametrize("module", ["onnx_ops", "onnx_ops.slicing", "onnx_ops.slicing.node"])
+def test_imports_nothing_else(module):
+    code = f"import sys, {module}; print([name for name in {FRAMEWORKS!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,179 @@
+"""Regions: equality, composition, identity, covering, coalescing."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from slicing_cases import small_ranges
+
+from onnx_ops.errors import InvalidSlice
+from onnx_ops.slicing import Region, StridedSliceSpec, as_slice, cover
+
+
+def every_region(shape: tuple[int, ...]) -> list[Region]:
+    return [Region.of(shape, kept) for kept in itertools.product(*map(small_ranges, shape))]
+
+
+def select(data: np.ndarray, region: Region) -> np.ndarray:
+    return data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
+
+
+class TestEquality:
+    @pytest.mark.parametrize("shape", [(4,), (2, 3), (1, 3), (3, 1, 2)])
+    def test_equal_exactly_when_every_output_index_selects_the_same_element(self, shape):
+        data = np.arange(np.prod(shape)).reshape(shape)
+        seen: dict[tuple, Region] = {}
+        for region in every_region(shape):
+            key = (region.output_shape, tuple(select(data, region).reshape(-1).tolist()))
+            if key in seen:
+                assert seen[key] == region
+                assert hash(seen[key]) == hash(region)
+            assert all(region != other for other_key, other in seen.items() if other_key != key)
+            seen[key] = region
+
+    def test_new_and_dropped_axes_are_the_same_as_kept_ones_where_they_select_the_same(self):
+        kept = StridedSliceSpec((1,), (2,)).resolve((2, 3))
+        swapped = StridedSliceSpec((1, 0), (2, 0), new_axis_mask=(0, 1), shrink_axis_mask=(1, 0)).resolve((2, 3))
+        assert kept == swapped
+
+    def test_shapes_tell_regions_of_the_same_elements_apart(self):
+        assert Region((1, 3), (range(1), range(3)), (3,)) != Region((1, 3), (range(1), range(3)), (1, 3))
+
+    def test_empty_regions_of_one_shape_are_equal(self):
+        assert Region.of((4, 4), (range(0), range(2))) == Region.of((4, 4), (range(0), range(2, 4)))
+        assert Region.of((4, 4), (range(0), range(2))) != Region.of((4, 4), (range(0), range(3)))
+
+
+class TestComposition:
+    @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+    def test_every_pair_on_one_axis(self, size):
+        data = np.arange(size)
+        for first in every_region((size,)):
+            for second in every_region(first.output_shape):
+                assert np.array_equal(select(data, first.then(second)), select(select(data, first), second))
+
+    def test_every_pair_on_two_axes(self):
+        data = np.arange(6).reshape(2, 3)
+        for first in every_region((2, 3)):
+            for second in every_region(first.output_shape):
+                joint = select(data, first.then(second))
+                assert joint.shape == second.output_shape
+                assert np.array_equal(joint, select(select(data, first), second))
+
+    def test_associative(self):
+        firsts = every_region((4,))
+        for first in firsts:
+            for second in every_region(first.output_shape):
+                for third in every_region(second.output_shape):
+                    assert first.then(second).then(third) == first.then(second.then(third))
+
+    def test_through_new_and_dropped_axes(self):
+        data = np.arange(24).reshape(2, 3, 4)
+        first = StridedSliceSpec((1, 0, 0), (0, 0, 9), new_axis_mask=(0, 1, 0), shrink_axis_mask=(1, 0, 0)).resolve(
+            data.shape
+        )
+        second = Region.of(first.output_shape, (range(1), range(0), range(4)))
+        assert first.then(second).output_shape == (1, 0, 4)
+        third = StridedSliceSpec((0, -1), (0, -9), (1, -2), shrink_axis_mask=(1,)).resolve(first.output_shape)
+        assert np.array_equal(select(data, first.then(third)), data[1][::-2])
+
+    def test_identity_is_neutral(self):
+        for region in every_region((2, 3)):
+            assert Region.whole((2, 3)).then(region) == region
+            assert region.then(Region.whole(region.output_shape)) == region
+
+    def test_shapes_must_fit(self):
+        with pytest.raises(InvalidSlice, match=r"a region of shape \(3,\) cannot follow one that gives \(2,\)"):
+            Region.of((4,), (range(2),)).then(Region.whole((3,)))
+
+
+class TestPredicates:
+    def test_identity_selects_all_and_empty(self):
+        for region in every_region((2, 2)):
+            data = np.arange(4).reshape(2, 2)
+            same = region.output_shape == (2, 2) and np.array_equal(select(data, region), data)
+            assert region.is_identity == same
+            assert region.is_empty == (region.size == 0)
+        reshaped = Region((1, 3), (range(1), range(3)), (3,))
+        assert reshaped.selects_all
+        assert not reshaped.is_identity
+
+    def test_an_empty_tensor_is_its_own_identity(self):
+        assert Region.whole((2, 0)).is_identity
+        assert not Region.of((2, 0), (range(1), range(0))).is_identity
+
+
+class TestRules:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (((2, 3), (range(2),), (2,)), "a region of rank 2 needs as many ranges, got 1"),
+            (((2,), (range(3),), (3,)), r"range\(0, 3\) leaves an axis of 2 elements"),
+            (((2,), (range(1, -2, -1),), (3,)), "leaves an axis of 2 elements"),
+            (((2,), (range(2),), (3,)), r"ranges of lengths \[2\] cannot come out as \(3,\)"),
+            (((2, 3), (range(2), range(3)), (3, 2)), "cannot come out as"),
+            (((2,), (range(0),), (1,)), "select nothing, but the output shape is"),
+        ],
+    )
+    def test_what_is_no_region(self, arguments, message):
+        with pytest.raises(InvalidSlice, match=message):
+            Region(*arguments)
+
+
+class TestCover:
+    def test_every_set_of_runs_of_an_axis(self):
+        size = 4
+        runs = [r for r in small_ranges(size) if r]
+        for chosen in itertools.permutations(runs, 2):
+            regions = [Region.of((2, size), (range(2), r)) for r in chosen]
+            indices = [list(r) for r in chosen]
+            tiles = all(i == list(range(i[0], i[-1] + 1)) for i in indices) and sorted(itertools.chain(*indices)) == [
+                0,
+                1,
+                2,
+                3,
+            ]
+            found = cover(regions)
+            assert (found is not None) == tiles
+            if found is not None:
+                axis, order = found
+                assert axis == 1
+                assert [k for i in order for k in indices[i]] == [0, 1, 2, 3]
+
+    def test_three_parts_in_any_order(self):
+        parts = [Region.of((6,), (r,)) for r in (range(1), range(1, 4), range(4, 6))]
+        for order in itertools.permutations(range(3)):
+            found = cover([parts[i] for i in order])
+            assert found is not None
+            assert [order[i] for i in found[1]] == [0, 1, 2]
+
+    @pytest.mark.parametrize(
+        "regions",
+        [
+            [],
+            [Region.whole((4,))],
+            [Region.whole((4,)), Region.whole((4,))],
+            [Region.of((4,), (range(2),)), Region.of((4,), (range(0),)), Region.of((4,), (range(2, 4),))],
+            [Region.of((4,), (range(2),)), Region.of((5,), (range(2, 5),))],
+            [Region.of((2, 2), (range(1), range(2))), Region.of((2, 2), (range(2), range(1, 2)))],
+            [Region((2, 2), (range(1), range(2)), (2,)), Region((2, 2), (range(1, 2), range(2)), (2,))],
+            [Region.of((4,), (range(0, 4, 2),)), Region.of((4,), (range(1, 4, 2),))],
+        ],
+    )
+    def test_what_does_not_tile(self, regions):
+        assert cover(regions) is None
+
+
+class TestCoalesce:
+    @pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3), (2, 2, 2)])
+    def test_same_elements_in_the_same_order_of_the_same_buffer(self, shape):
+        data = np.arange(np.prod(shape)).reshape(shape)
+        for region in every_region(shape):
+            merged = region.coalesce()
+            assert len(merged.input_shape) <= len(shape)
+            got = select(data.reshape(merged.input_shape), merged).reshape(-1)
+            assert np.array_equal(got, select(data, region).reshape(-1))
+            if not region.is_empty:
+                assert merged.coalesce() == merged

@@ -1,0 +1,203 @@
+"""Specs: exhaustive at small size against the oracle, the mask rules of StridedSlice included."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from oracle import OracleError, onnx_slice, onnx_split, strided_slice
+from running import as_bytes
+
+from onnx_ops.errors import InvalidSlice
+from onnx_ops.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice
+
+MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+
+
+def selected(data: np.ndarray, region: Region) -> np.ndarray:
+    return data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
+
+
+def distinct(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape, dtype=int), dtype=np.int64).reshape(shape)
+
+
+def assert_same(expected: np.ndarray, got: np.ndarray) -> None:
+    assert expected.shape == got.shape
+    assert np.array_equal(as_bytes(expected), as_bytes(got))
+
+
+class TestSlice:
+    def test_two_axes_in_any_order_and_spelling(self):
+        data = distinct(3, 4)
+        bounds = (-5, -1, 0, 2, INT64_MAX)
+        for axes in ((0, 1), (1, 0), (-1, 0), (1, -2)):
+            for starts, ends in itertools.product(itertools.product(bounds, repeat=2), repeat=2):
+                for steps in ((1, -1), (-2, 1)):
+                    region = SliceSpec(starts, ends, axes, steps).resolve(data.shape)
+                    assert_same(onnx_slice(data, starts, ends, axes, steps), selected(data, region))
+
+    @pytest.mark.parametrize("shape", [(0,), (1,), (0, 3), (2, 0, 3)])
+    def test_axes_without_elements(self, shape):
+        data = distinct(*shape)
+        for start, end, step in itertools.product((-2, 0, 1, INT64_MIN), (-2, 0, 1, INT64_MAX), (1, -1, 2)):
+            region = SliceSpec((start,), (end,), (-1,), (step,)).resolve(shape)
+            assert_same(onnx_slice(data, (start,), (end,), (-1,), (step,)), selected(data, region))
+
+    def test_no_entries_is_the_identity(self):
+        assert SliceSpec((), (), (), ()).resolve((2, 3)).is_identity
+        assert SliceSpec((), ()).resolve((2, 3)).is_identity
+
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            (SliceSpec((0,), ()), "starts and ends must have the same length"),
+            (SliceSpec((0,), (1,), ()), "axes and starts must have the same length"),
+            (SliceSpec((0,), (1,), (0,), (1, 1)), "steps and starts must have the same length"),
+            (SliceSpec((0,), (1,), (2,)), "axis 2 is out of range for a tensor of rank 2"),
+            (SliceSpec((0, 0), (1, 1), (1, -1)), "axis 1 is named twice"),
+            (SliceSpec((0,), (1,), (0,), (0,)), "the step of axis 0 is 0"),
+            (SliceSpec((0,) * 3, (1,) * 3), "3 starts are more than the tensor's rank 2"),
+        ],
+    )
+    def test_what_the_specification_forbids(self, spec, message):
+        with pytest.raises(InvalidSlice, match=message):
+            spec.resolve((2, 3))
+        with pytest.raises((OracleError, IndexError)):
+            onnx_slice(distinct(2, 3), spec.starts, spec.ends, spec.axes, spec.steps)
+
+
+class TestSplit:
+    def test_every_split_of_every_small_axis(self):
+        for shape in ((4,), (2, 3), (3, 0, 2), (2, 1, 4)):
+            data = distinct(*shape)
+            for axis in range(-len(shape), len(shape)):
+                dim = shape[axis]
+                for sizes in itertools.chain.from_iterable(
+                    itertools.product(range(dim + 1), repeat=parts) for parts in (1, 2, 3)
+                ):
+                    if sum(sizes) != dim:
+                        with pytest.raises(InvalidSlice, match="sums to"):
+                            SplitSpec(axis, sizes).resolve(shape)
+                        continue
+                    parts = SplitSpec(axis, sizes).resolve(shape)
+                    for expected, region in zip(onnx_split(data, axis, sizes), parts, strict=True):
+                        assert_same(expected, selected(data, region))
+
+    def test_evenly(self):
+        for dim, parts in itertools.product(range(9), range(1, 6)):
+            chunk = -(-dim // parts)
+            sizes = [max(0, min(chunk, dim - chunk * i)) for i in range(parts)]
+            if dim - chunk * (parts - 1) < 0:
+                with pytest.raises(InvalidSlice, match="too few"):
+                    SplitSpec.evenly(0, (dim,), parts, uneven_last=True)
+            else:
+                assert list(SplitSpec.evenly(0, (dim,), parts, uneven_last=True).sizes) == sizes
+            if dim % parts:
+                with pytest.raises(InvalidSlice, match="do not divide into"):
+                    SplitSpec.evenly(0, (dim,), parts)
+            else:
+                assert SplitSpec.evenly(0, (dim,), parts).sizes == (dim // parts,) * parts
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: SplitSpec(2, (1, 1)).resolve((2, 3)), "axis 2 is out of range"),
+            (lambda: SplitSpec(0, (3, -1)).resolve((2, 3)), "split sizes must not be negative"),
+            (lambda: SplitSpec.evenly(0, (2,), 0), "the number of outputs must be at least 1"),
+        ],
+    )
+    def test_what_the_specification_forbids(self, call, message):
+        with pytest.raises(InvalidSlice, match=message):
+            call()
+
+
+class TestStridedSlice:
+    def both(self, data, begin, end, strides, **masks) -> bool:
+        """Whether the oracle allows the case; the spec must agree, in the result too."""
+        spec = StridedSliceSpec(begin, end, strides, **masks)
+        try:
+            expected = strided_slice(data, begin, end, strides, **masks)
+        except OracleError:
+            with pytest.raises(InvalidSlice):
+                spec.resolve(data.shape)
+            return False
+        assert_same(expected, selected(data, spec.resolve(data.shape)))
+        return True
+
+    def test_every_begin_end_stride_and_mask_of_one_entry(self):
+        allowed = 0
+        for size in range(5):
+            data = distinct(size)
+            numbers = (*range(-6, 7), INT64_MAX, INT64_MIN)
+            for begin, end, stride in itertools.product(numbers, numbers, (1, 2, -1, -3, 0)):
+                for bits in itertools.product((0, 1), repeat=5):
+                    masks = {name: (bit,) for name, bit in zip(MASKS, bits, strict=True)}
+                    allowed += self.both(data, (begin,), (end,), (stride,), **masks)
+        assert allowed > 10_000
+
+    @pytest.mark.parametrize("rank", [0, 1, 2, 3])
+    @pytest.mark.parametrize("entries", [2, 3])
+    def test_every_combination_of_five_masks(self, rank, entries):
+        """All 2^(5 x entries) combinations, with bounds and strides that differ from entry to entry."""
+        data = distinct(*(3, 2, 4)[:rank])
+        begin, end, strides = (1, -1, 0)[:entries], (-1, -9, 3)[:entries], (1, -1, 2)[:entries]
+        masks = list(itertools.product((0, 1), repeat=entries))
+        allowed = 0
+        for combination in itertools.product(masks, repeat=5):
+            if sum(combination[4]) <= 1:
+                allowed += self.both(data, begin, end, strides, **dict(zip(MASKS, combination, strict=True)))
+        assert allowed > 0
+
+    def test_four_entries_at_rank_three(self):
+        data = distinct(3, 2, 4)
+        masks = list(itertools.product((0, 1), repeat=4))
+        allowed = 0
+        for new, shrink, ellipsis in itertools.product(masks, masks, range(-1, 4)):
+            allowed += self.both(
+                data, (1, -1, 0, -2), (9, -9, 2, 0), (1, -1, 1, -1), new_axis_mask=new, shrink_axis_mask=shrink,
+                ellipsis_mask=tuple(int(i == ellipsis) for i in range(4)), begin_mask=(0, 1, 0, 1),
+                end_mask=(1, 0, 0, 1),
+            )  # fmt: skip
+        assert allowed > 100
+
+    def test_mask_lengths_of_the_specifications_own_examples(self):
+        assert self.both(
+            distinct(2, 3, 4), (1, 1, 123), (0, 0, 2), (1, 1, -1), begin_mask=(0, 1, 1), end_mask=(1, 1, 1),
+            new_axis_mask=(0,) * 5, shrink_axis_mask=(0, 0), ellipsis_mask=(0,),
+        )  # fmt: skip
+        spec = StridedSliceSpec((1, 1, 123), (0, 0, 2), (1, 1, -1), (0, 1, 1), (1, 1, 1), (0,) * 5, (0, 0), (0,))
+        assert spec.resolve((2, 3, 4)).output_shape == (1, 3, 4)
+
+    def test_bits_beyond_the_entries_are_ignored(self):
+        for name in MASKS:
+            assert self.both(distinct(3, 2), (1,), (2,), None, **{name: (0, 1, 1)})
+
+    def test_no_entries(self):
+        assert StridedSliceSpec((), ()).resolve((2, 3)).is_identity
+        assert StridedSliceSpec((), ()).resolve(()).output_shape == ()
+
+    def test_a_scalar_takes_new_axes(self):
+        spec = StridedSliceSpec((0, 0), (0, 0), (0, 0), new_axis_mask=(1, 0), ellipsis_mask=(0, 1))
+        assert spec.resolve(()).output_shape == (1,)
+
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            (StridedSliceSpec((0,), (1, 2)), r"begin, end and strides must have the same length, got lengths \[1, 2\]"),
+            (StridedSliceSpec((0,), (1,), (1, 1)), r"got lengths \[1, 1, 2\]"),
+            (StridedSliceSpec((0,), (1,), begin_mask=(2,)), r"begin_mask must hold only 0 and 1, got \[2\]"),
+            (StridedSliceSpec((0,) * 2, (1,) * 2, ellipsis_mask=(1, 1)), "at most one ellipsis is allowed"),
+            (StridedSliceSpec((0,) * 3, (1,) * 3), "3 entries name an axis, but the tensor has rank 2"),
+            (StridedSliceSpec((0,), (1,), (0,)), r"the stride of axis 0 \(entry 0\) is 0"),
+            (
+                StridedSliceSpec((2,), (3,), shrink_axis_mask=(1,)),
+                "entry 0 shrinks axis 0 to index 2, but the axis has 2",
+            ),
+            (StridedSliceSpec((-3,), (0,), shrink_axis_mask=(1,)), "shrinks axis 0 to index -3"),
+        ],
+    )
+    def test_what_is_not_allowed(self, spec, message):
+        with pytest.raises(InvalidSlice, match=message):
+            spec.resolve((2, 3))

@@ -1,0 +1,61 @@
+"""Hypothesis strategies for slicing; hypothesis' own `slices` leaves out negative and far bounds."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from onnx_ops.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, StridedSliceSpec
+
+FAR = (INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 100, -100)
+
+
+def shapes(max_rank: int = 6, max_size: int = 6, min_rank: int = 1, min_size: int = 0) -> st.SearchStrategy[tuple]:
+    return st.lists(st.integers(min_size, max_size), min_size=min_rank, max_size=max_rank).map(tuple)
+
+
+def bounds(size: int) -> st.SearchStrategy[int]:
+    return st.one_of(st.integers(-2 * size - 2, 2 * size + 2), st.sampled_from(FAR))
+
+
+def steps(size: int) -> st.SearchStrategy[int]:
+    near = st.integers(-size - 2, size + 2).filter(bool)
+    return st.one_of(st.sampled_from((1, -1, 1, 2)), near, st.sampled_from(FAR))
+
+
+@st.composite
+def slice_specs(draw, shape) -> SliceSpec:
+    rank = len(shape)
+    named = draw(st.lists(st.integers(0, rank - 1), unique=True, max_size=rank))
+    axes = tuple(draw(st.sampled_from((axis, axis - rank))) for axis in named)
+    return SliceSpec(
+        tuple(draw(bounds(shape[axis])) for axis in named),
+        tuple(draw(bounds(shape[axis])) for axis in named),
+        axes,
+        tuple(draw(steps(shape[axis])) for axis in named),
+    )
+
+
+@st.composite
+def regions(draw, shape=None, max_rank: int = 6, max_size: int = 6) -> Region:
+    shape = draw(shapes(max_rank, max_size)) if shape is None else shape
+    if not shape:
+        return Region((), (), ())
+    return draw(slice_specs(shape)).resolve(shape)
+
+
+@st.composite
+def strided_slice_specs(draw, rank: int) -> StridedSliceSpec:
+    count = draw(st.integers(0, rank + 2))
+    mask = st.lists(st.integers(0, 1), max_size=count + 1).map(tuple)
+    numbers = st.one_of(st.integers(-8, 8), st.sampled_from(FAR))
+    ellipsis = draw(st.one_of(st.none(), st.integers(0, count)))
+    return StridedSliceSpec(
+        tuple(draw(st.lists(numbers, min_size=count, max_size=count))),
+        tuple(draw(st.lists(numbers, min_size=count, max_size=count))),
+        draw(st.one_of(st.none(), st.lists(numbers, min_size=count, max_size=count).map(tuple))),
+        draw(mask),
+        draw(mask),
+        draw(mask),
+        draw(mask),
+        () if ellipsis is None else (0,) * ellipsis + (1,),
+    )

@@ -1,0 +1,68 @@
+"""The official ONNX node tests of Slice and Split, all of them, at every feature level, through the emulator."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+
+import numpy as np
+import onnx
+import onnx.reference
+import pytest
+from onnx import numpy_helper
+from onnx.backend.test.case import node
+from running import as_bytes, run_node
+
+import onnx_ops
+from onnx_ops.dml.feature_levels import FeatureLevel
+
+
+def node_tests() -> dict[str, tuple[onnx.ModelProto, list[np.ndarray], list[np.ndarray]]]:
+    """Model, inputs and outputs of every node test whose nodes are Slices and Splits, by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("onnx.backend.test.case.node.slice")
+        importlib.import_module("onnx.backend.test.case.node.split")
+    found = {}
+    for case in node._NodeTestCases:  # `collect_testcases` makes the data of every operator, and that only once
+        if case.model is not None and {n.op_type for n in case.model.graph.node} <= {"Slice", "Split"}:
+            for inputs, outputs in case.data_sets or []:
+                found[case.name] = (case.model, list(inputs), list(outputs))
+    return found
+
+
+CASES = node_tests()
+
+
+def with_constants(model: onnx.ModelProto, inputs: list[np.ndarray]) -> onnx.ModelProto:
+    """The model with the test's own parameters as initializers: everything but the data."""
+    constant = onnx.ModelProto()
+    constant.CopyFrom(model)
+    for value, array in list(zip(model.graph.input, inputs, strict=True))[1:]:
+        constant.graph.initializer.append(numpy_helper.from_array(array, value.name))
+        constant.graph.input.remove(next(i for i in constant.graph.input if i.name == value.name))
+    return constant
+
+
+def test_there_are_as_many_as_onnx_has():
+    names = set(CASES)
+    assert {"test_slice", "test_slice_neg", "test_slice_negative_axes", "test_slice_start_out_of_bounds"} <= names
+    assert {"test_split_equal_parts_1d_opset13", "test_split_zero_size_splits_opset18"} <= names
+    assert len([n for n in names if n.startswith("test_slice")]) == 8
+    assert len([n for n in names if n.startswith("test_split")]) == 16
+
+
+@pytest.mark.parametrize("level", list(FeatureLevel), ids=str)
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_bit_equal(name, level):
+    model, inputs, outputs = CASES[name]
+    (lowered,) = onnx_ops.lower(with_constants(model, inputs), feature_level=level).nodes
+    if lowered.verdict == "refused":
+        assert level < FeatureLevel.V2_1
+        assert lowered.reason.code == "feature_level"
+        assert any(kept.step < 0 for cut in lowered.node.cuts for kept in cut.region.ranges)
+        return
+    got = run_node(lowered, as_bytes(inputs[0]))
+    for cut, expected in zip(lowered.node.cuts, outputs, strict=True):
+        assert cut.region.output_shape == expected.shape
+        assert np.array_equal(got[cut.output][: expected.nbytes], as_bytes(expected))

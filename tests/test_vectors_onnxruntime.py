@@ -1,0 +1,82 @@
+"""All of onnxruntime's own Slice and Split tests, error cases too, through the lowering and the emulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from divergences import FULL_REVERSE
+from onnx_models import one_node
+from running import as_bytes, run_node
+from vectors import array, load
+
+import onnx_ops
+
+CASES = load("onnxruntime_slice_split")
+GOOD = [case for case in CASES if "expected" in case]
+BAD = [case for case in CASES if "expected_error" in case]
+STRINGS = [case for case in GOOD if case["inputs"][0]["dtype"] == "string"]
+DISPUTED = [case for case in GOOD if case.get("onnx_shape_disagreement")]
+NAMES = {"Slice": ("starts", "ends", "axes", "steps"), "Split": ("split",)}
+
+
+def lowered(case, *, run_time: bool = False):
+    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"]]
+    parameters = list(zip(NAMES[case["op"]], given[1:], strict=False))
+    count = len(case.get("expected") or case["expected_outputs_declared"])
+    model = one_node(case["op"], case["opset"], given[0], parameters, case["attrs"], count, run_time=run_time)
+    (node,) = onnx_ops.lower(model).nodes
+    return node, given[0]
+
+
+def identify(case):
+    return case["name"]
+
+
+def test_the_file_is_complete():
+    assert (len(GOOD), len(BAD), len(STRINGS), len(DISPUTED)) == (159, 10, 12, 2)
+
+
+@pytest.mark.parametrize("case", [c for c in GOOD if c not in STRINGS and c not in DISPUTED], ids=identify)
+def test_values(case):
+    node, data = lowered(case)
+    assert node.reason is None
+    got = run_node(node, as_bytes(data))
+    for i, tensor in enumerate(case["expected"]):
+        expected = array(tensor)
+        assert node.node.cuts[i].region.output_shape == expected.shape
+        assert np.array_equal(got[f"out{i}"][: expected.nbytes], as_bytes(expected))
+
+
+@pytest.mark.parametrize("case", STRINGS, ids=identify)
+def test_strings_are_resolved_and_then_refused(case):
+    node, _ = lowered(case)
+    shapes = [list(cut.region.output_shape) for cut in node.node.cuts]
+    assert shapes == [tensor["shape"] for tensor in case["expected"]]
+    if any(0 in shape for shape in shapes):
+        assert node.verdict == "empty"
+    else:
+        assert node.reason is not None
+        assert node.reason.code == "unsupported_type"
+
+
+@pytest.mark.parametrize("case", BAD, ids=identify)
+def test_errors_are_refusals(case):
+    node, _ = lowered(case)
+    assert node.reason is not None
+    assert node.reason.code == "invalid"
+
+
+@pytest.mark.parametrize("case", DISPUTED, ids=identify)
+def test_the_disputed_reversal_follows_the_onnx_text(case):
+    """onnxruntime reverses the whole axis; `divergences.py` holds the reasons and checks that it still does."""
+    node, _ = lowered(case)
+    assert node.verdict == "empty"
+    assert case["expected"][0]["shape"] == [4]
+    assert FULL_REVERSE.engine == "onnxruntime-cpu"
+
+
+@pytest.mark.parametrize("case", [c for c in GOOD if any("dtype" in i for i in c["inputs"][1:])], ids=identify)
+def test_run_time_parameters_are_refused_as_such(case):
+    node, _ = lowered(case, run_time=True)
+    assert node.reason is not None
+    assert node.reason.code == "dynamic_parameter"
