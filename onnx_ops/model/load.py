@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 
 import onnx
@@ -13,7 +14,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.errors import ModelError
 
-AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model
+_EXTERNAL = onnx.TensorProto.EXTERNAL
 
 
 def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
@@ -50,7 +51,7 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
     Raises:
         ModelError: The model is not well-formed (see `check_proto`), or onnx-ir cannot represent it.
     """
-    is_sorted = check_proto(proto)
+    found = check_proto(proto)
     try:
         model = ir.serde.deserialize_model(proto)
     except Exception as error:
@@ -58,9 +59,9 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
         while cause.__cause__ is not None:
             cause = cause.__cause__
         raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split())}.") from error
-    if base_dir:
+    if base_dir and found.has_external_data:
         ir.external_data.set_base_dir(model.graph, base_dir)
-    if not is_sorted:
+    if not found.is_sorted:
         try:
             TopologicalSortPass()(model)
         except ValueError:
@@ -68,13 +69,23 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
     return model
 
 
-def check_proto(proto: onnx.ModelProto) -> bool:
+@dataclass
+class Findings:
+    """What a check found out about a model that is well-formed.
+
+    Attributes:
+        is_sorted: Whether every node comes after the nodes that it reads from.
+        has_external_data: Whether some tensor is stored in another file.
+    """
+
+    is_sorted: bool = True
+    has_external_data: bool = False
+
+
+def check_proto(proto: onnx.ModelProto) -> Findings:
     """Check what everything after it relies on: names defined, and only once, sound shapes, safe paths.
 
     What an operator's own specification says is not checked here.
-
-    Returns:
-        Whether every node comes after the nodes that it reads from.
 
     Raises:
         ModelError: The model breaks one of these rules.
@@ -83,14 +94,14 @@ def check_proto(proto: onnx.ModelProto) -> bool:
         raise ModelError("it holds no graph, so it is not an ONNX model.")
     if not proto.opset_import and proto.ir_version >= 3:
         raise ModelError("it imports no operator set.")
-    is_sorted = _check_graph(proto.graph, set())
+    found = Findings()
+    _check_graph(proto.graph, set(), found)
     for function in proto.functions:
-        where = f"function {function.name!r}"
-        is_sorted &= _check_nodes(function.node, set(function.input), set(), where)
-    return is_sorted
+        _check_nodes(function.node, set(function.input), set(), f"function {function.name!r}", found)
+    return found
 
 
-def _check_graph(graph: onnx.GraphProto, outer: set[str]) -> bool:
+def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> None:
     where = f"graph {graph.name!r}" if graph.name else "the graph"
     inputs = [value.name for value in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
@@ -103,16 +114,17 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str]) -> bool:
             if dim.dim_value < 0:
                 raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
     for tensor in graph.initializer:
-        _check_tensor(tensor)
+        _check_tensor(tensor, found)
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
-    is_sorted = _check_nodes(graph.node, defined, outer, where)
+    _check_nodes(graph.node, defined, outer, where, found)
     for value in graph.output:
         if value.name not in defined and value.name not in outer:
             raise ModelError(f"{where} has output {value.name!r}, which nothing in it defines.")
-    return is_sorted
 
 
-def _check_nodes(nodes: Sequence[onnx.NodeProto], defined: set[str], outer: set[str], where: str) -> bool:
+def _check_nodes(
+    nodes: Sequence[onnx.NodeProto], defined: set[str], outer: set[str], where: str, found: Findings
+) -> None:
     """Check the nodes of a graph or function; `defined` grows by what they define."""
     made: set[str] = set()
     for node in nodes:
@@ -120,28 +132,27 @@ def _check_nodes(nodes: Sequence[onnx.NodeProto], defined: set[str], outer: set[
             if name and (name in made or name in defined):
                 raise ModelError(f"{where} defines value {name!r} twice; node {_label(node)} is the second to do so.")
             made.add(name)
-    is_sorted = True
     defined.add("")
     for node in nodes:
         for name in node.input:
             if name not in defined and name not in outer:
                 if name not in made:
                     raise ModelError(f"node {_label(node)} reads value {name!r}, which nothing defines.")
-                is_sorted = False
+                found.is_sorted = False
         for attribute in node.attribute:
             for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                is_sorted &= _check_graph(graph, outer | defined | made)
+                _check_graph(graph, outer | defined | made, found)
             if attribute.HasField("t"):
-                _check_tensor(attribute.t)
+                _check_tensor(attribute.t, found)
         defined.update(node.output)
-    return is_sorted
 
 
-def _check_tensor(tensor: onnx.TensorProto) -> None:
-    if any(dim < 0 for dim in tensor.dims):
+def _check_tensor(tensor: onnx.TensorProto, found: Findings) -> None:
+    if min(tensor.dims, default=0) < 0:
         raise ModelError(f"tensor {tensor.name!r} has a negative dimension in {list(tensor.dims)}.")
-    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+    if tensor.data_location != _EXTERNAL:
         return
+    found.has_external_data = True
     location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
     if not location:
         raise ModelError(f"tensor {tensor.name!r} is stored in an external file that it does not name.")

@@ -13,7 +13,7 @@ from onnx_ops.errors import DynamicSlice, InvalidSlice
 from onnx_ops.slicing import Region, SliceSpec, SplitSpec
 
 SLICING = ("Slice", "Split")
-_FORMATS = {ir.DataType.INT32: "i", ir.DataType.INT64: "q"}
+_FORMATS = {ir.DataType.INT32.value: ("i", 4), ir.DataType.INT64.value: ("q", 8)}
 _MOST_PARAMETERS = 2**20
 _SPLIT_INPUT_OPSET = 13
 _SLICE_INPUTS_OPSET = 10
@@ -164,14 +164,14 @@ def _input(node: ir.Node, index: int, name: str) -> tuple[int, ...] | None:
 def _integers(tensor: ir.TensorProtocol, name: str) -> tuple[int, ...]:
     if isinstance(tensor, ir.TensorProtoTensor):  # the common case, without the objects that onnx-ir makes of it
         proto = tensor.raw
-        dtype, dims, data = ir.DataType(proto.data_type), tuple(proto.dims), proto.raw_data
+        dtype, dims, data = proto.data_type, list(proto.dims), proto.raw_data
     else:
-        dtype, dims, data = tensor.dtype, tuple(tensor.shape), b""
-    code = _FORMATS.get(dtype)
-    if code is None:
-        raise InvalidSlice(f"{name} must be int32 or int64, got {dtype.name}")
+        dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
+    code, width = _FORMATS.get(dtype, ("", 0))
+    if not code:
+        raise InvalidSlice(f"{name} must be int32 or int64, got {tensor.dtype.name}")
     if len(dims) != 1:
-        raise InvalidSlice(f"{name} must have one dimension, got shape {list(dims)}")
+        raise InvalidSlice(f"{name} must have one dimension, got shape {dims}")
     count = int(dims[0])
     if count > _MOST_PARAMETERS:
         raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")
@@ -179,8 +179,8 @@ def _integers(tensor: ir.TensorProtocol, name: str) -> tuple[int, ...]:
         data = data or tensor.tobytes()
     except Exception as error:
         raise MissingParameter(f"{name} is stored outside the model and cannot be read ({error})") from None
-    if len(data) != struct.calcsize(f"<{count}{code}"):
-        raise InvalidSlice(f"{name} holds {len(data)} bytes, which its shape {list(dims)} does not account for")
+    if len(data) != count * width:
+        raise InvalidSlice(f"{name} holds {len(data)} bytes, which its shape {dims} does not account for")
     return struct.unpack(f"<{count}{code}", data)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
@@ -44,13 +44,25 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     """A slicing node as the model has it before it is prepared: names may change and readers vanish after that."""
 
     node: ir.Node
-    plain: SlicingNode
+    name: str
+    opset: int
+    scope: tuple[str, ...]
+    input: str
+    outputs: tuple[str, ...]
     used: tuple[bool, ...]
+
+    def becomes(self, element: str, **found: Any) -> SlicingNode:
+        """The node with what was found out about it."""
+        node = self.node
+        origin = node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
+        return SlicingNode(
+            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, element, self.outputs,
+            origin=origin, **found,
+        )  # fmt: skip
 
 
 def _mark_origins(model: ir.Model) -> None:
@@ -83,38 +95,36 @@ def _name(node: ir.Node) -> str:
 
 def _as_written(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Written:
     data = node.inputs[0] if node.inputs else None
-    plain = SlicingNode(
-        name=_name(node),
-        op_type=node.op_type,
-        domain=node.domain,
-        opset=model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
-        scope=scope,
-        input=(data.name or "") if data is not None else "",
-        element="",
-        outputs=tuple(output.name or "" for output in node.outputs),
-        origin=node.metadata_props.get(_ORIGIN, ""),
+    outputs = node.outputs
+    return _Written(
+        node,
+        _name(node),
+        model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
+        scope,
+        (data.name or "") if data is not None else "",
+        tuple([output.name or "" for output in outputs]),
+        tuple([_is_used(output) for output in outputs]),
     )
-    return _Written(node, plain, tuple(map(_is_used, node.outputs)))
 
 
 def _resolved(written: _Written, known: Known | None, hint: str) -> SlicingNode:
-    node, plain = written.node, written.plain
+    node = written.node
     data = node.inputs[0] if node.inputs else None
     try:
         if data is None:
             raise InvalidSlice("data is missing")
-        element = _element(data, node)
-        spec, parts = known or resolve(node, plain.opset)
-        if len(parts) != len(plain.outputs):
-            raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(plain.outputs)}")
+        spec, parts = known or resolve(node, written.opset)
+        if len(parts) != len(written.outputs):
+            raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(written.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
-        return replace(plain, refusal=_refusal(plain.label, error, node, hint))
-    return replace(plain, element=element, spec=spec, cuts=tuple(map(Cut, plain.outputs, parts, written.used)))
+        return written.becomes("", refusal=_refusal(f"{node.op_type} {written.name!r}", error, node, hint))
+    cuts = tuple(map(Cut, written.outputs, parts, written.used))
+    return written.becomes(_element(data, node), spec=spec, cuts=cuts)
 
 
 def _folded(written: _Written, constants: tuple[bytes, ...]) -> SlicingNode:
     dtype = next((output.dtype for output in written.node.outputs if output.dtype is not None), None)
-    return replace(written.plain, element="" if dtype is None else dtype.name, folded=True, constants=constants)
+    return written.becomes("" if dtype is None else dtype.name, folded=True, constants=constants)
 
 
 def _element(data: ir.Value, node: ir.Node) -> str:
