@@ -11,7 +11,7 @@ DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 	@touch $@
 
 .venv/demo: .venv/pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[onnxruntime,cli]'
+	$(BIN)/python -m pip install --quiet --editable '.[onnxruntime]'
 	@touch $@
 
 .venv/test: .venv/demo pyproject.toml
