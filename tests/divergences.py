@@ -26,6 +26,7 @@ class Divergence:
         parameters: The node's parameters, all on axis 0: `starts`, `ends`, `steps` or `num_outputs`.
         specified: The elements of each output by the specification.
         seen: Those that the engine gives, or a part of its error message.
+        run_time: Whether the parameters are inputs of the model instead of constants.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Divergence:
     parameters: dict[str, int]
     specified: tuple[tuple[int, ...], ...]
     seen: tuple[tuple[int, ...], ...] | str
+    run_time: bool = False
 
 
 INT64_MAX = 2**63 - 1
@@ -116,4 +118,60 @@ EMPTY_LAST_PART = Divergence(
     "Split size 2 exceeds the remaining size of the selected axis, 0",
 )
 
-DIVERGENCES = (FULL_REVERSE, FULL_REVERSE_32, DROPPED_STEPS, REFERENCE_BELOW, EMPTY_LAST_PART)
+OPENVINO = "2026.4.1-22982-e213a147257-releases/2026/4"
+NARROWED_END = Divergence(
+    "run-time INT64_MAX is narrowed to -1",
+    "openvino-cpu",
+    (OPENVINO,),
+    "Slice-13: INT64_MAX as an end means the whole axis",
+    "cuts run-time 64-bit indices to their low 32 bits, so INT64_MAX becomes -1 and the last element is lost",
+    ("openvinotoolkit/openvino#37957", "openvinotoolkit/openvino#24072"),
+    "Slice",
+    13,
+    5,
+    {"starts": 0, "ends": INT64_MAX, "steps": 1},
+    ((0, 1, 2, 3, 4),),
+    ((0, 1, 2, 3),),
+    run_time=True,
+)
+NARROWED_STEP = Divergence(
+    "run-time step INT64_MAX is narrowed to -1",
+    "openvino-cpu",
+    (OPENVINO,),
+    "Slice-13: a step beyond the axis takes its first element",
+    "cuts the step to its low 32 bits, -1, and selects nothing",
+    NARROWED_END.issues,
+    "Slice",
+    13,
+    5,
+    {"starts": 0, "ends": 5, "steps": INT64_MAX},
+    ((0,),),
+    ((),),
+    run_time=True,
+)
+NARROWED_TO_ZERO = Divergence(
+    "run-time step INT64_MIN is narrowed to 0",
+    "openvino-cpu",
+    (OPENVINO,),
+    "Slice-13: a backward step beyond the axis takes the first element of the walk",
+    "cuts the step to its low 32 bits, 0, and refuses that",
+    NARROWED_END.issues,
+    "Slice",
+    13,
+    5,
+    {"starts": 4, "ends": -6, "steps": -INT64_MAX - 1},
+    ((4,),),
+    "Step must be non-zero",
+    run_time=True,
+)
+
+DIVERGENCES = (
+    FULL_REVERSE,
+    FULL_REVERSE_32,
+    DROPPED_STEPS,
+    REFERENCE_BELOW,
+    EMPTY_LAST_PART,
+    NARROWED_END,
+    NARROWED_STEP,
+    NARROWED_TO_ZERO,
+)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import onnx
 import onnx.reference
 import onnxruntime
+import openvino
 import oracle
 import pytest
 from divergences import DIVERGENCES, Divergence
@@ -17,12 +20,17 @@ import onnx_ops
 Outputs = tuple[tuple[int, ...], ...]
 
 
-def surrounded(entry: Divergence) -> onnx.ModelProto:
-    """The entry's node, axes left out, between others: passes only touch nodes inside a graph."""
+def surrounded(entry: Divergence, *, open_: bool = False) -> onnx.ModelProto:
+    """The entry's node, axes left out, between others: passes only touch nodes inside a graph.
+
+    With `open_` its parameters are inputs of the model.
+    """
     inputs = ["starts", "ends", "", "steps"] if entry.op_type == "Slice" else []
     attributes = {} if entry.op_type == "Slice" else entry.parameters
     parts = [f"b{i}" for i in range(len(entry.specified))]
     results = [f"y{i}" for i in range(len(parts))]
+    vectors = {name: np.array([entry.parameters[name]]) for name in inputs if name}
+    run_time = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [1]) for name in vectors]
     graph = helper.make_graph(
         [
             helper.make_node("Neg", ["x"], ["a"]),
@@ -30,9 +38,9 @@ def surrounded(entry: Divergence) -> onnx.ModelProto:
             *(helper.make_node("Neg", [b], [y]) for b, y in zip(parts, results, strict=True)),
         ],
         "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [entry.size])],
+        [helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [entry.size]), *(run_time if open_ else [])],
         [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, None) for name in results],
-        [numpy_helper.from_array(np.array([entry.parameters[name]]), name) for name in inputs if name],
+        [] if open_ else [numpy_helper.from_array(vector, name) for name, vector in vectors.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", entry.opset)], ir_version=8)
 
@@ -52,12 +60,23 @@ def by_reference(entry: Divergence) -> Outputs:
     return tuple(tuple(output.tolist()) for output in evaluator.run(None, {"x": np.arange(entry.size)}))
 
 
+def by_openvino(entry: Divergence) -> Outputs:
+    core = openvino.Core()
+    model = core.read_model(io.BytesIO(surrounded(entry, open_=entry.run_time).SerializeToString()))
+    inputs = {"x": np.arange(entry.size)} | {
+        name: np.array([v]) for name, v in entry.parameters.items() if entry.run_time
+    }
+    results = core.compile_model(model, "CPU")(inputs)
+    return tuple(tuple(results[i].tolist()) for i in range(len(entry.specified)))
+
+
 OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
 ENGINES = {
     "onnxruntime-cpu": (onnxruntime.__version__, lambda entry: by_onnxruntime(entry, OFF)),
     "onnxruntime-cpu-optimized": (onnxruntime.__version__, lambda entry: by_onnxruntime(entry, ALL)),
     "onnx-reference": (onnx.__version__, by_reference),
+    "openvino-cpu": (openvino.__version__, by_openvino),
 }
 
 
