@@ -29,7 +29,9 @@ lint: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The real DirectML is part of the tests wherever the machine can have it: installed once, into the user's cache.
 unit: .venv/test
+	$(BIN)/sliceport directml install --if-possible
 	$(BIN)/python -m pytest -n 2
 
 clean:

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.DEBUG if options.verbose > 1 else logging.CRITICAL, stream=sys.stderr)
     try:
-        code = _lower(options) if options.command == "lower" else _compare(options)
+        code = {"lower": _lower, "compare": _compare, "directml": _directml}[options.command](options)
         sys.stdout.flush()
     except SliceportError as error:
         print(f"sliceport: {error}", file=sys.stderr)
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     lower.add_argument("--input-layout", metavar="NHWC", help="the same for what is cut alone")
     lower.add_argument("--output-layout", metavar="NHWC", help="the same for what comes out alone")
     lower.add_argument("--views", action="store_true", help="no copy where a slice can be a view of its input's buffer")
-    compare.add_argument("--executors", metavar="A,B", help="who takes part; default all that are known")
+    compare.add_argument("--executors", metavar="A,B", help="who takes part; default onnxruntime-cpu,dml-emulator")
     compare.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
     compare.add_argument(
         "--input",
@@ -85,6 +85,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=FILE.npy",
         help="an array to run on instead of random data",
     )
+    directml = commands.add_parser("directml", help="the real DirectML on Linux, without Windows and without a GPU")
+    actions = directml.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
+    install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
+    status = actions.add_parser("status", help="whether it is there and works")
+    status.add_argument("--format", choices=("text", "json"), default="text", help="default text")
+    actions.add_parser("uninstall", help="remove everything that was installed")
+    directml.set_defaults(verbose=0)
     return parser
 
 
@@ -112,7 +120,7 @@ def _lower(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from onnx_ops.compare.inputs import load_array
-    from onnx_ops.compare.run import EXECUTORS, compare
+    from onnx_ops.compare.run import DEFAULT_EXECUTORS, compare
     from onnx_ops.text import report_text
 
     if options.seed < 0:
@@ -121,7 +129,7 @@ def _compare(options: argparse.Namespace) -> int:
         options.model,
         input_shapes=_input_shapes(options.input_shapes),
         inputs=dict(map(load_array, options.input)),
-        executors=options.executors.split(",") if options.executors else EXECUTORS,
+        executors=options.executors.split(",") if options.executors else DEFAULT_EXECUTORS,
         feature_level=options.feature_level,
         seed=options.seed,
     )
@@ -130,6 +138,25 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         _print_text(report_text(report), options.quiet)
     return CLEAN if report.is_clean else FINDING
+
+
+def _directml(options: argparse.Namespace) -> int:
+    from onnx_ops.dml.device import install, status
+
+    if options.action == "install":
+        lacking = install.missing()
+        if lacking is not None and options.if_possible:
+            print(f"sliceport: DirectML cannot be installed here: {lacking}", file=sys.stderr)
+            return CLEAN
+        install.install(lambda step: print(f"sliceport: {step}", file=sys.stderr))
+        print(f"DirectML is installed in {install.cache_folder()}")
+        return CLEAN
+    if options.action == "uninstall":
+        print("DirectML is removed" if install.uninstall() else "DirectML was not installed")
+        return CLEAN
+    report = status.status()
+    print(json.dumps(report, indent=2) if options.format == "json" else status.status_text(report))
+    return CLEAN if report["self_test"] == "passed" else FINDING
 
 
 def _print_text(text: str, quiet: bool) -> None:

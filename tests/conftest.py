@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from onnx_ops.dml import device
+from onnx_ops.dml.device import install
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
@@ -24,6 +28,17 @@ def zoo() -> Path:
     if not folder.is_dir():
         pytest.skip("no zoo beside the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def directml() -> Iterator[device.Device]:
+    """The real DirectML. Where it could be installed, CI does not do without it."""
+    if not install.is_installed():
+        if os.environ.get("CI") == "true" and install.missing() is None:
+            pytest.fail("DirectML is not installed, and this machine could have it: run sliceport directml install")
+        pytest.skip("DirectML is not installed: run sliceport directml install")
+    with device.open() as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)

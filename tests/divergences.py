@@ -23,10 +23,11 @@ class Divergence:
         op_type: Slice or Split.
         opset: Version of the operator set.
         size: Elements of the vector.
-        parameters: The node's parameters, all on axis 0: `starts`, `ends`, `steps` or `num_outputs`.
+        parameters: The node's parameters, all on the last axis: `starts`, `ends`, `steps`; `split`; or `num_outputs`.
         specified: The elements of each output by the specification.
-        seen: Those that the engine gives, or a part of its error message.
+        seen: Those that the engine gives, or a part of its error message; None for memory that it never wrote.
         run_time: Whether the parameters are inputs of the model instead of constants.
+        rank: Number of axes of the data; all but the last have size 1.
     """
 
     id: str
@@ -38,10 +39,11 @@ class Divergence:
     op_type: str
     opset: int
     size: int
-    parameters: dict[str, int]
+    parameters: dict[str, int | tuple[int, ...]]
     specified: tuple[tuple[int, ...], ...]
-    seen: tuple[tuple[int, ...], ...] | str
+    seen: tuple[tuple[int, ...], ...] | str | None
     run_time: bool = False
+    rank: int = 1
 
 
 INT64_MAX = 2**63 - 1
@@ -165,6 +167,66 @@ NARROWED_TO_ZERO = Divergence(
     run_time=True,
 )
 
+PROVIDER = "1.24.4"
+UNWRITTEN_PARTS = Divergence(
+    "a Split with an empty part is skipped whole",
+    "onnxruntime-dml",
+    (PROVIDER,),
+    "Split-13: split [0, 4] gives nothing and the whole input",
+    "runs no operator when any tensor of the node is empty, so the other outputs are never written",
+    ("microsoft/onnxruntime#25496",),
+    "Split",
+    13,
+    4,
+    {"split": (0, 4)},
+    ((), (0, 1, 2, 3)),
+    None,
+)
+BELOW_THE_AXIS = Divergence(
+    "backward slice from below the axis is refused",
+    "onnxruntime-dml",
+    (PROVIDER,),
+    REFERENCE_BELOW.specification,
+    "infers another shape than onnx does and refuses to create the session",
+    (),
+    "Slice",
+    13,
+    4,
+    {"starts": -100, "ends": -200, "steps": -1},
+    ((0,),),
+    "CreateSession failed",
+)
+RANK_NINE_SLICE = Divergence(
+    "Slice of rank 9 is refused",
+    "onnxruntime-dml",
+    (PROVIDER,),
+    "Slice-13: a tensor may have any rank",
+    "describes tensors dimension by dimension and takes at most eight",
+    (),
+    "Slice",
+    13,
+    4,
+    {"starts": 1, "ends": 3, "steps": 1},
+    ((1, 2),),
+    "CreateSession failed",
+    rank=9,
+)
+RANK_NINE_SPLIT = Divergence(
+    "Split of rank 9 is refused",
+    "onnxruntime-dml",
+    (PROVIDER,),
+    "Split-13: a tensor may have any rank",
+    RANK_NINE_SLICE.engine_does,
+    (),
+    "Split",
+    13,
+    4,
+    {"split": (1, 3)},
+    ((0,), (1, 2, 3)),
+    "CreateSession failed",
+    rank=9,
+)
+
 DIVERGENCES = (
     FULL_REVERSE,
     FULL_REVERSE_32,
@@ -174,4 +236,8 @@ DIVERGENCES = (
     NARROWED_END,
     NARROWED_STEP,
     NARROWED_TO_ZERO,
+    UNWRITTEN_PARTS,
+    BELOW_THE_AXIS,
+    RANK_NINE_SLICE,
+    RANK_NINE_SPLIT,
 )

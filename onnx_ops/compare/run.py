@@ -13,8 +13,9 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.compare import dml_emulator, onnxruntime_cpu
+from onnx_ops.compare import directml, dml_emulator, onnxruntime_cpu, onnxruntime_dml
 from onnx_ops.compare.inputs import make_inputs, random_array
+from onnx_ops.compare.one_node import one_node
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.dml.elements import ELEMENT_BITS
 from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
@@ -24,8 +25,7 @@ from onnx_ops.errors import ModelError, SliceportError, UsageError
 from onnx_ops.lowering import lower
 from onnx_ops.model.load import from_proto, read_proto
 from onnx_ops.model.prepare import inline_functions
-from onnx_ops.slicing import SliceSpec, SplitSpec
-from onnx_ops.slicing.node import Spec
+from onnx_ops.slicing.node import SlicingNode
 
 Bytes = npt.NDArray[np.uint8]
 Status = Literal["equal", "mismatch", "error", "refused", "folded"]
@@ -34,8 +34,18 @@ REFERENCE = onnxruntime_cpu.NAME
 INEXACT = frozenset(
     dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")
 )
-OPERATOR_EXECUTORS: dict[str, Callable[[Operator, Bytes], list[Bytes]]] = {dml_emulator.NAME: dml_emulator.run}
-EXECUTORS = (REFERENCE, *OPERATOR_EXECUTORS)
+OPERATOR_EXECUTORS: dict[str, Callable[[Operator, Bytes], list[Bytes]]] = {
+    dml_emulator.NAME: dml_emulator.run,
+    directml.NAME: directml.run,
+}
+"""Those that run what a node was lowered to."""
+NODE_EXECUTORS: dict[str, Callable[[SlicingNode, Bytes], dict[str, Bytes]]] = {
+    onnxruntime_dml.NAME: onnxruntime_dml.run,
+}
+"""Those that run the node itself."""
+EXECUTORS = (REFERENCE, *OPERATOR_EXECUTORS, *NODE_EXECUTORS)
+DEFAULT_EXECUTORS = (REFERENCE, dml_emulator.NAME)
+_MOST_RANDOM = 100
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ def compare(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, npt.NDArray[Any]] | None = None,
-    executors: Sequence[str] = EXECUTORS,
+    executors: Sequence[str] = DEFAULT_EXECUTORS,
     feature_level: str | FeatureLevel = LATEST,
     seed: int = 0,
 ) -> Report:
@@ -155,7 +165,7 @@ def compare(
         alone = bool(lowered.node.scope)
         known = _alone(lowered, seed) if alone else values
         comparisons += [_compare_node(lowered, name, known, {} if alone else done, alone) for name in chosen]
-    command = _command(os.fspath(model), input_shapes or {}, program.feature_level, seed, bool(arrays))
+    command = _command(os.fspath(model), input_shapes or {}, program.feature_level, seed, chosen, bool(arrays))
     return Report(tuple(comparisons), program, reference, command)
 
 
@@ -229,32 +239,12 @@ def _run_with_inputs(
 def _alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     """The node's input and outputs when it runs by itself, as it is written, on random data."""
     node = lowered.node
-    shape = node.cuts[0].region.input_shape
-    dtype = ir.DataType[node.element]
-    array = random_array(dtype, shape, np.random.default_rng(seed), 100)
-    names = [f"out{i}" for i in range(len(node.cuts))]
-    captured = onnxruntime_cpu.capture(_one_node(node.spec, dtype, shape, names), {"data": array}, names)
-    return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
-
-
-def _one_node(spec: Spec | None, dtype: ir.DataType, shape: Sequence[int], names: Sequence[str]) -> onnx.ModelProto:
-    """A model of one Slice-13 or Split-13."""
-    assert isinstance(spec, SliceSpec | SplitSpec)
-    if isinstance(spec, SplitSpec):
-        parameters = {"split": spec.sizes}
-        node = onnx.helper.make_node("Split", ["data", "split"], list(names), axis=spec.axis)
-    else:
-        given = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
-        parameters = {name: values for name, values in given.items() if values is not None}
-        node = onnx.helper.make_node("Slice", ["data", *(n if n in parameters else "" for n in given)], list(names))
-    graph = onnx.helper.make_graph(
-        [node],
-        "alone",
-        [onnx.helper.make_tensor_value_info("data", dtype.value, list(shape))],
-        [],
-        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in parameters.items()],
+    array = random_array(
+        ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MOST_RANDOM
     )
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    names = [f"out{i}" for i in range(len(node.cuts))]
+    captured = onnxruntime_cpu.capture(one_node(node, names), {"data": array}, names)
+    return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
@@ -280,7 +270,10 @@ def _compare_node(
 ) -> Comparison:
     node = lowered.node
     try:
-        got = _outputs(lowered, executor, known, done)
+        if executor in NODE_EXECUTORS:
+            got = NODE_EXECUTORS[executor](node, known[node.input].data)
+        else:
+            got = _outputs(lowered, executor, known, done)
     except SliceportError as error:
         return Comparison(lowered, executor, "error", f"{node.label}: {executor} failed: {error}", alone=alone)
     compared = 0
@@ -333,8 +326,17 @@ def _difference(expected: Captured, got: Bytes | None, shape: tuple[int, ...], b
     return f"first at index {index}, bytes {have} for {want} ({unequal.size} of {size} bytes differ)."
 
 
-def _command(path: str, shapes: Mapping[str, Sequence[int]], level: FeatureLevel, seed: int, own_inputs: bool) -> str:
+def _command(
+    path: str,
+    shapes: Mapping[str, Sequence[int]],
+    level: FeatureLevel,
+    seed: int,
+    chosen: Sequence[str],
+    own_inputs: bool,
+) -> str:
     words = ["sliceport", "compare", path, "--seed", str(seed), "--feature-level", str(level)]
     if shapes:
         words += ["--input-shapes", *(f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items())]
+    if tuple(chosen) != DEFAULT_EXECUTORS[1:]:
+        words += ["--executors", ",".join((REFERENCE, *chosen))]
     return shlex.join(words) + (" (and the same --inputs)" if own_inputs else "")

@@ -337,6 +337,8 @@ def _built(
     build: Callable[[Grid, BufferTensor, list[BufferTensor], int], Operator],
 ) -> Operator:
     rank = len(grid.sizes)
+    if any(abs(kept.step) > INT32_MAX for kept in grid.kept[0]):
+        raise _NotLoweredError("size_limit", f"a step of more than {INT32_MAX} is beyond {schema.type}")
     if rank > support.max_rank:
         raise _NotLoweredError(
             "rank_limit",
@@ -373,8 +375,6 @@ def _written(grid: Grid, strides: Strides) -> Strides | None:
 
 def _slice1(grid: Grid, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Slice1:
     windows = [window(kept) for kept in grid.kept[0]]
-    if any(abs(w.stride) > INT32_MAX for w in windows):
-        raise _NotLoweredError("size_limit", f"a step of more than {INT32_MAX} does not fit InputWindowStrides")
     return Slice1(
         input_tensor,
         outputs[0],

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from onnx_ops.dml import schema
 from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
 from onnx_ops.dml.schema import OperatorSchema
-from onnx_ops.dml.tensor import UINT32_MAX, BufferTensor, DataType, buffer_size
+from onnx_ops.dml.tensor import BufferTensor, DataType, buffer_size
 from onnx_ops.errors import InvalidDescriptor
 
 INT32_MAX = 2**31 - 1
@@ -81,8 +81,8 @@ class Slice:
             self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
         )
         for dim, (offset, size, stride) in enumerate(zip(self.offsets, self.sizes, self.strides, strict=True)):
-            if not 1 <= stride <= UINT32_MAX:
-                raise InvalidDescriptor(f"Strides[{dim}] must be between 1 and {UINT32_MAX}, got {stride}")
+            if not 1 <= stride <= INT32_MAX:  # a UINT, but the library takes no more than an INT holds
+                raise InvalidDescriptor(f"Strides[{dim}] must be between 1 and {INT32_MAX}, got {stride}")
             _check_in_input(dim, offset, offset + (size - 1) * stride + 1, self.input_tensor.sizes[dim], size)
             if size != self.output_tensor.sizes[dim]:
                 raise InvalidDescriptor(
@@ -169,6 +169,8 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
             tensor.check(name)
             if i and tensor.may_overlap:
                 raise InvalidDescriptor(f"{name}: elements of an output must not share an address")
+            if i and tensor.flags:
+                raise InvalidDescriptor(f"{name}: an output must not be OWNED_BY_DML")
             if tensor.rank != tensors[0].rank or tensor.data_type != tensors[0].data_type:
                 raise InvalidDescriptor(
                     f"{name} must have InputTensor's data type and dimension count, got {tensor.data_type.name} and "

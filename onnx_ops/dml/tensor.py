@@ -20,6 +20,7 @@ MAX_RANK = 8
 MINIMUM_ALIGNMENT = 16
 """DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT: every tensor starts at a multiple of this many bytes in its buffer."""
 _AXIS_LETTERS = "NCDHW"
+_MOST_ENUMERATED = 2**16
 
 
 class DataType(IntEnum):
@@ -192,19 +193,27 @@ class BufferTensor:
 
     @property
     def may_overlap(self) -> bool:
-        """Whether two elements may share an address: some dimension's stride is less than what lies inside it.
+        """Whether two elements may share an address.
 
-        Exact for nested layouts (packed, padded, permuted, broadcast); interleaved ones count as overlapping.
+        Exact for nested layouts (packed, padded, permuted, broadcast) and for tensors of up to 65536 elements; larger
+        tensors whose dimensions interleave count as overlapping.
         """
         if self.strides is None:
             return False
+        dims = sorted((stride, size) for stride, size in zip(self.strides, self.sizes, strict=True) if size > 1)
         extent = 1
-        for stride, size in sorted(zip(self.strides, self.sizes, strict=True)):
-            if size > 1:
-                if stride < extent:
-                    return True
-                extent += (size - 1) * stride
-        return False
+        for stride, size in dims:
+            if stride < extent:
+                break
+            extent += (size - 1) * stride
+        else:
+            return False
+        if self.element_count > _MOST_ENUMERATED:
+            return True
+        offsets = {0}
+        for stride, size in dims:
+            offsets = {offset + i * stride for offset in offsets for i in range(size)}
+        return len(offsets) < self.element_count
 
     @property
     def is_packed(self) -> bool:
@@ -244,7 +253,10 @@ class BufferTensor:
         )
 
     def check(self, name: str) -> None:
-        """Check the rules that DirectML has for every buffer tensor.
+        """Check the rules that DirectML has for every buffer tensor, as its documentation and the library have them.
+
+        The library wants an alignment of at least 16 where the documentation speaks of an element's size, and takes a
+        TotalTensorSizeInBytes that is no multiple of 4.
 
         Args:
             name: What to call the tensor in the message.
@@ -272,13 +284,9 @@ class BufferTensor:
                 f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, but the sizes and strides reach "
                 f"{needed} bytes"
             )
-        if self.total_tensor_size_in_bytes % 4:
-            raise InvalidDescriptor(
-                f"{name}: TotalTensorSizeInBytes must be a multiple of 4, got {self.total_tensor_size_in_bytes}"
-            )
         alignment = self.guaranteed_base_offset_alignment
-        if alignment and (alignment & (alignment - 1) or alignment * 8 < self.data_type.bits):
+        if alignment and (alignment & (alignment - 1) or alignment < MINIMUM_ALIGNMENT):
             raise InvalidDescriptor(
-                f"{name}: GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least an element's "
-                f"{self.data_type.bits // 8} bytes, got {alignment}"
+                f"{name}: GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least {MINIMUM_ALIGNMENT}, "
+                f"got {alignment}"
             )

@@ -230,7 +230,7 @@ class TestLimits:
     def test_steps_beyond_int32_are_refused(self):
         lowered = lower_one(Region.of((2**32 - 1,), (range(0, 2**32 - 1, 2**31),)))
         assert lowered.reason is not None
-        assert "a step of more than 2147483647 does not fit InputWindowStrides" in lowered.reason.message
+        assert "a step of more than 2147483647 is beyond DML_OPERATOR_SLICE1" in lowered.reason.message
 
     def test_identities_and_empties_of_any_size_need_no_operator(self):
         assert lower_one(Region.whole((2**40,))).verdict == "alias"

@@ -120,8 +120,10 @@ class TestRules:
                 replace(GOOD_SLICE1, output_tensor=t(2, 3, data_type=DataType.INT32)),
                 "got INT32 and 2 for FLOAT32 and 2",
             ),
-            (replace(GOOD_SLICE, strides=(0, 2)), r"Strides\[0\] must be between 1 and 4294967295, got 0"),
-            (replace(GOOD_SLICE, strides=(2, -2)), r"Strides\[1\] must be between 1 and 4294967295, got -2"),
+            (replace(GOOD_SLICE, strides=(0, 2)), r"Strides\[0\] must be between 1 and 2147483647, got 0"),
+            (replace(GOOD_SLICE, strides=(2, -2)), r"Strides\[1\] must be between 1 and 2147483647, got -2"),
+            (replace(GOOD_SLICE, strides=(2**31, 2)), "between 1 and 2147483647, got 2147483648"),
+            (replace(GOOD_SLICE1, output_tensor=BufferTensor(F32, (2, 3), None, 24, 0, 1)), "must not be OWNED_BY_DML"),
             (replace(GOOD_SLICE, offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 leaves"),
             (replace(GOOD_SLICE, sizes=(2, 2)), r"Sizes\[1\] must equal OutputTensor.Sizes\[1\], got 2 and 3"),
             (replace(GOOD_SLICE, sizes=(2, 0)), "the window must not be empty, got size 0"),
@@ -214,7 +216,7 @@ class TestJson:
         assert from_json(json.loads(json.dumps(to_json(operator)))) == operator
 
     def test_round_trip_with_strides_alignment_and_flags(self):
-        tensor = BufferTensor(F32, (2, 3), (5, 1), 64, 32, 1)
+        tensor = BufferTensor(F32, (2, 3), (5, 1), 64, 32, 1)  # constants that DirectML keeps may be inputs
         operator = ElementWiseIdentity(tensor, t(2, 3))
         assert from_json(to_json(operator)) == operator
 

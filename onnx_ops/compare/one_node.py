@@ -1,0 +1,45 @@
+"""A resolved node as a model of its own, its parameters as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.slicing import SliceSpec, SplitSpec
+from onnx_ops.slicing.node import SlicingNode
+
+
+def element_dtype(element: str) -> np.dtype[Any]:
+    """NumPy's type for an ONNX element type."""
+    return np.dtype(ir.DataType[element].numpy())
+
+
+def one_node(node: SlicingNode, names: Sequence[str]) -> onnx.ModelProto:
+    """A model of one Slice-13 or Split-13 that reads `data` and writes the given names."""
+    spec = node.spec
+    assert isinstance(spec, SliceSpec | SplitSpec)
+    if isinstance(spec, SplitSpec):
+        parameters = {"split": spec.sizes}
+        made = onnx.helper.make_node("Split", ["data", "split"], list(names), axis=spec.axis)
+    else:
+        given = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
+        parameters = {name: values for name, values in given.items() if values is not None}
+        made = onnx.helper.make_node("Slice", ["data", *(n if n in parameters else "" for n in given)], list(names))
+        while not made.input[-1]:
+            made.input.pop()
+    element = ir.DataType[node.element].value
+    graph = onnx.helper.make_graph(
+        [made],
+        "one_node",
+        [onnx.helper.make_tensor_value_info("data", element, list(node.cuts[0].region.input_shape))],
+        [
+            onnx.helper.make_tensor_value_info(name, element, list(cut.region.output_shape))
+            for name, cut in zip(names, node.cuts, strict=True)
+        ],
+        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in parameters.items()],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)

@@ -1,0 +1,215 @@
+"""A device: one host program, asked through its pipe."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnx_ops.dml.device import protocol
+from onnx_ops.dml.device.errors import CallFailed, HostDied
+from onnx_ops.dml.operators import Operator, to_json
+from onnx_ops.errors import InvalidDescriptor
+
+Bytes = npt.NDArray[np.uint8]
+
+FILL = 0xA5
+"""What output buffers hold before an operator runs, when none are given."""
+
+
+class Device:
+    """The real DirectML. Made by `open`; a context manager.
+
+    The host program starts with the first request and is started again after it died; all processes that it needs live
+    in a process namespace of their own and end with it.
+    """
+
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        self._command = list(command)
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the host program and everything that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def facts(self) -> dict[str, Any]:
+        """Adapter, DirectML feature level, data types, onnxruntime's version."""
+        return self._ask({"do": "facts"})[0]
+
+    def create_operator(self, operator: Operator | Mapping[str, Any]) -> int:
+        """The HRESULT of IDMLDevice::CreateOperator for an operator, or its JSON with whatever numbers; 0 if accepted.
+
+        Raises:
+            DeviceError: The host program failed, or the numbers do not fit the struct's fields.
+        """
+        try:
+            self._ask({"do": "create", "operator": _as_json(operator)})
+        except CallFailed as error:
+            if error.call == "CreateOperator":
+                return error.hresult
+            raise
+        return 0
+
+    def run(
+        self, operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None, *, byte_offset: int = 0
+    ) -> list[Bytes]:
+        """Run an operator.
+
+        Args:
+            operator: The descriptor.
+            data: The input's buffer.
+            byte_offset: Where the input tensor starts in it, a multiple of 16.
+            outputs: What the output buffers hold before, each of its tensor's TotalTensorSizeInBytes; not changed.
+
+        Returns:
+            The output buffers after.
+
+        Raises:
+            CallFailed: DirectML refuses the operator.
+            HostDied: The host program ended or did not answer in time.
+            InvalidDescriptor: The buffer ends before the input tensor does.
+        """
+        if outputs is None:
+            outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
+        size = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
+        if data.size < size:
+            raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {size}, but its buffer has {data.size}.")
+        request = {
+            "do": "run",
+            "operator": _as_json(operator),
+            "inputs": [{"size": size, "offset": byte_offset}],
+            "outputs": [{"size": int(before.size)} for before in outputs],
+        }
+        payload = b"".join([data[:size].tobytes(), *(before.tobytes() for before in outputs)])
+        _, reply = self._ask(request, payload)
+        return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
+
+    def run_onnx(
+        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], *, fallback: bool = False
+    ) -> list[npt.NDArray[Any]]:
+        """Run a model on onnxruntime's DirectML provider, optimisation off.
+
+        Args:
+            model: The serialised model.
+            inputs: An array for each input.
+            outputs: Names of the outputs to return.
+            fallback: Whether nodes that the provider does not take may run on the CPU.
+
+        Raises:
+            CallFailed: onnxruntime refuses the model or fails to run it.
+            HostDied: The host program ended or did not answer in time.
+        """
+        arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        request = {
+            "do": "onnx",
+            "model_size": len(model),
+            "fallback": fallback,
+            "inputs": [
+                {
+                    "name": name,
+                    "shape": list(array.shape),
+                    "element": ir.DataType.from_numpy(array.dtype).value,
+                    "size": array.nbytes,
+                }
+                for name, array in arrays.items()
+            ],
+            "outputs": list(outputs),
+        }
+        header, reply = self._ask(request, b"".join([model, *(array.tobytes() for array in arrays.values())]))
+        results, at = [], 0
+        for output in header["outputs"]:
+            data = reply[at : at + output["size"]]
+            at += output["size"]
+            results.append(np.frombuffer(data, ir.DataType(output["element"]).numpy()).reshape(output["shape"]))
+        return results
+
+    def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        deadline = time.monotonic() + self._timeout
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603 - the fixed command of the installation
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+            )
+        try:
+            self._write(memoryview(protocol.encode(request, payload)), deadline)
+            header_size, payload_size = protocol.PREFIX.unpack(self._read(protocol.PREFIX.size, deadline))
+            header = protocol.decode_header(self._read(header_size, deadline))
+            reply = self._read(payload_size, deadline)
+        except HostDied:
+            self._kill()
+            raise
+        except (OSError, ValueError) as error:
+            self._kill()
+            raise HostDied(
+                f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
+            ) from None
+        except BaseException:  # an interrupted request leaves the pipe in the middle of a frame
+            self._kill()
+            raise
+        if "error" in header:
+            failed = header["error"]
+            raise CallFailed(failed["call"], int(failed["hresult"], 16), failed["message"])
+        return header, reply
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def _write(self, data: memoryview, deadline: float) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        pipe = self._process.stdin.fileno()
+        while data:
+            _, ready, _ = select.select([], [pipe], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise HostDied(f"the DirectML host program took nothing in for {self._timeout:.0f} s.")
+            data = data[os.write(pipe, data[:65536]) :]
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        parts: list[bytes] = []
+        missing = size
+        while missing:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise HostDied(f"the DirectML host program did not answer within {self._timeout:.0f} s.")
+            part = os.read(pipe, min(missing, 2**20))
+            if not part:
+                raise HostDied("the DirectML host program ended without an answer.")
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+
+
+def _as_json(operator: Operator | Mapping[str, Any]) -> dict[str, Any]:
+    return dict(operator) if isinstance(operator, Mapping) else to_json(operator)

@@ -1,0 +1,662 @@
+// The host program: DirectML and onnxruntime's DirectML provider behind a pipe.
+//
+// It reads requests from stdin and writes one answer each to stdout, both as frames (see protocol.py):
+//   u32 header bytes, u64 payload bytes, the header (JSON), the payload (tensor bytes, concatenated).
+// A failed call comes back as {"error": {"call", "hresult", "message"}}; only `quit` and a closed pipe end the process.
+//
+// Requests by "do":
+//   facts                                                 versions, adapter, feature level, data types
+//   create  operator                                      CreateOperator alone
+//   run     operator | graph, inputs, outputs             create, compile, initialise, run; operators are kept compiled
+//   onnx    model, inputs, outputs, fallback, optimize    a model on the DirectML provider
+//   quit
+// Operators are the JSON of a lowered program. Numbers go to DirectML as they are, also bad ones.
+
+#include <windows.h>
+
+#include <initguid.h>
+
+#include <directx/d3d12.h>
+#include <dxgi1_6.h>
+#include <fcntl.h>
+#include <io.h>
+
+#include <directx/DirectML.h>
+#include <nlohmann/json.hpp>
+#include <onnxruntime/onnxruntime_c_api.h>
+
+#include <cstdio>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "guids.h"
+
+using nlohmann::json;
+using Bytes = std::vector<unsigned char>;
+
+struct Failure : std::runtime_error {
+    HRESULT hresult;
+    std::string call;
+    Failure(std::string c, HRESULT h, const std::string &message = "") : std::runtime_error(message), hresult(h), call(std::move(c)) {}
+};
+
+static void must(HRESULT hr, const char *call) {
+    if (FAILED(hr)) throw Failure(call, hr);
+}
+
+// A COM object that releases itself.
+template <class T> class Com {
+    T *p = nullptr;
+
+  public:
+    Com() = default;
+    Com(const Com &) = delete;
+    Com &operator=(const Com &) = delete;
+    Com(Com &&o) noexcept : p(o.p) { o.p = nullptr; }
+    Com &operator=(Com &&o) noexcept {
+        std::swap(p, o.p);
+        return *this;
+    }
+    ~Com() {
+        if (p) p->Release();
+    }
+    T **put() {
+        if (p) p->Release();
+        p = nullptr;
+        return &p;
+    }
+    void **raw() { return reinterpret_cast<void **>(put()); }
+    T *get() const { return p; }
+    T *operator->() const { return p; }
+    explicit operator bool() const { return p != nullptr; }
+};
+
+// ---- DirectML structs from JSON ------------------------------------------------------------------------------------
+
+static UINT as_uint(const json &value) {
+    if (!value.is_number_integer() || value < 0 || value > 0xffffffffull) throw std::invalid_argument(value.dump() + " is no UINT");
+    return value.get<UINT>();
+}
+
+static INT as_int(const json &value) {
+    if (!value.is_number_integer() || value < -2147483648ll || value > 2147483647ll) throw std::invalid_argument(value.dump() + " is no INT");
+    return value.get<INT>();
+}
+
+// Owns everything that a descriptor points to.
+struct Desc {
+    std::deque<std::vector<UINT>> uints;
+    std::deque<std::vector<INT>> ints;
+    std::deque<DML_BUFFER_TENSOR_DESC> buffers;
+    std::deque<std::vector<DML_TENSOR_DESC>> tensors;
+    union {
+        DML_SLICE1_OPERATOR_DESC slice1;
+        DML_SLICE_OPERATOR_DESC slice;
+        DML_SPLIT_OPERATOR_DESC split;
+        DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC identity;
+    };
+    DML_OPERATOR_DESC desc{};
+    UINT output_count = 1;
+
+    // Arrays are padded with zeros, so that a DimensionCount beyond their length is DirectML's to judge.
+    const UINT *array(const json &values) {
+        auto &out = uints.emplace_back();
+        for (auto &v : values) out.push_back(as_uint(v));
+        out.resize(out.size() + 64);
+        return out.data();
+    }
+    const INT *signed_array(const json &values) {
+        auto &out = ints.emplace_back();
+        for (auto &v : values) out.push_back(as_int(v));
+        out.resize(out.size() + 64);
+        return out.data();
+    }
+    static UINT count(const json &owner, const char *name, size_t otherwise) {
+        UINT n = owner.contains(name) ? as_uint(owner[name]) : static_cast<UINT>(otherwise);
+        if (n > 64) throw std::invalid_argument(std::string(name) + " is more than this host has room for");
+        return n;
+    }
+    static DML_TENSOR_DATA_TYPE data_type(const json &value) {
+        static const char *names[] = {"UNKNOWN", "FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32",
+                                      "INT16",   "INT8",    "FLOAT64", "UINT64", "INT64",  "UINT4", "INT4"};
+        if (value.is_number_integer()) return static_cast<DML_TENSOR_DATA_TYPE>(as_uint(value));
+        for (int i = 0; i < 14; i++)
+            if (value == names[i]) return static_cast<DML_TENSOR_DATA_TYPE>(i);
+        throw std::invalid_argument("data type " + value.dump() + " is not known");
+    }
+    DML_TENSOR_DESC tensor(const json &t) {
+        auto &b = buffers.emplace_back();
+        b.DataType = data_type(t.at("DataType"));
+        b.Flags = t.contains("Flags") ? DML_TENSOR_FLAG_OWNED_BY_DML : DML_TENSOR_FLAG_NONE;
+        b.DimensionCount = count(t, "DimensionCount", t.at("Sizes").size());
+        b.Sizes = array(t["Sizes"]);
+        b.Strides = t.contains("Strides") ? array(t["Strides"]) : nullptr;
+        b.TotalTensorSizeInBytes = t.at("TotalTensorSizeInBytes").get<UINT64>();
+        b.GuaranteedBaseOffsetAlignment = t.contains("GuaranteedBaseOffsetAlignment") ? as_uint(t["GuaranteedBaseOffsetAlignment"]) : 0;
+        return {DML_TENSOR_TYPE_BUFFER, &b};
+    }
+    const DML_TENSOR_DESC *one(const json &t) {
+        tensors.push_back({tensor(t)});
+        return tensors.back().data();
+    }
+
+    explicit Desc(const json &op) {
+        const std::string type = op.at("type");
+        const json &d = op.at("desc");
+        const DML_TENSOR_DESC *in = one(d.at("InputTensor"));
+        if (type == "DML_OPERATOR_SLICE1") {
+            slice1 = {in, one(d.at("OutputTensor")), count(d, "DimensionCount", 0), array(d.at("InputWindowOffsets")),
+                      array(d.at("InputWindowSizes")), signed_array(d.at("InputWindowStrides"))};
+            desc = {DML_OPERATOR_SLICE1, &slice1};
+        } else if (type == "DML_OPERATOR_SLICE") {
+            slice = {in, one(d.at("OutputTensor")), count(d, "DimensionCount", 0), array(d.at("Offsets")), array(d.at("Sizes")),
+                     array(d.at("Strides"))};
+            desc = {DML_OPERATOR_SLICE, &slice};
+        } else if (type == "DML_OPERATOR_SPLIT") {
+            auto &outs = tensors.emplace_back();
+            for (auto &t : d.at("OutputTensors")) outs.push_back(tensor(t));
+            if (as_uint(d.at("OutputCount")) > outs.size()) throw std::invalid_argument("OutputCount is more than OutputTensors has");
+            output_count = static_cast<UINT>(outs.size());
+            split = {in, as_uint(d["OutputCount"]), outs.data(), as_uint(d.at("Axis"))};
+            desc = {DML_OPERATOR_SPLIT, &split};
+        } else if (type == "DML_OPERATOR_ELEMENT_WISE_IDENTITY") {
+            identity = {in, one(d.at("OutputTensor")), nullptr};
+            desc = {DML_OPERATOR_ELEMENT_WISE_IDENTITY, &identity};
+        } else {
+            throw std::invalid_argument("operator type " + type + " is not known");
+        }
+    }
+    Desc(const Desc &) = delete;
+};
+
+// ---- the device ----------------------------------------------------------------------------------------------------
+
+// Wine's device answers EnumerateMetaCommands with E_NOTIMPL, on which DirectML gives up: none is the right answer.
+static HRESULT STDMETHODCALLTYPE no_meta_commands(ID3D12Device5 *, UINT *count, D3D12_META_COMMAND_DESC *) {
+    if (count) *count = 0;
+    return S_OK;
+}
+
+static void answer_meta_commands(ID3D12Device *device) {
+    Com<ID3D12Device5> device5;
+    if (FAILED(device->QueryInterface(IID_ID3D12Device5, device5.raw()))) return;
+    UINT count = 0;
+    if (device5->EnumerateMetaCommands(&count, nullptr) != E_NOTIMPL) return;
+    const int slot = 59;  // EnumerateMetaCommands
+    void **table = *reinterpret_cast<void ***>(device5.get());
+    DWORD before;
+    VirtualProtect(table + slot, sizeof(void *), PAGE_EXECUTE_READWRITE, &before);
+    table[slot] = reinterpret_cast<void *>(no_meta_commands);
+    VirtualProtect(table + slot, sizeof(void *), before, &before);
+}
+
+// Methods that return a struct differ between compilers: call them through the table, with the pointer written out.
+static DML_BINDING_PROPERTIES properties(IDMLDispatchable *d) {
+    DML_BINDING_PROPERTIES p{};
+    using Call = void *(STDMETHODCALLTYPE *)(IDMLDispatchable *, DML_BINDING_PROPERTIES *);
+    reinterpret_cast<Call>((*reinterpret_cast<void ***>(d))[8])(d, &p);
+    return p;
+}
+
+template <class Handle> static Handle heap_start(ID3D12DescriptorHeap *heap, int slot) {
+    Handle h{};
+    using Call = void *(STDMETHODCALLTYPE *)(ID3D12DescriptorHeap *, Handle *);
+    reinterpret_cast<Call>((*reinterpret_cast<void ***>(heap))[slot])(heap, &h);
+    return h;
+}
+
+struct Compiled {
+    Com<IDMLCompiledOperator> op;
+    Com<ID3D12Resource> persistent;
+    DML_BINDING_PROPERTIES needs{};
+};
+
+struct Device {
+    Com<ID3D12Device> d3d;
+    Com<IDMLDevice> dml;
+    Com<ID3D12CommandQueue> queue;
+    Com<ID3D12CommandAllocator> allocator;
+    Com<ID3D12GraphicsCommandList> list;
+    Com<ID3D12Fence> fence;
+    Com<IDMLCommandRecorder> recorder;
+    UINT64 fence_value = 0;
+    std::string adapter;
+    std::list<std::string> recent;  // keys of `compiled`, the latest first
+    std::map<std::string, std::unique_ptr<Compiled>> compiled;
+
+    Device() {
+        HMODULE d3d12 = LoadLibraryA("d3d12.dll"), directml = LoadLibraryA("DirectML.dll"), dxgi = LoadLibraryA("dxgi.dll");
+        if (!d3d12 || !directml) throw Failure("LoadLibrary", E_FAIL, d3d12 ? "DirectML.dll cannot be loaded" : "d3d12.dll cannot be loaded");
+        using CreateDevice = HRESULT(WINAPI *)(IUnknown *, D3D_FEATURE_LEVEL, REFIID, void **);
+        using CreateDml = HRESULT(WINAPI *)(ID3D12Device *, DML_CREATE_DEVICE_FLAGS, DML_FEATURE_LEVEL, REFIID, void **);
+        using CreateFactory = HRESULT(WINAPI *)(REFIID, void **);
+        auto create = reinterpret_cast<CreateDevice>(GetProcAddress(d3d12, "D3D12CreateDevice"));
+        auto create_dml = reinterpret_cast<CreateDml>(GetProcAddress(directml, "DMLCreateDevice1"));
+        Com<IDXGIFactory1> factory;
+        Com<IDXGIAdapter> first;
+        auto create_factory = reinterpret_cast<CreateFactory>(GetProcAddress(dxgi, "CreateDXGIFactory1"));
+        if (create_factory && SUCCEEDED(create_factory(IID_IDXGIFactory1, factory.raw())) && SUCCEEDED(factory->EnumAdapters(0, first.put()))) {
+            DXGI_ADAPTER_DESC d{};
+            if (SUCCEEDED(first->GetDesc(&d)))
+                for (const WCHAR *c = d.Description; *c; c++) adapter += *c < 128 ? static_cast<char>(*c) : '?';
+        }
+        must(create(nullptr, D3D_FEATURE_LEVEL_11_0, IID_ID3D12Device, d3d.raw()), "D3D12CreateDevice");
+        answer_meta_commands(d3d.get());
+        must(create_dml(d3d.get(), DML_CREATE_DEVICE_FLAG_NONE, DML_FEATURE_LEVEL_1_0, IID_IDMLDevice, dml.raw()), "DMLCreateDevice1");
+        D3D12_COMMAND_QUEUE_DESC q{};
+        q.Type = D3D12_COMMAND_LIST_TYPE_DIRECT;
+        must(d3d->CreateCommandQueue(&q, IID_ID3D12CommandQueue, queue.raw()), "CreateCommandQueue");
+        must(d3d->CreateCommandAllocator(q.Type, IID_ID3D12CommandAllocator, allocator.raw()), "CreateCommandAllocator");
+        must(d3d->CreateCommandList(0, q.Type, allocator.get(), nullptr, IID_ID3D12GraphicsCommandList, list.raw()), "CreateCommandList");
+        must(d3d->CreateFence(0, D3D12_FENCE_FLAG_NONE, IID_ID3D12Fence, fence.raw()), "CreateFence");
+        must(dml->CreateCommandRecorder(IID_IDMLCommandRecorder, recorder.raw()), "CreateCommandRecorder");
+    }
+
+    Com<ID3D12Resource> buffer(UINT64 size, D3D12_HEAP_TYPE heap, D3D12_RESOURCE_STATES state) {
+        D3D12_HEAP_PROPERTIES properties{};
+        properties.Type = heap;
+        properties.CreationNodeMask = properties.VisibleNodeMask = 1;
+        D3D12_RESOURCE_DESC d{};
+        d.Dimension = D3D12_RESOURCE_DIMENSION_BUFFER;
+        d.Width = size;
+        d.Height = d.DepthOrArraySize = d.MipLevels = 1;
+        d.SampleDesc.Count = 1;
+        d.Layout = D3D12_TEXTURE_LAYOUT_ROW_MAJOR;
+        if (heap == D3D12_HEAP_TYPE_DEFAULT) d.Flags = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
+        Com<ID3D12Resource> r;
+        must(d3d->CreateCommittedResource(&properties, D3D12_HEAP_FLAG_NONE, &d, state, nullptr, IID_ID3D12Resource, r.raw()),
+             "CreateCommittedResource");
+        return r;
+    }
+
+    void transition(ID3D12Resource *r, D3D12_RESOURCE_STATES from, D3D12_RESOURCE_STATES to) {
+        D3D12_RESOURCE_BARRIER b{};
+        b.Transition = {r, 0, from, to};
+        list->ResourceBarrier(1, &b);
+    }
+
+    void finish() {
+        must(list->Close(), "CommandList::Close");
+        ID3D12CommandList *lists[] = {list.get()};
+        queue->ExecuteCommandLists(1, lists);
+        must(queue->Signal(fence.get(), ++fence_value), "CommandQueue::Signal");
+        HANDLE event = CreateEventA(nullptr, FALSE, FALSE, nullptr);
+        HRESULT hr = fence->SetEventOnCompletion(fence_value, event);
+        if (SUCCEEDED(hr)) WaitForSingleObject(event, INFINITE);
+        CloseHandle(event);
+        must(hr, "Fence::SetEventOnCompletion");
+        must(allocator->Reset(), "CommandAllocator::Reset");
+        must(list->Reset(allocator.get(), nullptr), "CommandList::Reset");
+        must(dml->GetDeviceRemovedReason(), "GetDeviceRemovedReason");
+    }
+
+    // Record one dispatch with everything it needs bound; `during` holds what must live until it has run.
+    void dispatch(IDMLDispatchable *what, const DML_BINDING_PROPERTIES &needs, const std::vector<DML_BINDING_DESC> *inputs,
+                  const std::vector<DML_BINDING_DESC> &outputs, ID3D12Resource *persistent, std::deque<Com<ID3D12Resource>> &during,
+                  std::deque<Com<ID3D12DescriptorHeap>> &heaps, std::deque<Com<IDMLBindingTable>> &tables) {
+        UINT count = needs.RequiredDescriptorCount ? needs.RequiredDescriptorCount : 1;
+        D3D12_DESCRIPTOR_HEAP_DESC d{D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV, count, D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE, 0};
+        auto &heap = heaps.emplace_back();
+        must(d3d->CreateDescriptorHeap(&d, IID_ID3D12DescriptorHeap, heap.raw()), "CreateDescriptorHeap");
+        ID3D12DescriptorHeap *all[] = {heap.get()};
+        list->SetDescriptorHeaps(1, all);
+        DML_BINDING_TABLE_DESC t{what, heap_start<D3D12_CPU_DESCRIPTOR_HANDLE>(heap.get(), 9),
+                                 heap_start<D3D12_GPU_DESCRIPTOR_HANDLE>(heap.get(), 10), count};
+        auto &table = tables.emplace_back();
+        must(dml->CreateBindingTable(&t, IID_IDMLBindingTable, table.raw()), "CreateBindingTable");
+        if (needs.TemporaryResourceSize) {
+            auto &temporary = during.emplace_back(
+                buffer(needs.TemporaryResourceSize, D3D12_HEAP_TYPE_DEFAULT, D3D12_RESOURCE_STATE_UNORDERED_ACCESS));
+            DML_BUFFER_BINDING b{temporary.get(), 0, needs.TemporaryResourceSize};
+            DML_BINDING_DESC bound{DML_BINDING_TYPE_BUFFER, &b};
+            table->BindTemporaryResource(&bound);
+        }
+        if (persistent) {
+            DML_BUFFER_BINDING b{persistent, 0, needs.PersistentResourceSize};
+            DML_BINDING_DESC bound{DML_BINDING_TYPE_BUFFER, &b};
+            table->BindPersistentResource(&bound);
+        }
+        if (inputs) table->BindInputs(static_cast<UINT>(inputs->size()), inputs->data());
+        if (!outputs.empty()) table->BindOutputs(static_cast<UINT>(outputs.size()), outputs.data());
+        recorder->RecordDispatch(list.get(), what, table.get());
+    }
+
+    Com<IDMLOperator> create(const Desc &desc) {
+        Com<IDMLOperator> op;
+        must(dml->CreateOperator(&desc.desc, IID_IDMLOperator, op.raw()), "CreateOperator");
+        return op;
+    }
+
+    Com<IDMLCompiledOperator> compile_graph(const json &graph) {
+        std::deque<Desc> descs;
+        std::deque<Com<IDMLOperator>> ops;
+        std::vector<DML_OPERATOR_GRAPH_NODE_DESC> nodes;
+        for (auto &op : graph.at("operators")) {
+            ops.push_back(create(descs.emplace_back(op)));
+            nodes.push_back({ops.back().get(), nullptr});
+        }
+        std::vector<DML_GRAPH_NODE_DESC> node_descs;
+        for (auto &n : nodes) node_descs.push_back({DML_GRAPH_NODE_TYPE_OPERATOR, &n});
+        std::vector<DML_INPUT_GRAPH_EDGE_DESC> in;
+        for (auto &e : graph.at("input_edges")) in.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
+        std::vector<DML_OUTPUT_GRAPH_EDGE_DESC> out;
+        for (auto &e : graph.at("output_edges")) out.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
+        std::vector<DML_INTERMEDIATE_GRAPH_EDGE_DESC> between;
+        for (auto &e : graph.at("intermediate_edges")) between.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), as_uint(e[3]), nullptr});
+        std::vector<DML_GRAPH_EDGE_DESC> in_edges, out_edges, between_edges;
+        for (auto &e : in) in_edges.push_back({DML_GRAPH_EDGE_TYPE_INPUT, &e});
+        for (auto &e : out) out_edges.push_back({DML_GRAPH_EDGE_TYPE_OUTPUT, &e});
+        for (auto &e : between) between_edges.push_back({DML_GRAPH_EDGE_TYPE_INTERMEDIATE, &e});
+        auto size = [](const auto &v) { return static_cast<UINT>(v.size()); };
+        DML_GRAPH_DESC d{as_uint(graph.at("input_count")), as_uint(graph.at("output_count")), size(node_descs), node_descs.data(),
+                         size(in_edges), in_edges.data(), size(out_edges), out_edges.data(), size(between_edges), between_edges.data()};
+        Com<IDMLDevice1> device1;
+        must(dml->QueryInterface(IID_IDMLDevice1, device1.raw()), "QueryInterface(IDMLDevice1)");
+        Com<IDMLCompiledOperator> result;
+        must(device1->CompileGraph(&d, DML_EXECUTION_FLAG_NONE, IID_IDMLCompiledOperator, result.raw()), "CompileGraph");
+        return result;
+    }
+
+    Compiled &ready(const json &request) {
+        const bool graph = request.contains("graph");
+        const json &what = graph ? request["graph"] : request.at("operator");
+        const std::string key = what.dump();
+        auto found = compiled.find(key);
+        if (found != compiled.end()) {
+            recent.remove(key);
+            recent.push_front(key);
+            return *found->second;
+        }
+        auto fresh = std::make_unique<Compiled>();
+        if (graph) {
+            fresh->op = compile_graph(what);
+        } else {
+            Desc desc(what);
+            auto op = create(desc);
+            must(dml->CompileOperator(op.get(), DML_EXECUTION_FLAG_NONE, IID_IDMLCompiledOperator, fresh->op.raw()), "CompileOperator");
+        }
+        fresh->needs = properties(fresh->op.get());
+        initialize(*fresh);
+        if (recent.size() >= 64) {
+            compiled.erase(recent.back());
+            recent.pop_back();
+        }
+        recent.push_front(key);
+        return *(compiled[key] = std::move(fresh));
+    }
+
+    void initialize(Compiled &c) {
+        IDMLCompiledOperator *ops[] = {c.op.get()};
+        Com<IDMLOperatorInitializer> initializer;
+        must(dml->CreateOperatorInitializer(1, ops, IID_IDMLOperatorInitializer, initializer.raw()), "CreateOperatorInitializer");
+        if (c.needs.PersistentResourceSize)
+            c.persistent = buffer(c.needs.PersistentResourceSize, D3D12_HEAP_TYPE_DEFAULT, D3D12_RESOURCE_STATE_UNORDERED_ACCESS);
+        DML_BUFFER_BINDING b{c.persistent.get(), 0, c.needs.PersistentResourceSize};
+        std::vector<DML_BINDING_DESC> outputs;
+        if (c.persistent) outputs.push_back({DML_BINDING_TYPE_BUFFER, &b});
+        std::deque<Com<ID3D12Resource>> during;
+        std::deque<Com<ID3D12DescriptorHeap>> heaps;
+        std::deque<Com<IDMLBindingTable>> tables;
+        dispatch(initializer.get(), properties(initializer.get()), nullptr, outputs, nullptr, during, heaps, tables);
+        finish();
+    }
+
+    // Buffers are filled from the payload, inputs first; the outputs' bytes come back.
+    Bytes run(const json &request, const Bytes &payload) {
+        Compiled &c = ready(request);
+        struct Bound {
+            UINT64 size, offset;
+            Com<ID3D12Resource> resource;
+        };
+        std::vector<Bound> bound;
+        const size_t input_count = request.at("inputs").size();
+        UINT64 total = 0, read = 0;
+        for (const char *kind : {"inputs", "outputs"})
+            for (auto &b : request.at(kind)) {
+                UINT64 size = b.at("size"), offset = b.value("offset", UINT64(0));
+                if (size == 0 || size % 4 || offset >= size) throw std::invalid_argument("a buffer needs a size that is a multiple of 4");
+                bound.push_back({size, offset, buffer(size, D3D12_HEAP_TYPE_DEFAULT, D3D12_RESOURCE_STATE_COPY_DEST)});
+                total += size;
+                if (bound.size() > input_count) read += size;
+            }
+        if (total != payload.size()) throw std::invalid_argument("the payload is not as long as the buffers");
+        auto upload = buffer(total, D3D12_HEAP_TYPE_UPLOAD, D3D12_RESOURCE_STATE_GENERIC_READ);
+        auto readback = buffer(read ? read : 4, D3D12_HEAP_TYPE_READBACK, D3D12_RESOURCE_STATE_COPY_DEST);
+        void *memory = nullptr;
+        must(upload->Map(0, nullptr, &memory), "Map");
+        memcpy(memory, payload.data(), total);
+        upload->Unmap(0, nullptr);
+        std::deque<DML_BUFFER_BINDING> buffers;
+        std::vector<DML_BINDING_DESC> inputs, outputs;
+        UINT64 at = 0;
+        for (size_t i = 0; i < bound.size(); i++) {
+            auto &b = bound[i];
+            list->CopyBufferRegion(b.resource.get(), 0, upload.get(), at, b.size);
+            transition(b.resource.get(), D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_UNORDERED_ACCESS);
+            at += b.size;
+            buffers.push_back({b.resource.get(), b.offset, b.size - b.offset});
+            (i < input_count ? inputs : outputs).push_back({DML_BINDING_TYPE_BUFFER, &buffers.back()});
+        }
+        std::deque<Com<ID3D12Resource>> during;
+        std::deque<Com<ID3D12DescriptorHeap>> heaps;
+        std::deque<Com<IDMLBindingTable>> tables;
+        dispatch(c.op.get(), c.needs, &inputs, outputs, c.persistent.get(), during, heaps, tables);
+        at = 0;
+        for (size_t i = input_count; i < bound.size(); i++) {
+            transition(bound[i].resource.get(), D3D12_RESOURCE_STATE_UNORDERED_ACCESS, D3D12_RESOURCE_STATE_COPY_SOURCE);
+            list->CopyBufferRegion(readback.get(), at, bound[i].resource.get(), 0, bound[i].size);
+            at += bound[i].size;
+        }
+        finish();
+        must(readback->Map(0, nullptr, &memory), "Map");
+        Bytes result(static_cast<unsigned char *>(memory), static_cast<unsigned char *>(memory) + read);
+        readback->Unmap(0, nullptr);
+        return result;
+    }
+
+    json facts() {
+        json f;
+        f["adapter"] = adapter;
+        DML_FEATURE_LEVEL levels[] = {DML_FEATURE_LEVEL_1_0, DML_FEATURE_LEVEL_2_0, DML_FEATURE_LEVEL_2_1, DML_FEATURE_LEVEL_3_0,
+                                      DML_FEATURE_LEVEL_3_1, DML_FEATURE_LEVEL_4_0, DML_FEATURE_LEVEL_4_1, DML_FEATURE_LEVEL_5_0,
+                                      DML_FEATURE_LEVEL_5_1, DML_FEATURE_LEVEL_5_2, DML_FEATURE_LEVEL_6_0, DML_FEATURE_LEVEL_6_1,
+                                      DML_FEATURE_LEVEL_6_2, DML_FEATURE_LEVEL_6_3, DML_FEATURE_LEVEL_6_4};
+        DML_FEATURE_QUERY_FEATURE_LEVELS query{15, levels};
+        DML_FEATURE_DATA_FEATURE_LEVELS data{};
+        must(dml->CheckFeatureSupport(DML_FEATURE_FEATURE_LEVELS, sizeof query, &query, sizeof data, &data), "CheckFeatureSupport");
+        f["feature_level"] = std::to_string(data.MaxSupportedFeatureLevel >> 12) + "." + std::to_string(data.MaxSupportedFeatureLevel >> 8 & 15);
+        for (UINT type = 1; type < 14; type++) {
+            DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT q{static_cast<DML_TENSOR_DATA_TYPE>(type)};
+            DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT s{};
+            HRESULT hr = dml->CheckFeatureSupport(DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT, sizeof q, &q, sizeof s, &s);
+            if (SUCCEEDED(hr) && s.IsSupported) f["data_types"].push_back(type);
+        }
+        return f;
+    }
+};
+
+// ---- onnxruntime ---------------------------------------------------------------------------------------------------
+
+struct DmlApi {  // the head of OrtDmlApi, whose own header wants more of the Windows SDK than mingw has
+    OrtStatus *(*AppendByDeviceId)(OrtSessionOptions *, int);
+    OrtStatus *(*AppendByDevice)(OrtSessionOptions *, IDMLDevice *, ID3D12CommandQueue *);
+};
+
+class Onnx {
+    const OrtApi *api = nullptr;
+    const DmlApi *dml = nullptr;
+    OrtEnv *env = nullptr;
+
+    void ok(OrtStatus *status, const char *call) {
+        if (!status) return;
+        std::string message = api->GetErrorMessage(status);
+        api->ReleaseStatus(status);
+        throw Failure(call, E_FAIL, message);
+    }
+
+  public:
+    std::string version;
+
+    Onnx() {
+        HMODULE module = LoadLibraryA("onnxruntime.dll");
+        if (!module) throw Failure("LoadLibrary", E_FAIL, "onnxruntime.dll cannot be loaded");
+        auto base = reinterpret_cast<const OrtApiBase *(*)()>(GetProcAddress(module, "OrtGetApiBase"));
+        version = base()->GetVersionString();
+        api = base()->GetApi(16);
+        if (!api) throw Failure("OrtGetApiBase", E_FAIL, "onnxruntime.dll is too old");
+        ok(api->CreateEnv(ORT_LOGGING_LEVEL_FATAL, "sliceport", &env), "CreateEnv");
+        ok(api->GetExecutionProviderApi("DML", 16, reinterpret_cast<const void **>(&dml)), "GetExecutionProviderApi");
+    }
+
+    std::pair<json, Bytes> run(Device &device, const json &request, const Bytes &payload) {
+        OrtSessionOptions *options = nullptr;
+        ok(api->CreateSessionOptions(&options), "CreateSessionOptions");
+        std::unique_ptr<OrtSessionOptions, void (*)(OrtSessionOptions *)> free_options(options, api->ReleaseSessionOptions);
+        ok(api->DisableMemPattern(options), "DisableMemPattern");
+        ok(api->SetSessionExecutionMode(options, ORT_SEQUENTIAL), "SetSessionExecutionMode");
+        ok(api->SetSessionGraphOptimizationLevel(options, request.value("optimize", false) ? ORT_ENABLE_ALL : ORT_DISABLE_ALL),
+           "SetSessionGraphOptimizationLevel");
+        if (!request.value("fallback", false))
+            ok(api->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"), "AddSessionConfigEntry");
+        ok(dml->AppendByDevice(options, device.dml.get(), device.queue.get()), "SessionOptionsAppendExecutionProvider_DML1");
+        const size_t model_size = request.at("model_size");
+        if (model_size > payload.size()) throw std::invalid_argument("the payload is shorter than the model");
+        OrtSession *session = nullptr;
+        ok(api->CreateSessionFromArray(env, payload.data(), model_size, options, &session), "CreateSession");
+        std::unique_ptr<OrtSession, void (*)(OrtSession *)> free_session(session, api->ReleaseSession);
+        OrtMemoryInfo *memory = nullptr;
+        ok(api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory), "CreateCpuMemoryInfo");
+        std::unique_ptr<OrtMemoryInfo, void (*)(OrtMemoryInfo *)> free_memory(memory, api->ReleaseMemoryInfo);
+        std::vector<std::string> names;
+        for (const char *kind : {"inputs", "outputs"})
+            for (auto &v : request.at(kind)) names.push_back(kind[0] == 'i' ? v.at("name").get<std::string>() : v.get<std::string>());
+        const size_t input_count = request["inputs"].size(), output_count = request["outputs"].size();
+        std::vector<OrtValue *> values(input_count + output_count, nullptr);
+        struct Free {
+            const OrtApi *api;
+            std::vector<OrtValue *> &values;
+            ~Free() {
+                for (auto *v : values)
+                    if (v) api->ReleaseValue(v);
+            }
+        } free_values{api, values};
+        size_t at = model_size;
+        std::vector<const char *> pointers;
+        for (auto &n : names) pointers.push_back(n.c_str());
+        for (size_t i = 0; i < input_count; i++) {
+            const json &v = request["inputs"][i];
+            const size_t size = v.at("size");
+            const std::vector<int64_t> shape = v.at("shape");
+            if (at + size > payload.size()) throw std::invalid_argument("the payload is shorter than the inputs");
+            ok(api->CreateTensorWithDataAsOrtValue(memory, const_cast<unsigned char *>(payload.data()) + at, size, shape.data(), shape.size(),
+                                                   static_cast<ONNXTensorElementDataType>(v.at("element").get<int>()), &values[i]),
+               "CreateTensor");
+            at += size;
+        }
+        ok(api->Run(session, nullptr, pointers.data(), values.data(), input_count, pointers.data() + input_count, output_count,
+                    values.data() + input_count),
+           "Run");
+        json header;
+        Bytes bytes;
+        header["outputs"] = json::array();
+        for (size_t i = 0; i < output_count; i++) {
+            OrtTensorTypeAndShapeInfo *info = nullptr;
+            ok(api->GetTensorTypeAndShape(values[input_count + i], &info), "GetTensorTypeAndShape");
+            std::unique_ptr<OrtTensorTypeAndShapeInfo, void (*)(OrtTensorTypeAndShapeInfo *)> free_info(info, api->ReleaseTensorTypeAndShapeInfo);
+            size_t rank = 0, elements = 0;
+            ONNXTensorElementDataType element;
+            ok(api->GetDimensionsCount(info, &rank), "GetDimensionsCount");
+            std::vector<int64_t> shape(rank);
+            ok(api->GetDimensions(info, shape.data(), rank), "GetDimensions");
+            ok(api->GetTensorElementType(info, &element), "GetTensorElementType");
+            ok(api->GetTensorShapeElementCount(info, &elements), "GetTensorShapeElementCount");
+            static const int widths[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2};
+            const int width = element < 17 ? widths[element] : 0;
+            if (!width) throw Failure("Run", E_NOTIMPL, "an output's element type cannot be sent");
+            const size_t size = elements * width;
+            unsigned char *data = nullptr;
+            if (size) ok(api->GetTensorMutableData(values[input_count + i], reinterpret_cast<void **>(&data)), "GetTensorMutableData");
+            bytes.insert(bytes.end(), data, data + size);
+            header["outputs"].push_back({{"shape", shape}, {"element", static_cast<int>(element)}, {"size", size}});
+        }
+        return {header, bytes};
+    }
+};
+
+// ---- the pipe ------------------------------------------------------------------------------------------------------
+
+static bool read_exactly(void *into, size_t size) { return fread(into, 1, size, stdin) == size; }
+
+static void answer(FILE *out, const json &header, const Bytes &payload) {
+    const std::string text = header.dump(-1, ' ', true, json::error_handler_t::replace);
+    const UINT32 a = static_cast<UINT32>(text.size());
+    const UINT64 b = payload.size();
+    fwrite(&a, 4, 1, out);
+    fwrite(&b, 8, 1, out);
+    fwrite(text.data(), 1, text.size(), out);
+    if (b) fwrite(payload.data(), 1, b, out);
+    fflush(out);
+}
+
+int main() {
+    // Answers go to a copy of stdout; stdout itself becomes stderr, so that no library can write into a frame.
+    _setmode(_fileno(stdin), _O_BINARY);
+    FILE *out = _fdopen(_dup(_fileno(stdout)), "wb");
+    _setmode(_fileno(out), _O_BINARY);
+    _dup2(_fileno(stderr), _fileno(stdout));
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Onnx> onnx;
+    UINT32 header_size;
+    UINT64 payload_size;
+    while (read_exactly(&header_size, 4) && read_exactly(&payload_size, 8)) {
+        json result = json::object();
+        Bytes reply;
+        try {
+            if (header_size > (64u << 20) || payload_size > (8ull << 30)) return 3;  // no frame of ours: nothing after it can be trusted
+            std::string text(header_size, '\0');
+            Bytes payload(payload_size);
+            if (!read_exactly(text.data(), header_size) || (payload_size && !read_exactly(payload.data(), payload_size))) return 2;
+            const json request = json::parse(text);
+            const std::string what = request.at("do");
+            if (what == "quit") {
+                answer(out, result, reply);
+                return 0;
+            }
+            if (!device) device = std::make_unique<Device>();
+            if (what == "facts") {
+                result = device->facts();
+                if (!onnx) onnx = std::make_unique<Onnx>();
+                result["onnxruntime"] = onnx->version;
+            } else if (what == "create") {
+                Desc desc(request.at("operator"));
+                device->create(desc);
+            } else if (what == "run") {
+                reply = device->run(request, payload);
+            } else if (what == "onnx") {
+                if (!onnx) onnx = std::make_unique<Onnx>();
+                std::tie(result, reply) = onnx->run(*device, request, payload);
+            } else {
+                throw std::invalid_argument("request " + what + " is not known");
+            }
+        } catch (const Failure &f) {
+            char code[11];
+            snprintf(code, sizeof code, "0x%08lx", static_cast<unsigned long>(f.hresult));
+            result = {{"error", {{"call", f.call}, {"hresult", code}, {"message", f.what()}}}};
+            if (device && FAILED(device->dml->GetDeviceRemovedReason())) {
+                result["error"]["device_removed"] = true;
+                device.reset();  // the next request makes a new one
+            }
+        } catch (const std::bad_alloc &) {
+            result = {{"error", {{"call", "new"}, {"hresult", "0x8007000e"}, {"message", "out of memory"}}}};
+        } catch (const std::exception &e) {
+            result = {{"error", {{"call", "request"}, {"hresult", "0x80070057"}, {"message", e.what()}}}};
+        }
+        answer(out, result, reply);
+    }
+    return 0;
+}

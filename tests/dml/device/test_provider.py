@@ -1,0 +1,83 @@
+"""onnxruntime's DirectML provider beside our lowering on the same DirectML: every model, and what it gets wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from onnx_ops.compare import EXECUTORS, compare
+from onnx_ops.dml.device import CallFailed
+
+MODELS = Path(__file__).parents[3] / "models"
+SHAPES = {
+    e["file"]: {k: tuple(v) for k, v in e["input_shapes"].items()}
+    for e in json.loads((MODELS / "models.json").read_text())
+}
+# node: what the provider does, and why
+PROVIDER = {
+    "rule_split_empty_part.onnx": {"split_a": "mismatch", "split_d": "mismatch"},  # skips a Split with an empty part
+    "rule_rank_nine.onnx": {"slice_y": "error"},  # refuses more than 8 dimensions
+    "rule_types.onnx": {"slice_p": "error"},  # takes no bfloat16
+}
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.name)
+def test_models(directml, path):
+    shapes = SHAPES.get(path.name, {"x": (2, 5, 8)} if path.name == "rule_symbolic.onnx" else {})
+    report = compare(path, input_shapes=shapes, executors=EXECUTORS)
+    seen = {}
+    for comparison in report.comparisons:
+        if comparison.executor == "onnxruntime-dml":
+            if comparison.status != "equal":
+                seen[comparison.lowered.node.name] = comparison.status
+        else:
+            assert comparison.status in ("equal", "folded", "refused"), comparison.detail
+    assert seen == PROVIDER.get(path.name, {})
+
+
+def glu(op_type: str, shape: tuple[int, ...]) -> bytes:
+    """`a * Sigmoid(b)` of the halves of the last axis, cut by a Split or by two Slices."""
+    half = shape[-1] // 2
+    rank = len(shape)
+    constants = [
+        helper.make_tensor(n, TensorProto.INT64, [1], [v]) for n, v in (("zero", 0), ("half", half), ("end", 2 * half))
+    ]
+    constants.append(helper.make_tensor("axis", TensorProto.INT64, [1], [rank - 1]))
+    if op_type == "Split":
+        cut = [helper.make_node("Split", ["x"], ["a", "b"], axis=rank - 1)]
+    else:
+        cut = [
+            helper.make_node("Slice", ["x", "zero", "half", "axis"], ["a"]),
+            helper.make_node("Slice", ["x", "half", "end", "axis"], ["b"]),
+        ]
+    nodes = [*cut, helper.make_node("Sigmoid", ["b"], ["s"]), helper.make_node("Mul", ["a", "s"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "glu",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (*shape[:-1], half))],
+        constants if op_type == "Slice" else [],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (1, 3, 8)])
+def test_glu_by_split_is_wrong_and_by_slices_right(directml, shape):
+    """onnxruntime 32146, open in 1.24.4: one output of the Split takes the other's place."""
+    x = np.linspace(-2, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    a, b = np.split(x, 2, axis=-1)
+    right, seen = a / (1 + np.exp(-b)), b / (1 + np.exp(-b))
+    assert directml.facts()["onnxruntime"] == "1.24.4"
+    (by_slices,) = directml.run_onnx(glu("Slice", shape), {"x": x}, ["y"])
+    np.testing.assert_allclose(by_slices, right, atol=1e-6)
+    (by_split,) = directml.run_onnx(glu("Split", shape), {"x": x}, ["y"])
+    np.testing.assert_allclose(by_split, seen, atol=1e-6, err_msg="the provider is right now: remove this test")
+
+
+def test_a_model_that_is_none_is_an_answer(directml):
+    with pytest.raises(CallFailed, match="CreateSession failed"):
+        directml.run_onnx(b"no model", {}, [])
