@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnx_ops.dml.device import protocol
 from onnx_ops.dml.device.errors import CallFailed, HostDied
 from onnx_ops.dml.operators import Operator, to_json
+from onnx_ops.dml.program import Binding, Call
 from onnx_ops.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
@@ -110,6 +111,56 @@ class Device:
         payload = b"".join([data[:size].tobytes(), *(before.tobytes() for before in outputs)])
         _, reply = self._ask(request, payload)
         return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
+
+    def run_calls(self, calls: Sequence[Call], values: Mapping[str, Bytes]) -> dict[str, Bytes]:
+        """Run operators of a lowered program as one DirectML graph, in one dispatch.
+
+        Args:
+            calls: The operators; what one writes another may read.
+            values: The buffer of every value that is read and not written by one of them.
+
+        Returns:
+            The buffer of every value that is written.
+
+        Raises:
+            CallFailed: DirectML refuses an operator or the graph.
+            HostDied: The host program ended or did not answer in time.
+            InvalidDescriptor: A buffer ends before a tensor in it does.
+        """
+        written = {b.value: (node, i) for node, call in enumerate(calls) for i, b in enumerate(call.outputs)}
+        edges: dict[str, list[list[int]]] = {"input_edges": [], "output_edges": [], "intermediate_edges": []}
+        inputs: dict[Binding, int] = {}
+        for node, call in enumerate(calls):
+            source = written.get(call.input.value)
+            if source is None:
+                edges["input_edges"].append([inputs.setdefault(call.input, len(inputs)), node, 0])
+            elif call.input.byte_offset:
+                raise InvalidDescriptor(
+                    f"value {call.input.value!r} is made in the graph, so no view of it can be read."
+                )
+            else:
+                edges["intermediate_edges"].append([*source, node, 0])
+        edges["output_edges"] = [[*source, i] for i, source in enumerate(written.values())]
+        sizes = [calls[node].operator.outputs[i].total_tensor_size_in_bytes for node, i in written.values()]
+        buffers = [_whole(values[binding.value], binding, calls) for binding in inputs]
+        graph = {
+            "operators": [to_json(call.operator) for call in calls],
+            "input_count": len(inputs),
+            "output_count": len(written),
+            **edges,
+        }
+        request = {
+            "do": "run",
+            "graph": graph,
+            "inputs": [
+                {"size": int(data.size), "offset": b.byte_offset} for b, data in zip(inputs, buffers, strict=True)
+            ],
+            "outputs": [{"size": size} for size in sizes],
+        }
+        fill = bytes([FILL]) * sum(sizes)
+        _, reply = self._ask(request, b"".join([*(data.tobytes() for data in buffers), fill]))
+        parts = np.split(np.frombuffer(reply, np.uint8), np.cumsum(sizes)[:-1])
+        return dict(zip(written, parts, strict=True))
 
     def run_onnx(
         self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], *, fallback: bool = False
@@ -209,6 +260,17 @@ class Device:
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
+
+
+def _whole(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:
+    """The buffer of a value as far as any tensor in it reaches, its last 4 bytes filled up."""
+    reach = max(call.operator.input_tensor.total_tensor_size_in_bytes for call in calls if call.input == binding)
+    size = -(-(binding.byte_offset + reach) // 4) * 4
+    if data.size + 3 < size:
+        raise InvalidDescriptor(
+            f"a tensor in value {binding.value!r} ends at byte {size}, but its buffer has {data.size}."
+        )
+    return np.concatenate([data[:size], np.zeros(max(0, size - data.size), np.uint8)])
 
 
 def _as_json(operator: Operator | Mapping[str, Any]) -> dict[str, Any]:

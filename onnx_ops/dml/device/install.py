@@ -31,6 +31,7 @@ LIBRARIES = ("DirectML.dll", "onnxruntime.dll", "onnxruntime_providers_shared.dl
 DISK = "about 3.5 GB"
 _SOURCES = ("host.cpp", "guids.h")
 _HOME = "opt/sliceport"
+_ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")  # what is mounted and started ends with it
 
 Say = Callable[[str], None]
 
@@ -84,8 +85,7 @@ def mirror() -> str | None:
 def command(*words: str) -> list[str]:
     """The command that runs a program inside the root, in namespaces that end with it and all it started."""
     launcher = str(resources.files("onnx_ops.dml.device").joinpath("host/launch.sh"))
-    unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child"]
-    return [*unshare, "sh", launcher, str(root_folder()), *words]
+    return [*_ALONE, "--net", "--ipc", "sh", launcher, str(root_folder()), *words]
 
 
 def host_command() -> list[str]:
@@ -146,7 +146,8 @@ def _debootstrap(root: Path) -> None:
     assert uri is not None
     with tempfile.TemporaryDirectory(prefix="root-", dir=root.parent) as beside:
         new = Path(beside) / "root"
-        _run(["debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(new), uri], "debootstrap")
+        words = ["debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(new), uri]
+        _run([*_ALONE, *words], "debootstrap")
         for file in Path("/etc/apt/apt.conf.d").glob(
             "*"
         ):  # proxies and the like; what is missing in the root is skipped
@@ -162,8 +163,7 @@ def _install_packages(root: Path, home: Path) -> None:
         'mount --rbind /dev "$root/dev"; mount --rbind /sys "$root/sys"; export DEBIAN_FRONTEND=noninteractive; '
         'chroot "$root" apt-get -q update; exec chroot "$root" apt-get -q install -y --no-install-recommends "$@"'
     )
-    unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]  # mounts and processes end with it
-    _run([*unshare, "sh", "-c", script, "install", str(root), *PACKAGES], "apt-get install")
+    _run([*_ALONE, "sh", "-c", script, "install", str(root), *PACKAGES], "apt-get install")
     home.mkdir(parents=True, exist_ok=True)
     (home / ".packages").touch()
 

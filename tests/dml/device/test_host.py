@@ -43,7 +43,8 @@ def assert_gone(pids: list[int]) -> None:
 
 
 def mounts() -> list[str]:
-    return [line for line in Path("/proc/self/mounts").read_text().splitlines() if "sliceport" in line]
+    root = str(install.root_folder())
+    return [line for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[1].startswith(root)]
 
 
 def works(opened: Device) -> None:

@@ -224,6 +224,8 @@ struct Device {
     Com<ID3D12GraphicsCommandList> list;
     Com<ID3D12Fence> fence;
     Com<IDMLCommandRecorder> recorder;
+    Com<ID3D12DescriptorHeap> heap;
+    UINT heap_size = 0;
     UINT64 fence_value = 0;
     std::string adapter;
     std::list<std::string> recent;  // keys of `compiled`, the latest first
@@ -295,19 +297,24 @@ struct Device {
         must(dml->GetDeviceRemovedReason(), "GetDeviceRemovedReason");
     }
 
-    // Record one dispatch with everything it needs bound; `during` holds what must live until it has run.
+    // The descriptors that one dispatch needs; every dispatch waits for its end, so one heap serves them all.
+    void reserve_descriptors(UINT count) {
+        if (count <= heap_size) return;
+        D3D12_DESCRIPTOR_HEAP_DESC d{D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV, count, D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE, 0};
+        must(d3d->CreateDescriptorHeap(&d, IID_ID3D12DescriptorHeap, heap.raw()), "CreateDescriptorHeap");
+        heap_size = count;
+    }
+
+    // Record one dispatch with everything it needs bound; `during` and `table` must live until it has run.
     void dispatch(IDMLDispatchable *what, const DML_BINDING_PROPERTIES &needs, const std::vector<DML_BINDING_DESC> *inputs,
                   const std::vector<DML_BINDING_DESC> &outputs, ID3D12Resource *persistent, std::deque<Com<ID3D12Resource>> &during,
-                  std::deque<Com<ID3D12DescriptorHeap>> &heaps, std::deque<Com<IDMLBindingTable>> &tables) {
+                  Com<IDMLBindingTable> &table) {
         UINT count = needs.RequiredDescriptorCount ? needs.RequiredDescriptorCount : 1;
-        D3D12_DESCRIPTOR_HEAP_DESC d{D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV, count, D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE, 0};
-        auto &heap = heaps.emplace_back();
-        must(d3d->CreateDescriptorHeap(&d, IID_ID3D12DescriptorHeap, heap.raw()), "CreateDescriptorHeap");
+        reserve_descriptors(count);
         ID3D12DescriptorHeap *all[] = {heap.get()};
         list->SetDescriptorHeaps(1, all);
         DML_BINDING_TABLE_DESC t{what, heap_start<D3D12_CPU_DESCRIPTOR_HANDLE>(heap.get(), 9),
                                  heap_start<D3D12_GPU_DESCRIPTOR_HANDLE>(heap.get(), 10), count};
-        auto &table = tables.emplace_back();
         must(dml->CreateBindingTable(&t, IID_IDMLBindingTable, table.raw()), "CreateBindingTable");
         if (needs.TemporaryResourceSize) {
             auto &temporary = during.emplace_back(
@@ -400,9 +407,8 @@ struct Device {
         std::vector<DML_BINDING_DESC> outputs;
         if (c.persistent) outputs.push_back({DML_BINDING_TYPE_BUFFER, &b});
         std::deque<Com<ID3D12Resource>> during;
-        std::deque<Com<ID3D12DescriptorHeap>> heaps;
-        std::deque<Com<IDMLBindingTable>> tables;
-        dispatch(initializer.get(), properties(initializer.get()), nullptr, outputs, nullptr, during, heaps, tables);
+        Com<IDMLBindingTable> table;
+        dispatch(initializer.get(), properties(initializer.get()), nullptr, outputs, nullptr, during, table);
         finish();
     }
 
@@ -443,9 +449,8 @@ struct Device {
             (i < input_count ? inputs : outputs).push_back({DML_BINDING_TYPE_BUFFER, &buffers.back()});
         }
         std::deque<Com<ID3D12Resource>> during;
-        std::deque<Com<ID3D12DescriptorHeap>> heaps;
-        std::deque<Com<IDMLBindingTable>> tables;
-        dispatch(c.op.get(), c.needs, &inputs, outputs, c.persistent.get(), during, heaps, tables);
+        Com<IDMLBindingTable> table;
+        dispatch(c.op.get(), c.needs, &inputs, outputs, c.persistent.get(), during, table);
         at = 0;
         for (size_t i = input_count; i < bound.size(); i++) {
             transition(bound[i].resource.get(), D3D12_RESOURCE_STATE_UNORDERED_ACCESS, D3D12_RESOURCE_STATE_COPY_SOURCE);

@@ -1,0 +1,91 @@
+"""The official ONNX node tests and onnxruntime's own tests on the real DirectML, and the zoo's exports.
+
+Our lowering on DirectML gives what the tests expect, every time; so does the provider, but for what is listed here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from divergences import PROVIDER as PROVIDER_VERSION
+from onnx_models import one_node
+from running import as_bytes
+from test_onnx_node_tests import CASES as NODE_TESTS
+from test_onnx_node_tests import with_constants
+from test_vectors_onnxruntime import DISPUTED, GOOD, NAMES, STRINGS, identify
+from vectors import array
+
+import onnx_ops
+from onnx_ops.compare import compare
+from onnx_ops.dml.device import CallFailed
+
+VECTORS = [case for case in GOOD if case not in STRINGS and case not in DISPUTED]
+ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}, "ts_roformer_op13": {"x": (1, 16)}}
+
+
+def by_our_lowering(directml, model, data) -> list[bytes]:
+    (lowered,) = onnx_ops.lower(model).nodes
+    got = {cut.output: np.zeros(0, np.uint8) for cut in lowered.node.cuts if cut.region.is_empty}
+    got |= {alias.output: as_bytes(data) for alias in lowered.aliases}
+    padded = np.concatenate([as_bytes(data), np.zeros(4, np.uint8)])
+    for call in lowered.calls:
+        results = directml.run(call.operator, padded)
+        got |= {binding.value: result for binding, result in zip(call.outputs, results, strict=True)}
+    return [bytes(got[cut.output]) for cut in lowered.node.cuts]
+
+
+def assert_bytes(got: list[bytes], expected: list[np.ndarray]) -> None:
+    for data, want in zip(got, expected, strict=True):
+        assert data[: want.nbytes] == as_bytes(want).tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(NODE_TESTS))
+def test_node_tests(directml, name):
+    model, inputs, outputs = NODE_TESTS[name]
+    constant = with_constants(model, inputs)
+    assert_bytes(by_our_lowering(directml, constant, inputs[0]), outputs)
+    names = [value.name for value in model.graph.output]
+    data = {model.graph.input[0].name: inputs[0]}
+    for got, want in zip(directml.run_onnx(constant.SerializeToString(), data, names), outputs, strict=True):
+        assert got.shape == want.shape
+        assert got.tobytes() == want.tobytes()
+
+
+def vector_model(case):
+    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"]]
+    parameters = list(zip(NAMES[case["op"]], given[1:], strict=False))
+    return one_node(case["op"], case["opset"], given[0], parameters, case["attrs"], len(case["expected"])), given[0]
+
+
+def test_our_lowering_of_every_vector(directml):
+    for case in VECTORS:
+        model, data = vector_model(case)
+        assert_bytes(by_our_lowering(directml, model, data), [array(tensor) for tensor in case["expected"]])
+    assert len(VECTORS) == 145
+
+
+def provider_says(directml, case) -> str:
+    model, data = vector_model(case)
+    expected = [array(tensor) for tensor in case["expected"]]
+    try:
+        results = directml.run_onnx(model.SerializeToString(), {"data": data}, [f"out{i}" for i in range(len(expected))])
+    except CallFailed:
+        return "error"
+    same = all(r.shape == e.shape and r.tobytes() == e.tobytes() for r, e in zip(results, expected, strict=True))
+    return "equal" if same else "mismatch"
+
+
+# What the provider gets wrong of onnxruntime's own tests, by test, with the reason.
+WRONG: dict[str, str] = {}
+
+
+def test_the_provider_on_every_vector(directml):
+    assert directml.facts()["onnxruntime"] == PROVIDER_VERSION
+    seen = {identify(case): provider_says(directml, case) for case in VECTORS}
+    assert {name: what for name, what in seen.items() if what != "equal"} == WRONG
+
+
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_zoo(directml, zoo, name):
+    report = compare(zoo / f"{name}.onnx", input_shapes=ZOO[name], executors=("onnxruntime-cpu", "directml", "onnxruntime-dml"))
+    assert [c.detail for c in report.comparisons if c.status not in ("equal", "folded")] == []
