@@ -68,7 +68,9 @@ def provider_says(directml, case) -> str:
     model, data = vector_model(case)
     expected = [array(tensor) for tensor in case["expected"]]
     try:
-        results = directml.run_onnx(model.SerializeToString(), {"data": data}, [f"out{i}" for i in range(len(expected))])
+        results = directml.run_onnx(
+            model.SerializeToString(), {"data": data}, [f"out{i}" for i in range(len(expected))]
+        )
     except CallFailed:
         return "error"
     same = all(r.shape == e.shape and r.tobytes() == e.tobytes() for r, e in zip(results, expected, strict=True))
@@ -76,7 +78,10 @@ def provider_says(directml, case) -> str:
 
 
 # What the provider gets wrong of onnxruntime's own tests, by test, with the reason.
-WRONG: dict[str, str] = {}
+WRONG = {
+    "SplitOperatorTest.Axis0EqualSplit/opset13/bfloat16/dyn": "error",  # takes no bfloat16
+    "SplitOperatorTest.ZeroSizeOutput/opset13/float32/init": "mismatch",  # skips a Split with an empty part
+}
 
 
 def test_the_provider_on_every_vector(directml):
@@ -85,7 +90,16 @@ def test_the_provider_on_every_vector(directml):
     assert {name: what for name, what in seen.items() if what != "equal"} == WRONG
 
 
+@pytest.mark.parametrize("case", DISPUTED, ids=identify)
+def test_the_provider_follows_the_onnx_text_where_the_cpu_does_not(directml, case):
+    model, data = vector_model(case)
+    (got,) = directml.run_onnx(model.SerializeToString(), {"data": data}, ["out0"])
+    assert got.shape == (0,)
+
+
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_zoo(directml, zoo, name):
-    report = compare(zoo / f"{name}.onnx", input_shapes=ZOO[name], executors=("onnxruntime-cpu", "directml", "onnxruntime-dml"))
+    report = compare(
+        zoo / f"{name}.onnx", input_shapes=ZOO[name], executors=("onnxruntime-cpu", "directml", "onnxruntime-dml")
+    )
     assert [c.detail for c in report.comparisons if c.status not in ("equal", "folded")] == []

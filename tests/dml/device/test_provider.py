@@ -22,6 +22,10 @@ PROVIDER = {
     "rule_split_empty_part.onnx": {"split_a": "mismatch", "split_d": "mismatch"},  # skips a Split with an empty part
     "rule_rank_nine.onnx": {"slice_y": "error"},  # refuses more than 8 dimensions
     "rule_types.onnx": {"slice_p": "error"},  # takes no bfloat16
+    "dynamo_bfloat16_cache.onnx": dict.fromkeys(  # the same
+        ("node_Split_42", "node_flip", "node_slice_1", "node_slice_2", "node_slice_3"), "error"
+    ),
+    "dynamo_zero_part.onnx": {"node_Split_4": "mismatch"},  # an empty part
 }
 
 
