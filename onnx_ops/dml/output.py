@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import onnx
 
 from onnx_ops.dml import dxdispatch
 from onnx_ops.dml.operators import to_json
-from onnx_ops.dml.program import Call, Program
+from onnx_ops.dml.program import Call, LoweredNode, Program
 from onnx_ops.errors import ModelError, UsageError
 from onnx_ops.model.load import read_proto
 from onnx_ops.model.nodes import SLICING
@@ -82,7 +83,7 @@ def _fill(program: Program, folder: Path) -> None:
     write_json(folder / "program.json", program.to_json())
     if program.calls:
         (folder / "dxdispatch").mkdir()
-    names = {call.id: _file_name(program, call) for call in program.calls}
+    names = _file_names(program)
     for call in program.calls:
         _write_dxdispatch(call, names[call.id], folder / "dxdispatch")
     if program.model_path is not None:
@@ -96,11 +97,14 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
     path.write_text(flat + "\n", encoding="utf-8")
 
 
-def _file_name(program: Program, call: Call) -> str:
-    """A file name for an operator: its number and the first node that it is for."""
-    node = next(node for node in program.nodes if call in node.calls)
-    safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
-    return f"{call.id:04d}_{safe}" if safe else f"{call.id:04d}"
+def _file_names(program: Program) -> dict[int, str]:
+    """A file name for each operator: its number and the first node that it is for."""
+    names: dict[int, str] = {}
+    for node in program.nodes:
+        safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
+        for call in node.calls:
+            names.setdefault(call.id, f"{call.id:04d}_{safe}" if safe else f"{call.id:04d}")
+    return names
 
 
 def _write_dxdispatch(call: Call, name: str, folder: Path) -> None:
@@ -122,8 +126,11 @@ def _annotate(program: Program, path: Path, names: dict[int, str]) -> None:
     """The model with the verdict on each slicing node in its `metadata_props`; weights stay where they are."""
     assert program.model_path is not None
     proto = read_proto(program.model_path)
+    by_key: dict[str, list[LoweredNode]] = defaultdict(list)
+    for lowered_node in program.nodes:
+        by_key[lowered_node.node.origin or _graph_key(lowered_node.node.outputs)].append(lowered_node)
     for key, node in _slicing_nodes(proto):
-        lowered = [n for n in program.nodes if (n.node.origin or _graph_key(n.node.outputs)) == key]
+        lowered = by_key.get(key)
         if not lowered:
             continue
         verdicts = {n.verdict for n in lowered}
