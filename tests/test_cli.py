@@ -273,6 +273,16 @@ class TestCompare:
     def test_a_refused_node_is_a_finding(self, capsys, models):
         assert run(capsys, "compare", models / "rule_strings.onnx")[0] == 1
 
+    def test_a_model_all_of_whose_tensors_are_external(self, capsys, models, tmp_path):
+        model = onnx.load(models / "dynamo_phi_dyn.onnx")
+        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
+        arguments = ("compare", tmp_path / "m.onnx", "--input-shapes", "x:1,16")
+        code, out, _ = run(capsys, *arguments)
+        assert code == 0
+        assert "11 equal" in out
+        (tmp_path / "m.data").unlink()
+        assert run(capsys, *arguments)[0] == 1
+
     def test_own_inputs(self, capsys, models, tmp_path):
         np.save(tmp_path / "x.npy", np.arange(60, dtype=np.float32).reshape(4, 3, 5))
         assert run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0

@@ -24,7 +24,7 @@ from onnx_ops.dml.program import Call, LoweredNode, Program
 from onnx_ops.errors import ModelError, SliceportError, UsageError
 from onnx_ops.lowering import lower
 from onnx_ops.model.load import from_proto, read_proto
-from onnx_ops.model.prepare import inline_functions
+from onnx_ops.model.prepare import LARGE_BYTES, inline_functions
 from onnx_ops.slicing.node import SlicingNode
 
 Bytes = npt.NDArray[np.uint8]
@@ -200,6 +200,7 @@ def _values(
     made = {output.name for node in model.graph for output in node.outputs}
     read = {node.input for node in nodes if not node.folded}
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
+    _load_small_tensors(model)
     proto = ir.serde.serialize_model(model)
     inputs, captured = _run_with_inputs(proto, model, shapes, given, seed, names, folder)
     captured |= {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
@@ -213,6 +214,17 @@ def _values(
             raise ModelError(f"the data of initializer {name!r} cannot be read ({error}).") from None
         captured[name] = Captured.of(array)
     return captured
+
+
+def _load_small_tensors(model: ir.Model) -> None:
+    """Put small external tensors into the model: onnxruntime reads parameters before it opens data files."""
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= LARGE_BYTES:
+            try:
+                value.const_value = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=value.name)
+            except Exception as error:
+                raise ModelError(f"the data of initializer {value.name!r} cannot be read ({error}).") from None
 
 
 def _run_with_inputs(

@@ -15,6 +15,8 @@ from onnx_ops.slicing import Region, SliceSpec, SplitSpec
 SLICING = ("Slice", "Split")
 _FORMATS = {ir.DataType.INT32.value: ("i", 4), ir.DataType.INT64.value: ("q", 8)}
 _MOST_PARAMETERS = 2**20
+MISSING = "sliceport.missing"
+"""In the `meta` of a value that was a constant: why its data cannot be read."""
 _SPLIT_INPUT_OPSET = 13
 _SLICE_INPUTS_OPSET = 10
 _NUM_OUTPUTS_OPSET = 18
@@ -155,6 +157,8 @@ def _input(node: ir.Node, index: int, name: str) -> tuple[int, ...] | None:
         return None
     tensor = constant(value)
     if tensor is None:
+        if MISSING in value.meta:
+            raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
         producer = value.producer()
         source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice, ModelError, UsageError
-from onnx_ops.model.nodes import Known, constant, is_known, is_slicing, resolve
+from onnx_ops.model.nodes import MISSING, Known, constant, is_known, is_slicing, resolve
 from onnx_ops.slicing import as_slice
 
 LARGE_BYTES = 8192
@@ -225,8 +225,13 @@ def _set_weights_aside(model: ir.Model) -> None:
     """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
     for name, value in list(model.graph.initializers.items()):
         tensor = value.const_value
-        if tensor is None or (tensor.nbytes <= LARGE_BYTES and not _is_missing(tensor)):
+        if tensor is None:
             continue
+        if tensor.nbytes <= LARGE_BYTES:
+            reason = _why_missing(tensor)
+            if reason is None:
+                continue
+            value.meta[MISSING] = reason
         value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
         del model.graph.initializers[name]
         value.const_value = None
@@ -234,14 +239,14 @@ def _set_weights_aside(model: ir.Model) -> None:
             model.graph.inputs.append(value)
 
 
-def _is_missing(tensor: ir.TensorProtocol) -> bool:
+def _why_missing(tensor: ir.TensorProtocol) -> str | None:
     if not isinstance(tensor, ir.ExternalTensor):
-        return False
+        return None
     try:
         tensor.numpy()
-    except Exception:
-        return True
-    return False
+    except Exception as error:
+        return str(error)
+    return None
 
 
 def _fold_constants(model: ir.Model) -> None:

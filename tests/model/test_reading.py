@@ -193,6 +193,17 @@ class TestWhereParametersComeFrom:
         assert node.reason.code == "missing_parameter"
         assert node.reason.message.startswith("Slice 's': starts is stored outside the model and cannot be read")
 
+    def test_missing_external_parameters_of_a_model_that_needs_folding(self, models: Path, tmp_path: Path):
+        model = onnx.load(models / "dynamo_phi_dyn.onnx")
+        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
+        shapes = {"x": (1, 16)}
+        assert onnx_ops.lower(tmp_path / "m.onnx", input_shapes=shapes).summary["refused"] == 0
+        (tmp_path / "m.data").unlink()
+        reasons = [n.reason for n in onnx_ops.lower(tmp_path / "m.onnx", input_shapes=shapes).nodes if n.reason]
+        assert reasons
+        assert {r.code for r in reasons} <= {"missing_parameter", "missing_shape"}
+        assert any("is stored outside the model and cannot be read" in r.message for r in reasons)
+
     def test_weights_are_never_read(self, tmp_path: Path):
         weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**20, 2**10])
         weight.data_location = TensorProto.EXTERNAL
