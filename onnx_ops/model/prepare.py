@@ -22,6 +22,8 @@ from onnx_ops.slicing import as_slice
 LARGE_BYTES = 8192
 """Constants of more bytes are weights: their shape counts, their values are not looked at."""
 
+_NEGATIVE_AXES_OPSET = 11
+
 logger = logging.getLogger(__name__)
 
 
@@ -135,15 +137,17 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     _infer_shapes(model)
     if _is_settled(model, slicing, settled.known):
         return settled
-    before = 0
-    while len(slicing) != before:
-        before = len(slicing)
+    before, now = None, (len(slicing), sum(map(is_known, slicing)))
+    while now != before:
         _fold_constants(model)
+        if _refresh_constant_shapes(model):
+            _infer_shapes(model)
         for node in slicing:
             parts = _fold_slicing(node, model.opset_imports)
             if parts is not None:
                 settled.constants[id(node)] = parts
         slicing = [node for node in slicing if node.graph is not None]
+        before, now = now, (len(slicing), sum(map(is_known, slicing)))
     settled.known.clear()  # folding knows more
     return settled
 
@@ -167,8 +171,47 @@ def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Kn
     return settled and not _any_constant(model, slicing)
 
 
+def _refresh_constant_shapes(model: ir.Model) -> bool:
+    """Give folded constants the shape of their data where folding kept an older, open one; whether there were any."""
+    changed = False
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and (value.shape is None or not value.shape.is_static()):
+                value.shape = ir.Shape([dim for dim in tensor.shape if isinstance(dim, int)])
+                changed = True
+    return changed
+
+
 def _infer_shapes(model: ir.Model) -> None:
     """Give values the static shapes that onnx infers; what it cannot infer stays as it was."""
+    _infer_once(model)
+    while model.opset_imports.get("", 1) < _NEGATIVE_AXES_OPSET and _count_axes_from_the_front(model):
+        _infer_once(model)
+
+
+def _count_axes_from_the_front(model: ir.Model) -> bool:
+    """Write negative axes as what they mean, where old operator sets do not allow them and onnx then infers nothing.
+
+    Exporters write them all the same, and runtimes take them. Whether there were any whose input's rank is known.
+    """
+    changed = False
+    for node in model.graph.all_nodes():
+        name = {"Concat": "axis", "Flatten": "axis", "TopK": "axis", "Slice": "axes"}.get(node.op_type, "")
+        attribute = node.attributes.get(name)
+        shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
+        if attribute is None or attribute.is_ref() or shape is None:
+            continue
+        axes = list(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else [attribute.value]
+        if any(isinstance(axis, int) and -len(shape) <= axis < 0 for axis in axes):
+            axes = [axis + len(shape) if axis < 0 else axis for axis in axes]
+            kept = ir.AttrInt64s(name, axes) if attribute.type == ir.AttributeType.INTS else ir.AttrInt64(name, axes[0])
+            node.attributes[name] = kept
+            changed = True
+    return changed
+
+
+def _infer_once(model: ir.Model) -> None:
     try:
         proto = onnx.shape_inference.infer_shapes(ir.serde.serialize_model(model), data_prop=True)
     except Exception as error:  # too large to serialise, or a node that breaks its schema

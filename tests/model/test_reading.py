@@ -218,6 +218,34 @@ class TestWhereParametersComeFrom:
         assert onnx_ops.lower(tmp_path / "m.onnx").summary["lowered"] == 1
 
 
+class TestWhatExportersWrite:
+    @pytest.mark.parametrize("opset", [9, 10, 11])
+    def test_a_negative_concat_axis_before_it_was_allowed(self, opset):
+        text = """g (float[2,6] x) => (float[2,n] y, float[2,m] z) {
+            a = Concat <axis = -1> (x, x)
+            b = Relu (a)
+            c = Concat <axis = -1> (b, x)
+            y, z = Split <axis = 1> (c)
+        }"""
+        assert shapes(parsed(text, opset)) == [[(2, 9), (2, 9)]]
+
+    def test_a_constant_whose_declared_shape_is_open(self):
+        """TorchScript's indices from NonZero of a constant: their number is only known once they are folded."""
+        text = """g (float[4,6] x) => (float[n] y) {
+            mask = Constant <value = bool[4] {1, 0, 1, 1}> ()
+            found = NonZero (mask)
+            rows = Transpose <perm = [1, 0]> (found)
+            flat = Squeeze (rows)
+            picked = Gather (x, flat)
+            starts = Constant <value_ints = [1]> ()
+            ends = Constant <value_ints = [3]> ()
+            y = Slice (picked, starts, ends)
+        }"""
+        (node,) = onnx_ops.lower(parsed(text)).nodes
+        assert node.verdict == "lowered"
+        assert node.node.cuts[0].region.input_shape == (3, 6)
+
+
 class TestScopes:
     def test_branches_of_an_if(self, models: Path):
         program = onnx_ops.lower(models / "rule_subgraphs.onnx")
