@@ -59,7 +59,7 @@ def missing() -> str | None:
         return f"this platform is {sys.platform}; only Linux is supported so far"
     if os.geteuid() != 0:
         return "a Debian root can only be made and entered as root"
-    for tool in ("debootstrap", "unshare", "chroot", "mount"):
+    for tool in ("unshare", "chroot", "mount", "apt-get", "dpkg"):
         if shutil.which(tool) is None:
             return f"the program {tool} is not installed"
     if mirror() is None:
@@ -146,8 +146,8 @@ def _debootstrap(root: Path) -> None:
     assert uri is not None
     with tempfile.TemporaryDirectory(prefix="root-", dir=root.parent) as beside:
         new = Path(beside) / "root"
-        words = ["debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(new), uri]
-        _run([*_ALONE, *words], "debootstrap")
+        words = ["--variant=minbase", "--include=ca-certificates", SUITE, str(new), uri]
+        _run([*_ALONE, *_debootstrap_program(Path(beside)), *words], "debootstrap")
         for file in Path("/etc/apt/apt.conf.d").glob(
             "*"
         ):  # proxies and the like; what is missing in the root is skipped
@@ -155,6 +155,19 @@ def _debootstrap(root: Path) -> None:
                 shutil.copy(file, new / "etc/apt/apt.conf.d" / file.name)
         shutil.copy("/etc/resolv.conf", new / "etc/resolv.conf")
         new.rename(root)
+
+
+def _debootstrap_program(folder: Path) -> list[str]:
+    """The command of debootstrap: the machine's own, or its package unpacked into a folder, not installed."""
+    if shutil.which("debootstrap"):
+        return ["debootstrap"]
+    tools = folder / "tools"
+    tools.mkdir()
+    _run(["apt-get", "-q", "update"], "apt-get update")
+    _run(["apt-get", "-q", "download", "debootstrap"], "apt-get download", folder=tools)
+    (package,) = tools.glob("debootstrap_*.deb")
+    _run(["dpkg", "-x", str(package), str(tools)], "dpkg")
+    return ["env", f"DEBOOTSTRAP_DIR={tools}/usr/share/debootstrap", "sh", f"{tools}/usr/sbin/debootstrap"]
 
 
 def _install_packages(root: Path, home: Path) -> None:
@@ -237,9 +250,9 @@ def _sources_hash() -> str:
     return digest.hexdigest()
 
 
-def _run(words: Sequence[str], what: str) -> None:
+def _run(words: Sequence[str], what: str, folder: Path | None = None) -> None:
     done = subprocess.run(  # noqa: S603 - fixed programs, no shell
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )
     if done.returncode:
         last = " ".join((done.stderr or done.stdout).split())[-300:]
