@@ -10,7 +10,6 @@ from vectors import array, load
 ONNXRUNTIME = load("onnxruntime_slice_split")
 TENSORFLOW = load("tf_directml_strided_slice")
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-OF_SPLIT_18_ALONE = {"num_outputs"}
 
 
 def parameter(case, position: int, attribute: str) -> list[int] | None:
@@ -52,7 +51,9 @@ def is_disputed(case) -> bool:
     return bool(case.get("onnx_shape_disagreement"))
 
 
-@pytest.mark.parametrize("case", [c for c in ONNXRUNTIME if "expected" in c and not is_disputed(c)], ids=lambda c: c["name"])
+@pytest.mark.parametrize(
+    "case", [c for c in ONNXRUNTIME if "expected" in c and not is_disputed(c)], ids=lambda c: c["name"]
+)
 def test_onnxruntime(case):
     expected = [array(tensor) for tensor in case["expected"]]
     got = by_oracle(case)

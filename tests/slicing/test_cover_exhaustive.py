@@ -1,0 +1,73 @@
+"""Covering, exhaustively at small size: every choice of two and three regions, against a count of their elements."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from slicing_cases import small_ranges
+
+from onnx_ops.slicing import Region, StridedSliceSpec, cover
+
+
+def every_region(shape: tuple[int, ...]) -> list[Region]:
+    return [Region.of(shape, kept) for kept in itertools.product(*map(small_ranges, shape))]
+
+
+def tiled_axis(regions: tuple[Region, ...]) -> tuple[int, list[int]] | None:
+    """The axis along which the regions, put one after another in some order, are the whole tensor; and that order."""
+    shape = regions[0].input_shape
+    for axis, size in enumerate(shape):
+        for order in itertools.permutations(range(len(regions))):
+            walked = [i for number in order for i in regions[number].ranges[axis]]
+            others = [kept for region in regions for a, kept in enumerate(region.ranges) if a != axis]
+            whole = [list(range(n)) for _ in regions for a, n in enumerate(shape) if a != axis]
+            if walked == list(range(size)) and list(map(list, others)) == whole and all(r.size for r in regions):
+                return axis, list(order)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"), [((4,), 2), ((3,), 3), ((3, 2), 2), ((1, 3), 3), ((1, 3), 2), ((2, 1, 2), 2)]
+)
+def test_every_choice(shape, count):
+    found = 0
+    for regions in itertools.product(every_region(shape), repeat=count):
+        expected = tiled_axis(regions)
+        assert cover(regions) == expected
+        found += expected is not None
+    assert found > 0
+
+
+def test_every_partition_of_an_axis_in_every_order():
+    size = 5
+    for bits in itertools.product((False, True), repeat=size - 1):
+        cuts = [0, *(i + 1 for i, cut in enumerate(bits) if cut), size]
+        runs = [range(start, stop) for start, stop in itertools.pairwise(cuts)]
+        for order in itertools.permutations(range(len(runs))):
+            regions = [Region.of((2, size, 3), (range(2), runs[i], range(3))) for i in order]
+            found = cover(regions)
+            assert (found is not None) == (len(runs) > 1)
+            if found is not None:
+                assert found[0] == 1
+                assert [order[i] for i in found[1]] == list(range(len(runs)))
+
+
+@pytest.mark.parametrize("spoilt", range(3))
+def test_no_partition_with_one_part_moved_turned_shortened_or_told_apart_by_its_shape(spoilt):
+    """Each near miss differs from a tiling of 6 elements by 1, 3 and 2 in one part alone."""
+    runs = [range(1), range(1, 4), range(4, 6)]
+    good = [Region.of((6,), (run,)) for run in runs]
+    assert cover(good) == (0, [0, 1, 2])
+    run = runs[spoilt]
+    others = [kept for kept in small_ranges(6) if kept != run]
+    misses = [Region.of((6,), (kept,)) for kept in others]
+    misses += [Region.of((7,), (run,)), Region((6,), (run,), (len(run), 1)), Region((6,), (run,), (1, len(run)))]
+    for miss in misses:
+        assert cover([*good[:spoilt], miss, *good[spoilt + 1 :]]) is None
+
+
+def test_parts_that_drop_the_axis_do_not_tile_it():
+    parts = [StridedSliceSpec((i,), (0,), shrink_axis_mask=(1,)).resolve((2, 3)) for i in range(2)]
+    assert [part.output_shape for part in parts] == [(3,), (3,)]
+    assert cover(parts) is None

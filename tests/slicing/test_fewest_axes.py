@@ -1,0 +1,116 @@
+"""Coalescing leaves as few axes as there can be, by two judges that know nothing of how it is done.
+
+What a region selects, as positions in its packed buffer, is a list of integers. One judge reads off that list how many
+nested arithmetic progressions it is made of. The other tries every shape that the buffer can be seen with, and every
+selection of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from math import prod
+
+import pytest
+import selecting
+from hypothesis import assume, given, settings
+from slicing_cases import small_ranges
+
+from onnx_ops.dml.lower import lower_nodes
+from onnx_ops.slicing import Region
+from onnx_ops.slicing.node import Cut, SlicingNode
+
+Positions = tuple[int, ...]
+
+
+def positions(shape: Positions, indices: tuple[range, ...]) -> Positions:
+    """The elements on the grid of the indices of each axis, as positions in the packed buffer, in output order."""
+    found = []
+    for index in itertools.product(*indices):
+        position = 0
+        for size, i in zip(shape, index, strict=True):
+            position = position * size + i
+        found.append(position)
+    return tuple(found)
+
+
+def nested_progressions(flat: Positions) -> int:
+    """How many nested arithmetic progressions the positions are made of, counted from the innermost one."""
+    count = 0
+    while len(flat) > 1:
+        run = 2
+        while run < len(flat) and flat[run] - flat[run - 1] == flat[1] - flat[0]:
+            run += 1
+        assert len(flat) % run == 0
+        flat = flat[::run]
+        count += 1
+    return count
+
+
+def fewest_axes(region: Region) -> int:
+    """One element of many still needs an axis to lie on; a buffer of one element needs none."""
+    return max(nested_progressions(positions(region.input_shape, region.ranges)), int(prod(region.input_shape) > 1))
+
+
+def factorizations(size: int, axes: int) -> list[Positions]:
+    """The shapes of `axes` axes longer than 1 that a buffer of `size` elements can be seen with."""
+    if axes == 1:
+        return [(size,)]
+    return [
+        (first, *rest)
+        for first in range(2, size)
+        if size % first == 0
+        for rest in factorizations(size // first, axes - 1)
+    ]
+
+
+@cache
+def selectable(size: int, axes: int) -> frozenset[Positions]:
+    """Everything that can be selected of a buffer of `size` elements seen with `axes` axes."""
+    return frozenset(
+        positions(shape, kept)
+        for shape in factorizations(size, axes)
+        for kept in itertools.product(*(small_ranges(n)[1:] for n in shape))
+    )
+
+
+def regions(shape: Positions) -> list[Region]:
+    """Every region of a shape that selects something."""
+    return [Region.of(shape, kept) for kept in itertools.product(*(small_ranges(size)[1:] for size in shape))]
+
+
+@pytest.mark.parametrize(
+    "shape", [(6,), (4, 5), (5, 4), (1, 6), (3, 1, 4), (3, 3, 3), (2, 3, 4), (2, 2, 2, 2)], ids=str
+)
+def test_as_few_as_the_positions_are_nested(shape):
+    for region in regions(shape):
+        merged = region.coalesce()
+        assert positions(merged.input_shape, merged.ranges) == positions(shape, region.ranges)
+        assert len(merged.input_shape) == fewest_axes(region)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 4), (4, 4), (2, 2, 3), (2, 3, 2), (2, 2, 4)], ids=str)
+def test_no_view_of_the_buffer_with_fewer_axes_selects_the_same(shape):
+    for region in regions(shape):
+        merged = region.coalesce()
+        flat = positions(shape, region.ranges)
+        for axes in range(1, len(merged.input_shape)):
+            assert flat not in selectable(prod(shape), axes)
+
+
+@settings(max_examples=300, deadline=None)
+@given(selecting.regions())
+def test_up_to_six_axes(region):
+    merged = region.coalesce()
+    assert positions(merged.input_shape, merged.ranges) == positions(region.input_shape, region.ranges)
+    assert len(merged.input_shape) == fewest_axes(region)
+
+
+@settings(max_examples=300, deadline=None)
+@given(selecting.regions())
+def test_operators_have_no_more_dimensions_than_that(region):
+    assume(not region.selects_all)
+    node = SlicingNode("n", "Slice", "", 13, (), "x", "FLOAT", ("y",), cuts=(Cut("y", region),))
+    (lowered,) = lower_nodes([node]).nodes
+    (call,) = lowered.calls
+    assert call.operator.input_tensor.rank == fewest_axes(region)

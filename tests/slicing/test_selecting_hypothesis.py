@@ -1,0 +1,124 @@
+"""Up to six axes, in every spelling: each slice selects something, and what is known before it is written."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import oracle
+import pytest
+import selecting
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onnx_ops.slicing import Region, SliceSpec
+
+MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+
+
+def distinct(shape: tuple[int, ...]) -> np.ndarray:
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape)
+
+
+def chosen(data: np.ndarray, indices, shape: tuple[int, ...]) -> list:
+    """The elements on the grid of the indices of each axis, one by one, in the shape they come out in."""
+    elements = [int(data[index]) for index in itertools.product(*indices)]
+    return np.array(elements).reshape(shape).tolist()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data(), selecting.shapes())
+def test_slice(data, shape):
+    spec, indices = data.draw(selecting.slices(shape))
+    region = spec.resolve(shape)
+    assert list(map(list, region.ranges)) == list(map(list, indices))
+    assert region.output_shape == tuple(map(len, indices))
+    expected = oracle.onnx_slice(distinct(shape), spec.starts, spec.ends, spec.axes, spec.steps)
+    assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), selecting.shapes())
+def test_split(data, shape):
+    spec, parts = data.draw(selecting.splits(shape))
+    regions = spec.resolve(shape)
+    assert [region.output_shape for region in regions] == [tuple(map(len, part)) for part in parts]
+    for region, part in zip(regions, parts, strict=True):
+        assert region == Region.of(shape, part)
+    expected = oracle.onnx_split(distinct(shape), spec.axis, spec.sizes)
+    assert [chosen(distinct(shape), r.ranges, r.output_shape) for r in regions] == [part.tolist() for part in expected]
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data(), selecting.shapes(min_rank=0))
+def test_strided_slice(data, shape):
+    spec, indices, output_shape = data.draw(selecting.strided_slices(shape))
+    region = spec.resolve(shape)
+    assert region == Region(shape, indices, output_shape)
+    assert list(map(list, region.ranges)) == list(map(list, indices))
+    masks = {name: getattr(spec, name) for name in MASKS}
+    expected = oracle.strided_slice(distinct(shape), spec.begin, spec.end, spec.strides, **masks)
+    assert expected.shape == region.output_shape == output_shape
+    assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data(), selecting.shapes(min_rank=0))
+def test_composition_through_new_and_dropped_axes(data, shape):
+    first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
+    second = data.draw(selecting.strided_slices(first.output_shape))[0].resolve(first.output_shape)
+    between = np.array(chosen(distinct(shape), first.ranges, first.output_shape)).reshape(first.output_shape)
+    expected = chosen(between, second.ranges, second.output_shape)
+    joint = first.then(second)
+    assert joint.output_shape == second.output_shape
+    assert chosen(distinct(shape), joint.ranges, joint.output_shape) == expected
+
+
+@settings(deadline=None)
+@given(st.data(), selecting.shapes())
+def test_composition_is_associative(data, shape):
+    first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
+    second = data.draw(selecting.strided_slices(first.output_shape))[0].resolve(first.output_shape)
+    third = data.draw(selecting.strided_slices(second.output_shape))[0].resolve(second.output_shape)
+    assert first.then(second).then(third) == first.then(second.then(third))
+
+
+@settings(deadline=None)
+@given(st.data(), selecting.shapes())
+def test_two_spellings_of_one_selection_are_one_region(data, shape):
+    indices = [data.draw(selecting.selections(size)) for size in shape]
+    region = Region.of(shape, indices)
+    for _ in range(2):
+        starts, ends, steps = zip(
+            *(data.draw(selecting.spellings(kept, size)) for kept, size in zip(indices, shape, strict=True)),
+            strict=True,
+        )
+        written = SliceSpec(starts, ends, None, steps).resolve(shape)
+        assert written == region
+        assert hash(written) == hash(region)
+        assert repr(written) == repr(region)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), selecting.shapes())
+def test_the_strategies_do_select(data, shape):
+    spec, indices = data.draw(selecting.slices(shape))
+    assert all(indices)
+    assert not spec.resolve(shape).is_empty
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_every_selection_of_an_axis_has_a_spelling_of_each_kind(size):
+    """No spelling is left out that would select the same: near and far, from either end."""
+    kept = range(size - 1, -1, -1)
+    seen = set()
+
+    @settings(max_examples=300, database=None, deadline=None)
+    @given(selecting.spellings(kept, size))
+    def collect(spelled):
+        seen.add(spelled[:2])
+
+    collect()
+    starts, ends = {start for start, _ in seen}, {end for _, end in seen}
+    assert {size - 1, -1, *selecting.ABOVE} <= starts
+    assert {-size - 1, *selecting.BELOW} <= ends
