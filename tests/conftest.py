@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from onnx_ops.dml import device
 from onnx_ops.dml.device import install
+
+# No deadline: machines are noisy. CI tries the same examples every time, a developer new ones.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
