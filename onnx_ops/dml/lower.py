@@ -38,6 +38,9 @@ from onnx_ops.slicing.node import Cut, SlicingNode
 
 Strides = tuple[int, ...]
 
+_BITS_OF = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
+"""What floats are copied as by ELEMENT_WISE_IDENTITY: as FLOAT16 it makes signalling NaNs quiet."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -252,7 +255,7 @@ def _view(cut: Cut, node: SlicingNode, source: Binding, strides: Strides | None,
     if support is None or carrier is None or carrier.spread > 1 or carrier.group > 1:
         return None
     tensor = BufferTensor.of(carrier.data_type, region.output_shape, view_strides).padded_to(support.min_rank)
-    if tensor.rank > support.max_rank or tensor.rank < 1 or tensor.physical_size > UINT32_MAX:
+    if tensor.rank > support.max_rank or tensor.rank < 1 or not tensor.is_addressable:
         return None
     tensor.check("view")
     run.placed[node.scope, cut.output] = _Placed(source.value, byte_offset, view_strides)
@@ -292,7 +295,8 @@ def _slice_call(element: str, cut: Cut, source: Binding, strides: Strides | None
     grid = Grid.of([cut.region], strides, [run.output_strides(cut)])
     if cut.region.selects_all:
         try:
-            identity = _described(grid, element, level, ElementWiseIdentity.schema, _identity)
+            bits = _BITS_OF.get(element, element)
+            identity = _described(grid, bits, level, ElementWiseIdentity.schema, _identity)
             return run.call(identity, source, [cut.output])
         except _NotLoweredError:
             pass  # SLICE takes more data types at the lowest levels
@@ -351,8 +355,8 @@ def _built(
         for counts, strides in zip(grid.counts, grid.output_strides, strict=True)
     ]
     for tensor in (input_tensor, *output_tensors):
-        elements = max(tensor.element_count, tensor.physical_size)
-        if elements > UINT32_MAX:
+        if not tensor.is_addressable:
+            elements = max(tensor.element_count, tensor.physical_size)
             raise _NotLoweredError(
                 "size_limit",
                 f"a tensor of {elements} {carrier.data_type.name} elements is more than DirectML's {UINT32_MAX}",

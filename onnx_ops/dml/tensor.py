@@ -192,6 +192,12 @@ class BufferTensor:
         return 1 + element_offset([size - 1 for size in self.sizes], self.strides)
 
     @property
+    def is_addressable(self) -> bool:
+        """Whether neither the elements nor the buffer are more than 2^32 - 1 elements, which is the library's limit."""
+        elements = max(self.element_count, self.physical_size)
+        return elements <= UINT32_MAX and self.total_tensor_size_in_bytes * 8 <= UINT32_MAX * self.data_type.bits
+
+    @property
     def may_overlap(self) -> bool:
         """Whether two elements may share an address.
 
@@ -283,6 +289,11 @@ class BufferTensor:
             raise InvalidDescriptor(
                 f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, but the sizes and strides reach "
                 f"{needed} bytes"
+            )
+        if not self.is_addressable:
+            raise InvalidDescriptor(
+                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, more than {UINT32_MAX} elements "
+                f"of {self.data_type.name} take"
             )
         alignment = self.guaranteed_base_offset_alignment
         if alignment and (alignment & (alignment - 1) or alignment < MINIMUM_ALIGNMENT):

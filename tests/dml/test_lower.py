@@ -153,9 +153,14 @@ class TestOperatorChoice:
 
     def test_identity_below_2_1_takes_floats_only_so_others_are_sliced(self):
         whole = Region.whole((2, 3, 4, 5))
-        assert isinstance(operator(lower_one(whole, input_layout="NHWC", level="1.0")), ElementWiseIdentity)
-        op = operator(lower_one(whole, element="INT32", input_layout="NHWC", level="1.0"))
-        assert isinstance(op, Slice)
+        for element in ("FLOAT", "INT32"):
+            assert isinstance(operator(lower_one(whole, element=element, input_layout="NHWC", level="1.0")), Slice)
+
+    @pytest.mark.parametrize(("element", "copied"), [("FLOAT", "UINT32"), ("FLOAT16", "UINT16"), ("DOUBLE", "UINT64")])
+    def test_identity_copies_floats_as_bits(self, element, copied):
+        op = operator(lower_one(Region.whole((2, 3, 4, 5)), element=element, input_layout="NHWC"))
+        assert isinstance(op, ElementWiseIdentity)
+        assert op.input_tensor.data_type.name == copied
 
 
 class TestElementTypes:
@@ -218,6 +223,12 @@ class TestLimits:
         assert lowered.reason is not None
         assert lowered.reason.code == "size_limit"
         assert "a tensor of 4295032832 FLOAT32 elements is more than DirectML's 4294967295" in lowered.reason.message
+
+    def test_a_buffer_rounded_up_beyond_them_is_refused_too(self):
+        lowered = lower_one(Region.of((2**32 - 1,), (range(1, 2**32 - 1),)), element="UINT8")
+        assert lowered.reason is not None
+        assert lowered.reason.code == "size_limit"
+        assert lower_one(Region.of((2**32 - 4,), (range(1, 2**32 - 4),)), element="UINT8").verdict == "lowered"
 
     def test_pairs_count_double(self):
         region = Region.of((2**16, 2**15), (range(2**16), range(5)))

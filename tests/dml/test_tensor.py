@@ -162,6 +162,10 @@ class TestChecks:
             (BufferTensor(F32, (2, 3), (2**32, 1), 24), "strides must be between 0 and 4294967295"),
             (BufferTensor(DataType.UINT8, (2**16, 2**16), None, 2**32), "4294967296 elements are more than"),
             (BufferTensor(DataType.UINT8, (3, 2), (2**31, 1), 2**33), "elements are more than DirectML addresses"),
+            (
+                BufferTensor(DataType.UINT8, (4,), None, 2**32),
+                "TotalTensorSizeInBytes is 4294967296, more than 4294967295",
+            ),
             (BufferTensor(F32, (2, 3), None, 20), "TotalTensorSizeInBytes is 20, but the sizes and strides reach 24"),
             (BufferTensor(F32, (2, 3), (5, 1), 28), "TotalTensorSizeInBytes is 28, but .* reach 32"),
             (BufferTensor(F32, (2,), None, 8, 12), "GuaranteedBaseOffsetAlignment must be 0 or a power of two"),

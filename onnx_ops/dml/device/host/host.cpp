@@ -557,7 +557,7 @@ class Onnx {
             const json &v = request["inputs"][i];
             const size_t size = v.at("size");
             const std::vector<int64_t> shape = v.at("shape");
-            if (at + size > payload.size()) throw std::invalid_argument("the payload is shorter than the inputs");
+            if (size > payload.size() - at) throw std::invalid_argument("the payload is shorter than the inputs");
             ok(api->CreateTensorWithDataAsOrtValue(memory, const_cast<unsigned char *>(payload.data()) + at, size, shape.data(), shape.size(),
                                                    static_cast<ONNXTensorElementDataType>(v.at("element").get<int>()), &values[i]),
                "CreateTensor");
