@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.errors import ModelError
+from onnx_ops.model.inference import open_negative_sizes
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 
@@ -61,6 +62,8 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
         raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split())}.") from error
     if base_dir and found.has_external_data:
         ir.external_data.set_base_dir(model.graph, base_dir)
+    if found.has_negative_sizes:
+        open_negative_sizes(model)
     if not found.is_sorted:
         try:
             TopologicalSortPass()(model)
@@ -76,10 +79,12 @@ class Findings:
     Attributes:
         is_sorted: Whether every node comes after the nodes that it reads from.
         has_external_data: Whether some tensor is stored in another file.
+        has_negative_sizes: Whether a shape that is written for a value has a size below 0.
     """
 
     is_sorted: bool = True
     has_external_data: bool = False
+    has_negative_sizes: bool = False
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
@@ -113,6 +118,10 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> No
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_value < 0:
                 raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
+    for value in (*graph.value_info, *graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                found.has_negative_sizes = True
     for tensor in graph.initializer:
         _check_tensor(tensor, found)
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}

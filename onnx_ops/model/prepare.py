@@ -7,22 +7,27 @@ weights are never read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from math import prod
 
-import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice, ModelError, UsageError
-from onnx_ops.model.nodes import MISSING, Known, constant, is_known, is_slicing, resolve
+from onnx_ops.model.inference import (
+    all_values,
+    infer_shapes,
+    open_negative_sizes,
+    refresh_constant_shapes,
+    slices_by_our_rule,
+)
+from onnx_ops.model.nodes import MISSING, SLICING, Known, constant, is_known, is_slicing, resolve
 from onnx_ops.slicing import as_slice
 
 LARGE_BYTES = 8192
 """Constants of more bytes are weights: their shape counts, their values are not looked at."""
-
-_NEGATIVE_AXES_OPSET = 11
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +45,20 @@ def inline_functions(model: ir.Model) -> None:
     except Exception as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
+
+
+def name_left_out_outputs(model: ir.Model) -> None:
+    """Give names to the outputs that a Split leaves out.
+
+    They count as parts; onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on any.
+    """
+    names = {value.name for value in all_values(model)} | {name for g in model.graphs() for name in g.initializers}
+    numbers = count()
+    for node in model.graph.all_nodes():
+        if is_slicing(node):
+            for output in node.outputs:
+                if not output.name:
+                    output.name = next(name for n in numbers if (name := f"left_out_{n}") not in names)
 
 
 def bind_shapes(model: ir.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
@@ -84,7 +103,7 @@ def _substitute(model: ir.Model, sizes: Mapping[str, int]) -> None:
     if not sizes:
         return
     evaluated: dict[str, int | ir.SymbolicDim] = {}
-    for value in _all_values(model):
+    for value in all_values(model):
         if value.shape is None or value.shape.is_static():
             continue
         for dim in value.shape:
@@ -103,13 +122,6 @@ def _evaluate(dim: ir.SymbolicDim, name: str, sizes: Mapping[str, int]) -> int |
     except Exception:  # a name that is no expression stays a name
         return dim
     return dim if isinstance(size, int) and size < 0 else size
-
-
-def _all_values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in model.graphs():
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs
 
 
 @dataclass(slots=True)
@@ -134,14 +146,15 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     if _is_settled(model, slicing, settled.known):
         return settled
     _set_weights_aside(model)
-    _infer_shapes(model)
+    name_left_out_outputs(model)
+    infer_shapes(model)
     if _is_settled(model, slicing, settled.known):
         return settled
     before, now = None, (len(slicing), sum(map(is_known, slicing)))
     while now != before:
         _fold_constants(model)
-        if _refresh_constant_shapes(model):
-            _infer_shapes(model)
+        if refresh_constant_shapes(model):
+            infer_shapes(model)
         for node in slicing:
             parts = _fold_slicing(node, model.opset_imports)
             if parts is not None:
@@ -169,75 +182,6 @@ def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Kn
             output.shape = ir.Shape(region.output_shape)
             output.type = output.type or (None if node.inputs[0] is None else node.inputs[0].type)
     return settled and not _any_constant(model, slicing)
-
-
-def _refresh_constant_shapes(model: ir.Model) -> bool:
-    """Give folded constants the shape of their data where folding kept an older, open one; whether there were any."""
-    changed = False
-    for graph in model.graphs():
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if tensor is not None and (value.shape is None or not value.shape.is_static()):
-                value.shape = ir.Shape([dim for dim in tensor.shape if isinstance(dim, int)])
-                changed = True
-    return changed
-
-
-def _infer_shapes(model: ir.Model) -> None:
-    """Give values the static shapes that onnx infers; what it cannot infer stays as it was."""
-    _infer_once(model)
-    while model.opset_imports.get("", 1) < _NEGATIVE_AXES_OPSET and _count_axes_from_the_front(model):
-        _infer_once(model)
-
-
-def _count_axes_from_the_front(model: ir.Model) -> bool:
-    """Write negative axes as what they mean, where old operator sets do not allow them and onnx then infers nothing.
-
-    Exporters write them all the same, and runtimes take them. Whether there were any whose input's rank is known.
-    """
-    changed = False
-    for node in model.graph.all_nodes():
-        name = {"Concat": "axis", "Flatten": "axis", "TopK": "axis", "Slice": "axes"}.get(node.op_type, "")
-        attribute = node.attributes.get(name)
-        shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
-        if attribute is None or attribute.is_ref() or shape is None:
-            continue
-        axes = list(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else [attribute.value]
-        if any(isinstance(axis, int) and -len(shape) <= axis < 0 for axis in axes):
-            axes = [axis + len(shape) if axis < 0 else axis for axis in axes]
-            kept = ir.AttrInt64s(name, axes) if attribute.type == ir.AttributeType.INTS else ir.AttrInt64(name, axes[0])
-            node.attributes[name] = kept
-            changed = True
-    return changed
-
-
-def _infer_once(model: ir.Model) -> None:
-    try:
-        proto = onnx.shape_inference.infer_shapes(ir.serde.serialize_model(model), data_prop=True)
-    except Exception as error:  # too large to serialise, or a node that breaks its schema
-        logger.debug("shape inference stopped: %s", error)
-        return
-    inferred: dict[str, onnx.TypeProto | None] = {}
-    for name, type_proto in _inferred(proto.graph):
-        known = inferred.setdefault(name, type_proto)
-        if known is not type_proto and known != type_proto:
-            inferred[name] = None  # two branches may use one name for different values
-    for value in _all_values(model):
-        found = inferred.get(value.name or "")
-        if found is None or (value.shape is not None and value.shape.is_static()):
-            continue
-        if found.HasField("tensor_type") and found.tensor_type.HasField("shape"):
-            value.shape = ir.serde.deserialize_type_proto_for_shape(found)
-        value.type = value.type or ir.serde.deserialize_type_proto_for_type(found)
-
-
-def _inferred(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TypeProto]]:
-    for value in (*graph.value_info, *graph.output):
-        yield value.name, value.type
-    for node in graph.node:
-        for attribute in node.attribute:
-            for subgraph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _inferred(subgraph)
 
 
 def _any_constant(model: ir.Model, slicing: Sequence[ir.Node]) -> bool:
@@ -297,7 +241,7 @@ def _fold_constants(model: ir.Model) -> None:
     from onnxscript.optimizer import fold_constants
 
     def should_fold(node: ir.Node) -> bool | None:
-        if is_slicing(node):
+        if node.op_type in SLICING:
             return False
         if node.op_type == "ConstantOfShape" and not node.domain:
             shape = constant(node.inputs[0]) if node.inputs and node.inputs[0] is not None else None
@@ -305,9 +249,11 @@ def _fold_constants(model: ir.Model) -> None:
         return None
 
     try:
-        fold_constants(model, onnx_shape_inference=True, should_fold=should_fold)
+        with slices_by_our_rule(model):
+            fold_constants(model, onnx_shape_inference=True, should_fold=should_fold)
     except Exception as error:  # a node that the reference evaluator cannot run; what was folded so far stands
         logger.debug("constant folding stopped: %s", error.__cause__ or error)
+    open_negative_sizes(model)
 
 
 def _fold_slicing(node: ir.Node, opsets: Mapping[str, int]) -> tuple[bytes, ...] | None:

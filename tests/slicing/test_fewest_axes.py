@@ -98,7 +98,7 @@ def test_no_view_of_the_buffer_with_fewer_axes_selects_the_same(shape):
             assert flat not in selectable(prod(shape), axes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(selecting.regions())
 def test_up_to_six_axes(region):
     merged = region.coalesce()
@@ -106,7 +106,7 @@ def test_up_to_six_axes(region):
     assert len(merged.input_shape) == fewest_axes(region)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(selecting.regions())
 def test_operators_have_no_more_dimensions_than_that(region):
     assume(not region.selects_all)

@@ -26,7 +26,7 @@ def chosen(data: np.ndarray, indices, shape: tuple[int, ...]) -> list:
     return np.array(elements).reshape(shape).tolist()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data(), selecting.shapes())
 def test_slice(data, shape):
     spec, indices = data.draw(selecting.slices(shape))
@@ -37,7 +37,7 @@ def test_slice(data, shape):
     assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), selecting.shapes())
 def test_split(data, shape):
     spec, parts = data.draw(selecting.splits(shape))
@@ -49,7 +49,7 @@ def test_split(data, shape):
     assert [chosen(distinct(shape), r.ranges, r.output_shape) for r in regions] == [part.tolist() for part in expected]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.data(), selecting.shapes(min_rank=0))
 def test_strided_slice(data, shape):
     spec, indices, output_shape = data.draw(selecting.strided_slices(shape))
@@ -62,7 +62,7 @@ def test_strided_slice(data, shape):
     assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data(), selecting.shapes(min_rank=0))
 def test_composition_through_new_and_dropped_axes(data, shape):
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
@@ -74,7 +74,6 @@ def test_composition_through_new_and_dropped_axes(data, shape):
     assert chosen(distinct(shape), joint.ranges, joint.output_shape) == expected
 
 
-@settings(deadline=None)
 @given(st.data(), selecting.shapes())
 def test_composition_is_associative(data, shape):
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
@@ -83,7 +82,6 @@ def test_composition_is_associative(data, shape):
     assert first.then(second).then(third) == first.then(second.then(third))
 
 
-@settings(deadline=None)
 @given(st.data(), selecting.shapes())
 def test_two_spellings_of_one_selection_are_one_region(data, shape):
     indices = [data.draw(selecting.selections(size)) for size in shape]
@@ -99,7 +97,7 @@ def test_two_spellings_of_one_selection_are_one_region(data, shape):
         assert repr(written) == repr(region)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data(), selecting.shapes())
 def test_the_strategies_do_select(data, shape):
     spec, indices = data.draw(selecting.slices(shape))
@@ -113,7 +111,7 @@ def test_every_selection_of_an_axis_has_a_spelling_of_each_kind(size):
     kept = range(size - 1, -1, -1)
     seen = set()
 
-    @settings(max_examples=300, database=None, deadline=None)
+    @settings(max_examples=300, database=None)
     @given(selecting.spellings(kept, size))
     def collect(spelled):
         seen.add(spelled[:2])
