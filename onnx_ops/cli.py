@@ -55,14 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", help="run lowered nodes and compare them with onnxruntime, bit for bit")
     for command in (lower, compare):
         command.add_argument("model", metavar="MODEL.onnx", help="the model")
-        command.add_argument(
-            "--input-shapes",
-            nargs="+",
-            action="extend",
-            default=[],
-            metavar="NAME:1,16",
-            help="sizes of inputs whose shape the model leaves open",
-        )
+        _add_shapes(command)
         command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
         command.add_argument("--format", choices=("text", "json"), default="text", help="default text")
         command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
@@ -76,8 +69,42 @@ def _parser() -> argparse.ArgumentParser:
     lower.add_argument("--output-layout", metavar="NHWC", help="the same for what comes out alone")
     lower.add_argument("--views", action="store_true", help="no copy where a slice can be a view of its input's buffer")
     compare.add_argument("--executors", metavar="A,B", help="who takes part; default onnxruntime-cpu,dml-emulator")
-    compare.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
-    compare.add_argument(
+    _add_arrays(compare)
+    directml = commands.add_parser("directml", help="the real DirectML on Linux, without Windows and without a GPU")
+    actions = directml.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
+    install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
+    status = actions.add_parser("status", help="whether it is there and works")
+    for action in (install, status):
+        action.add_argument("--full", action="store_true", help="with every operator of DirectML; about 5 GB")
+    status.add_argument("--format", choices=("text", "json"), default="text", help="default text")
+    actions.add_parser("uninstall", help="remove everything that was installed")
+    run = actions.add_parser("run", help="run a whole model on onnxruntime's DirectML provider")
+    run.add_argument("model", metavar="MODEL.onnx", help="the model")
+    _add_shapes(run)
+    _add_arrays(run)
+    run.add_argument("--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ")
+    run.add_argument("-o", "--output", metavar="DIR", help="also write the outputs as .npy, and report.json")
+    run.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
+    run.add_argument("--format", choices=("text", "json"), default="text", help="default text")
+    directml.set_defaults(verbose=0)
+    return parser
+
+
+def _add_shapes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--input-shapes",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME:1,16",
+        help="sizes of inputs whose shape the model leaves open",
+    )
+
+
+def _add_arrays(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
+    command.add_argument(
         "--input",
         nargs="+",
         action="extend",
@@ -85,15 +112,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=FILE.npy",
         help="an array to run on instead of random data",
     )
-    directml = commands.add_parser("directml", help="the real DirectML on Linux, without Windows and without a GPU")
-    actions = directml.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
-    install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
-    install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
-    status = actions.add_parser("status", help="whether it is there and works")
-    status.add_argument("--format", choices=("text", "json"), default="text", help="default text")
-    actions.add_parser("uninstall", help="remove everything that was installed")
-    directml.set_defaults(verbose=0)
-    return parser
 
 
 def _lower(options: argparse.Namespace) -> int:
@@ -123,15 +141,13 @@ def _compare(options: argparse.Namespace) -> int:
     from onnx_ops.compare.run import DEFAULT_EXECUTORS, compare
     from onnx_ops.text import report_text
 
-    if options.seed < 0:
-        raise UsageError(f"the seed must not be negative, got {options.seed}.")
     report = compare(
         options.model,
         input_shapes=_input_shapes(options.input_shapes),
         inputs=dict(map(load_array, options.input)),
         executors=options.executors.split(",") if options.executors else DEFAULT_EXECUTORS,
         feature_level=options.feature_level,
-        seed=options.seed,
+        seed=_seed(options),
     )
     if options.format == "json":
         print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
@@ -140,21 +156,49 @@ def _compare(options: argparse.Namespace) -> int:
     return CLEAN if report.is_clean else FINDING
 
 
+def _run_whole(options: argparse.Namespace) -> int:
+    from onnx_ops.compare.inputs import load_array
+    from onnx_ops.compare.whole import run_whole
+    from onnx_ops.compare.whole_output import write_run
+    from onnx_ops.text import whole_text
+
+    run = run_whole(
+        options.model,
+        input_shapes=_input_shapes(options.input_shapes),
+        inputs=dict(map(load_array, options.input)),
+        against=options.against is not None,
+        seed=_seed(options),
+    )
+    if options.output is not None:
+        write_run(run, options.output, overwrite=options.overwrite)
+        print(f"sliceport: wrote {options.output}", file=sys.stderr)
+    print(json.dumps(run.to_json(), indent=2, ensure_ascii=False) if options.format == "json" else whole_text(run))
+    return CLEAN if run.is_clean else FINDING
+
+
+def _seed(options: argparse.Namespace) -> int:
+    if options.seed < 0:
+        raise UsageError(f"the seed must not be negative, got {options.seed}.")
+    return int(options.seed)
+
+
 def _directml(options: argparse.Namespace) -> int:
+    if options.action == "run":
+        return _run_whole(options)
     from onnx_ops.dml.device import install, status
 
     if options.action == "install":
-        lacking = install.missing()
+        lacking = install.missing(full=options.full)
         if lacking is not None and options.if_possible:
             print(f"sliceport: DirectML cannot be installed here: {lacking}", file=sys.stderr)
             return CLEAN
-        install.install(lambda step: print(f"sliceport: {step}", file=sys.stderr))
-        print(f"DirectML is installed in {install.cache_folder()}")
+        folder = install.install(lambda step: print(f"sliceport: {step}", file=sys.stderr), full=options.full)
+        print(f"DirectML is installed in {folder}")
         return CLEAN
     if options.action == "uninstall":
         print("DirectML is removed" if install.uninstall() else "DirectML was not installed")
         return CLEAN
-    report = status.status()
+    report = status.status(full=options.full)
     print(json.dumps(report, indent=2) if options.format == "json" else status.status_text(report))
     return CLEAN if report["self_test"] == "passed" else FINDING
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from onnx_ops.compare.run import Comparison, Report
+from onnx_ops.compare.whole import WholeRun
 from onnx_ops.dml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
 from onnx_ops.dml.program import Call, LoweredNode, Program
 
@@ -50,6 +51,31 @@ def report_text(report: Report) -> str:
     listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
     lines.append(f"{total} comparison{'s' * (total != 1)} with {report.reference}{': ' * bool(listed)}{listed}")
     return "\n".join(lines)
+
+
+def whole_text(run: WholeRun) -> str:
+    """A table of the outputs, which operators ran where, everything that was found in full, and the counts."""
+    rows = [("output", "elements", "shape", "result", "difference", "allowed")]
+    rows += [
+        (_shortened(o.name), o.element, _dims(o.shape), o.status, _number(o.difference), _number(o.tolerance))
+        for o in run.outputs
+    ]
+    lines = [_table(rows)] if run.outputs else []
+    for provider in sorted({node.provider for node in run.nodes}):
+        operators = Counter(node.op_type for node in run.nodes if node.provider == provider)
+        listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
+        lines.append(f"{provider}: {listed}")
+    lines += [f"{finding.kind}: {finding.message}" for finding in run.findings]
+    counts = Counter(output.status for output in run.outputs)
+    listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
+    lines.append(
+        f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}, {len(run.nodes)} nodes; outputs: {listed}"
+    )
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"
 
 
 def _result(comparison: Comparison) -> str:

@@ -7,10 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting import (  # the hooks are pytest's
+    count_results,
+    pytest_sessionfinish,  # noqa: F401
+    pytest_terminal_summary,  # noqa: F401
+    pytest_testnodedown,  # noqa: F401
+)
 from hypothesis import HealthCheck, settings
 
-from onnx_ops.dml import device
-from onnx_ops.dml.device import install
+count_results()
+
+from onnx_ops.dml import device  # noqa: E402
+from onnx_ops.dml.device import install  # noqa: E402
 
 # No deadline: machines are noisy. CI tries the same examples every time, a developer new ones.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])

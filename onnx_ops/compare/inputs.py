@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnx_ir as ir
 
-from onnx_ops.errors import UsageError
+from onnx_ops.compare import onnxruntime_cpu
+from onnx_ops.compare.onnxruntime_cpu import Captured
+from onnx_ops.errors import ModelError, UsageError
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +59,43 @@ def make_inputs(
             continue
         inputs[name] = _check_given(value, given[name]) if name in given else _random(value, shapes, random, most)
     return inputs
+
+
+def run_with_inputs(
+    proto: onnx.ModelProto,
+    model: ir.Model,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, Array],
+    seed: int,
+    names: Sequence[str],
+    folder: str = "",
+) -> tuple[dict[str, Array], dict[str, Captured]]:
+    """Inputs that the model runs on, and the values with the given names that onnxruntime's CPU provider computes then.
+
+    Random integers may be indices of something: when the model does not run on the first ones, smaller ones do.
+
+    Args:
+        proto: The model to run.
+        model: The same as onnx-ir has it.
+        shapes: See `make_inputs`.
+        given: See `make_inputs`.
+        seed: See `make_inputs`.
+        names: See `onnxruntime_cpu.capture`.
+        folder: Where external data lie.
+
+    Raises:
+        UsageError: See `make_inputs`.
+        ModelError: onnxruntime does not run the model.
+    """
+    first: ModelError | None = None
+    for most in (None, 2, 1):
+        inputs = make_inputs(model, shapes, given, seed, most)
+        try:
+            return inputs, onnxruntime_cpu.capture(proto, inputs, names, folder)
+        except ModelError as error:
+            first = first or error
+    assert first is not None
+    raise first
 
 
 def load_array(text: str) -> tuple[str, Array]:

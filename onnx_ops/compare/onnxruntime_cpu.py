@@ -24,16 +24,23 @@ class Captured:
     Attributes:
         data: Its elements, packed.
         shape: Its sizes.
+        element: The number of its element type in TensorProto.
     """
 
     data: npt.NDArray[np.uint8]
     shape: tuple[int, ...]
+    element: int
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Captured:
         """The bytes of an array."""
         flat = np.ascontiguousarray(array).reshape(-1)
-        return cls(flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8), array.shape)
+        data = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
+        return cls(data, array.shape, ir.DataType.from_numpy(array.dtype).value)
+
+    def array(self) -> npt.NDArray[Any]:
+        """The tensor, of whole bytes an element, as NumPy and ml_dtypes have its type."""
+        return self.data.view(ir.DataType(self.element).numpy()).reshape(self.shape)
 
 
 def load() -> Any:
@@ -57,7 +64,7 @@ def version() -> str:
 def capture(
     proto: onnx.ModelProto, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str], data_folder: str = ""
 ) -> dict[str, Captured]:
-    """Run a model and keep the values of the main graph with the given names.
+    """Run a model and keep the values of the main graph with the given names that are tensors, but not of strings.
 
     Args:
         proto: The model; its outputs are replaced.
@@ -84,7 +91,10 @@ def capture(
         results = session.run_with_ort_values(list(names), feeds)
     except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
         raise ModelError(f"onnxruntime cannot run the model ({' '.join(str(error).split())}).") from error
-    return {name: _from_ort(result) for name, result in zip(names, results, strict=True)}
+    found = zip(names, results, strict=True)
+    return {
+        name: _from_ort(result) for name, result in found if result.is_tensor() and "string" not in result.data_type()
+    }
 
 
 def _to_ort(ort: Any, array: npt.NDArray[Any]) -> Any:
@@ -98,4 +108,4 @@ def _from_ort(value: Any) -> Captured:
     shape = tuple(value.shape())
     size = value.tensor_size_in_bytes()
     data = ctypes.string_at(value.data_ptr(), size) if size else b""
-    return Captured(np.frombuffer(data, np.uint8), shape)
+    return Captured(np.frombuffer(data, np.uint8), shape, value.element_type())

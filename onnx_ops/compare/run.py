@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 
 from onnx_ops.compare import directml, dml_emulator, onnxruntime_cpu, onnxruntime_dml
-from onnx_ops.compare.inputs import make_inputs, random_array
+from onnx_ops.compare.inputs import random_array, run_with_inputs
 from onnx_ops.compare.one_node import one_node
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.dml.elements import ELEMENT_BITS
@@ -203,7 +202,7 @@ def _values(
     _load_small_tensors(model)
     name_left_out_outputs(model)
     proto = ir.serde.serialize_model(model)
-    inputs, captured = _run_with_inputs(proto, model, shapes, given, seed, names, folder)
+    inputs, captured = run_with_inputs(proto, model, shapes, given, seed, names, folder)
     captured |= {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
     for name in read - captured.keys():
         tensor = model.graph.initializers[name].const_value
@@ -226,27 +225,6 @@ def _load_small_tensors(model: ir.Model) -> None:
                 value.const_value = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=value.name)
             except Exception as error:
                 raise ModelError(f"the data of initializer {value.name!r} cannot be read ({error}).") from None
-
-
-def _run_with_inputs(
-    proto: onnx.ModelProto,
-    model: ir.Model,
-    shapes: Mapping[str, Sequence[int]],
-    given: Mapping[str, npt.NDArray[Any]],
-    seed: int,
-    names: Sequence[str],
-    folder: str,
-) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Captured]]:
-    """Random integers may be indices of something: when the model does not run on the first ones, smaller ones do."""
-    first: ModelError | None = None
-    for most in (None, 2, 1):
-        inputs = make_inputs(model, shapes, given, seed, most)
-        try:
-            return inputs, onnxruntime_cpu.capture(proto, inputs, names, folder)
-        except ModelError as error:
-            first = first or error
-    assert first is not None
-    raise first
 
 
 def _alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -18,7 +15,8 @@ import onnx
 from onnx_ops.dml import dxdispatch
 from onnx_ops.dml.operators import to_json
 from onnx_ops.dml.program import Call, LoweredNode, Program
-from onnx_ops.errors import ModelError, UsageError
+from onnx_ops.errors import ModelError
+from onnx_ops.folder import fill_folder, write_json
 from onnx_ops.model.load import read_proto
 from onnx_ops.model.nodes import SLICING
 
@@ -35,48 +33,7 @@ def write_program(program: Program, directory: str | os.PathLike[str], *, overwr
         UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
         ModelError: The model's file cannot be read again to annotate it.
     """
-    target = Path(directory)
-    if target.exists() or target.is_symlink():
-        if not overwrite:
-            raise UsageError(f"output {str(target)!r} exists; give another folder or --overwrite.")
-        if not (target / "program.json").is_file() or target.is_symlink():
-            raise UsageError(f"output {str(target)!r} is no folder of an earlier run, so it is not overwritten.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
-    try:
-        _fill(program, beside)
-        beside.chmod(0o777 & ~_umask())
-        _replace(beside, target)
-    except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror}).") from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _replace(beside: Path, target: Path) -> None:
-    """Rename the new folder into place; the old one is only deleted once the new one stands."""
-    old = None
-    if target.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent)) / "old"
-        target.rename(old)
-    try:
-        beside.rename(target)
-    except OSError:
-        if old is not None:
-            old.rename(target)
-        raise
-    finally:
-        if old is not None:
-            shutil.rmtree(old.parent, ignore_errors=True)
+    fill_folder(directory, lambda folder: _fill(program, folder), mark="program.json", overwrite=overwrite)
 
 
 def _fill(program: Program, folder: Path) -> None:
@@ -88,13 +45,6 @@ def _fill(program: Program, folder: Path) -> None:
         _write_dxdispatch(call, names[call.id], folder / "dxdispatch")
     if program.model_path is not None:
         _annotate(program, folder / "model.onnx", names)
-
-
-def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write JSON that a person can read; arrays of numbers stay on one line."""
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    flat = re.sub(r"\[\s+(-?\d+(?:,\s+-?\d+)*)\s+\]", lambda m: "[" + re.sub(r",\s+", ", ", m[1]) + "]", text)
-    path.write_text(flat + "\n", encoding="utf-8")
 
 
 def _file_names(program: Program) -> dict[int, str]:

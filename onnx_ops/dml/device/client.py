@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import select
 import subprocess
-import time
+import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +23,15 @@ Bytes = npt.NDArray[np.uint8]
 
 FILL = 0xA5
 """What output buffers hold before an operator runs, when none are given."""
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """A node that ran, and the execution provider that ran it."""
+
+    name: str
+    op_type: str
+    provider: str
 
 
 class Device:
@@ -177,11 +185,35 @@ class Device:
             CallFailed: onnxruntime refuses the model or fails to run it.
             HostDied: The host program ended or did not answer in time.
         """
+        return self._run_onnx(model, inputs, outputs, fallback=fallback)[0]
+
+    def trace_onnx(
+        self,
+        model: bytes,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        *,
+        fallback: bool = True,
+        fusion: bool = False,
+    ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
+        """Run a model like `run_onnx`, and tell which nodes ran where.
+
+        Args:
+            model: The serialised model.
+            inputs: An array for each input.
+            outputs: Names of the outputs to return.
+            fallback: Whether nodes that the provider does not take may run on the CPU.
+            fusion: Whether the provider may fuse what it takes into DirectML graphs, each one node of the trace.
+        """
+        return self._run_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, trace=True)
+
+    def _run_onnx(
+        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], **options: bool
+    ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
         request = {
             "do": "onnx",
             "model_size": len(model),
-            "fallback": fallback,
             "inputs": [
                 {
                     "name": name,
@@ -192,6 +224,7 @@ class Device:
                 for name, array in arrays.items()
             ],
             "outputs": list(outputs),
+            **options,
         }
         header, reply = self._ask(request, b"".join([model, *(array.tobytes() for array in arrays.values())]))
         results, at = [], 0
@@ -199,23 +232,21 @@ class Device:
             data = reply[at : at + output["size"]]
             at += output["size"]
             results.append(np.frombuffer(data, ir.DataType(output["element"]).numpy()).reshape(output["shape"]))
-        return results
+        return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
-        deadline = time.monotonic() + self._timeout
+        frame = protocol.encode(request, payload)
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - the fixed command of the installation
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
             )
+        exchange = _Exchange(self._process, frame)
         try:
-            self._write(memoryview(protocol.encode(request, payload)), deadline)
-            header_size, payload_size = protocol.PREFIX.unpack(self._read(protocol.PREFIX.size, deadline))
-            header = protocol.decode_header(self._read(header_size, deadline))
-            reply = self._read(payload_size, deadline)
-        except HostDied:
+            header, reply = exchange.result(self._timeout)
+        except TimeoutError:
             self._kill()
-            raise
-        except (OSError, ValueError) as error:
+            raise HostDied(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
+        except (OSError, EOFError, ValueError) as error:
             self._kill()
             raise HostDied(
                 f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
@@ -232,33 +263,63 @@ class Device:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.communicate()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
 
-    def _write(self, data: memoryview, deadline: float) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        pipe = self._process.stdin.fileno()
-        while data:
-            _, ready, _ = select.select([], [pipe], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise HostDied(f"the DirectML host program took nothing in for {self._timeout:.0f} s.")
-            data = data[os.write(pipe, data[:65536]) :]
 
-    def _read(self, size: int, deadline: float) -> bytes:
-        assert self._process is not None
+class _Exchange(threading.Thread):
+    """A frame sent and its answer read by a thread of its own: pipes know no time-out on every platform.
+
+    It ends when the host program does.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], frame: bytes) -> None:
+        super().__init__(daemon=True)
+        self._process = process
+        self._frame = frame
+        self._answer: tuple[dict[str, Any], bytes] | None = None
+        self._error: Exception | None = None
+        self.start()
+
+    def result(self, timeout: float) -> tuple[dict[str, Any], bytes]:
+        """The answer.
+
+        Raises:
+            TimeoutError: There is none yet.
+            OSError, EOFError, ValueError: The host program ended, or what it wrote is no answer.
+        """
+        self.join(timeout)
+        if self.is_alive():
+            raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        assert self._answer is not None
+        return self._answer
+
+    def run(self) -> None:
+        """Send and read."""
+        try:
+            assert self._process.stdin is not None
+            rest = memoryview(self._frame)
+            while rest:
+                rest = rest[self._process.stdin.write(rest) :]
+            header_size, payload_size = protocol.PREFIX.unpack(self._read(protocol.PREFIX.size))
+            header = protocol.decode_header(self._read(header_size))
+            self._answer = header, self._read(payload_size)
+        except Exception as error:  # the thread that waits raises it
+            self._error = error
+
+    def _read(self, size: int) -> bytes:
         assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
         parts: list[bytes] = []
-        missing = size
-        while missing:
-            ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise HostDied(f"the DirectML host program did not answer within {self._timeout:.0f} s.")
-            part = os.read(pipe, min(missing, 2**20))
+        while size:
+            part = self._process.stdout.read(min(size, 2**20))
             if not part:
-                raise HostDied("the DirectML host program ended without an answer.")
+                raise EOFError("it ended without an answer")
             parts.append(part)
-            missing -= len(part)
+            size -= len(part)
         return b"".join(parts)
 
 

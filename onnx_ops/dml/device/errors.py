@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from onnx_ops.errors import SliceportError
+
+_PLACE = re.compile(r"\S+\(\d+\)\\\S+![0-9A-F]+: (\(caller: [0-9A-F]+\) )?Exception\(\d+\) tid\([0-9a-f]+\) ")
+"""Where in its own source and memory onnxruntime was: not for people."""
 
 
 class DeviceError(SliceportError):
@@ -23,6 +28,7 @@ class CallFailed(DeviceError):
     """
 
     def __init__(self, call: str, hresult: int, message: str) -> None:
-        text = f": {' '.join(message.split())}" if message else ""
+        said = " ".join(_PLACE.sub("", message).split()).rstrip(".")
+        text = f": {said}" if said else ""
         super().__init__(f"{call} failed with 0x{hresult:08x}{text}.")
         self.call, self.hresult, self.message = call, hresult, message

@@ -11,12 +11,23 @@ import json
 import struct
 from typing import Any
 
+from onnx_ops.dml.device.errors import DeviceError
+
 PREFIX = struct.Struct("<IQ")
+MOST_HEADER, MOST_PAYLOAD = 64 * 2**20, 8 * 2**30
+"""Bytes that the host program takes; it ends on a frame that announces more."""
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """A frame."""
+    """A frame.
+
+    Raises:
+        DeviceError: It is larger than the host program takes.
+    """
     text = json.dumps(header, separators=(",", ":")).encode()
+    for size, most in ((len(text), MOST_HEADER), (len(payload), MOST_PAYLOAD)):
+        if size > most:
+            raise DeviceError(f"a request of {size} bytes is more than the host program takes ({most}).")
     return PREFIX.pack(len(text), len(payload)) + text + payload
 
 

@@ -8,25 +8,32 @@ import numpy as np
 
 from onnx_ops.dml import device
 from onnx_ops.dml.device import install
+from onnx_ops.dml.device.libraries import libraries_of
 from onnx_ops.dml.operators import Slice1
 from onnx_ops.dml.tensor import BufferTensor, DataType
 
 
-def status() -> dict[str, Any]:
-    """How DirectML runs here, and example 2 of DML_SLICE1's page run on it."""
+def status(*, full: bool = False) -> dict[str, Any]:
+    """How DirectML runs here, and example 2 of DML_SLICE1's page run on it.
+
+    Args:
+        full: Of the installation with every operator.
+    """
+    way = install.way(full=full)
     report: dict[str, Any] = {
         "schema_version": 1,
-        "installed": install.is_installed(),
-        "missing": install.missing(),
-        "folder": str(install.cache_folder()),
-        "way": "Wine and lavapipe in a Debian root",
-        "packages": install.WHEEL,
+        "installed": way.is_installed(),
+        "missing": install.missing(full=full),
+        "full": full,
+        "folder": str(way.folder),
+        "way": way.text,
+        "packages": libraries_of(way.home),
         "self_test": "not run",
     }
     if not report["installed"]:
         return report
     try:
-        with device.open() as opened:
+        with device.open(full=full) as opened:
             report |= opened.facts()
             report["self_test"] = "passed" if _self_test(opened) else "failed: wrong values"
     except device.DeviceError as error:
@@ -38,10 +45,13 @@ def status_text(report: dict[str, Any]) -> str:
     """The status, a line a fact."""
     if not report["installed"]:
         why = report["missing"]
-        hint = "run: sliceport directml install" if why is None else f"it cannot be installed here: {why}"
+        option = " --full" if report["full"] else ""
+        hint = f"run: sliceport directml install{option}" if why is None else f"it cannot be installed here: {why}"
         return f"DirectML is not installed; {hint}"
     facts = {"way": report["way"], "folder": report["folder"], "packages": report["packages"]}
-    facts |= {name: report[name] for name in ("adapter", "feature_level", "onnxruntime") if name in report}
+    facts |= {
+        name: report[name] for name in ("adapter", "shader_model", "feature_level", "onnxruntime") if name in report
+    }
     lines = [f"{name.replace('_', ' '):14} {value}" for name, value in facts.items()]
     return "\n".join([*lines, f"{'self-test':14} {report['self_test']}"])
 

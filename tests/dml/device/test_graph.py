@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import parser
+from processes import resident
 from running import run_call
 
 import onnx_ops
+from onnx_ops.dml.operators import Slice1
+from onnx_ops.dml.tensor import BufferTensor, DataType
 from onnx_ops.errors import InvalidDescriptor
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -78,20 +81,6 @@ def test_a_short_buffer_is_refused(directml):
 
 def test_two_thousand_operators_in_one_process(directml):
     """Compiled operators are kept up to a bound, everything else is released: memory stays where it was."""
-    from onnx_ops.dml.operators import Slice1
-    from onnx_ops.dml.tensor import BufferTensor, DataType
-
-    def resident() -> int:
-        pids = [directml._process.pid]
-        total = 0
-        while pids:
-            pid = pids.pop()
-            for task in Path(f"/proc/{pid}/task").glob("*/children"):
-                pids += map(int, task.read_text().split())
-            pages = (Path(f"/proc/{pid}") / "statm").read_text().split()
-            total += int(pages[1]) * 4096
-        return total
-
     data = np.arange(64, dtype=np.uint8)
     after_first = 0
     for i in range(2000):
@@ -100,5 +89,5 @@ def test_two_thousand_operators_in_one_process(directml):
         (got,) = directml.run(operator, data)
         assert np.array_equal(got[: 1 + i % 40], data[i % 20 : i % 20 + 1 + i % 40])
         if i == 200:
-            after_first = resident()
-    assert resident() < after_first + 100 * 2**20
+            after_first = resident(directml._process.pid)
+    assert resident(directml._process.pid) < after_first + 100 * 2**20

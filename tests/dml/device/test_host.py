@@ -11,39 +11,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_models import one_node
+from processes import assert_gone, children, resident
 
 from onnx_ops.dml import device
 from onnx_ops.dml.device import CallFailed, DeviceError, HostDied, install, protocol
 from onnx_ops.dml.device.client import Device
-from onnx_ops.dml.operators import ElementWiseIdentity
+from onnx_ops.dml.operators import ElementWiseIdentity, Slice1
 from onnx_ops.dml.tensor import BufferTensor, DataType
 
 COPY = ElementWiseIdentity(BufferTensor.of(DataType.UINT8, (8,)), BufferTensor.of(DataType.UINT8, (8,)))
 DATA = np.arange(8, dtype=np.uint8)
 
 
-def children(pid: int) -> list[int]:
-    """The processes under a process, itself included."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += children(int(child))
-    return found
-
-
-def assert_gone(pids: list[int]) -> None:
-    for _ in range(100):
-        alive = [
-            pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        if not alive:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"processes {alive} are still there")
-
-
 def mounts() -> list[str]:
-    root = str(install.root_folder())
+    root = str(install.way().folder)
     return [line for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[1].startswith(root)]
 
 
@@ -96,6 +78,60 @@ def test_a_client_that_is_killed_takes_everything_with_it(directml):
     client.wait()
     client.stdout.close()
     assert_gone(pids)
+
+
+def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
+    code = "import numpy as np\nfrom onnx_ops.dml import device as d\nfrom onnx_ops.dml.operators import Slice1\n"
+    code += "from onnx_ops.dml.tensor import BufferTensor, DataType\nt = BufferTensor.of(DataType.UINT32, (2**24, 2))\n"
+    code += "o = d.open(); o.facts(); print(o._process.pid, flush=True)\n"
+    code += "o.run(Slice1(t, t, 2, (0, 0), (2**24, 2), (-1, 1)), np.zeros(2**27, np.uint8))\n"
+    client = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a terminal of its own, whose whole foreground gets the signal
+    )
+    pids = children(int(client.stdout.readline()))
+    time.sleep(0.5)
+    os.killpg(client.pid, signal.SIGINT)
+    _, errors = client.communicate(timeout=30)
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert_gone(pids)
+    assert mounts() == []
+
+
+def test_a_request_that_is_too_large_is_not_sent(directml, monkeypatch):
+    with device.open() as opened:
+        works(opened)
+        monkeypatch.setattr(protocol, "MOST_PAYLOAD", 15)
+        with pytest.raises(DeviceError, match="a request of 16 bytes is more than the host program takes"):
+            works(opened)
+        monkeypatch.undo()
+        works(opened)
+
+
+def test_a_tensor_of_256_mib(directml):
+    """Time and memory grow in line with the size; benchmarks/soak.py goes up to 1 GiB."""
+    sizes = (2**24, 4)
+    tensor = BufferTensor.of(DataType.UINT32, sizes)
+    data = np.arange(2**26, dtype=np.uint32)
+    operator = Slice1(tensor, BufferTensor.of(DataType.UINT32, (2**10, 4)), 2, (0, 0), (2**24, 4), (-(2**14), 1))
+    (got,) = directml.run(operator, data.view(np.uint8))
+    assert np.array_equal(got.view(np.uint32).reshape(2**10, 4), data.reshape(sizes)[:: -(2**14)])
+
+
+def test_sessions_leave_nothing_behind(directml):
+    with device.open() as opened:
+        for i in range(40):
+            x = np.arange(12, dtype=np.float32).reshape(4, 3) + i
+            model = one_node("Split", 13, x, [("split", np.array([1, 3]))], {"axis": 0}, 2)
+            names = [output.name for output in model.graph.output]
+            a, b = opened.run_onnx(model.SerializeToString(), {model.graph.input[0].name: x}, names)
+            assert np.array_equal(np.concatenate([a, b]), x)
+            if i == 5:
+                after_first = resident(opened._process.pid)
+        assert resident(opened._process.pid) < after_first + 30 * 2**20
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 64, b"{}" * 40], ids=["huge frame", "text"])

@@ -8,7 +8,8 @@
 //   facts                                                 versions, adapter, feature level, data types
 //   create  operator                                      CreateOperator alone
 //   run     operator | graph, inputs, outputs             create, compile, initialise, run; operators are kept compiled
-//   onnx    model, inputs, outputs, fallback, optimize    a model on the DirectML provider
+//   onnx    model, inputs, outputs, fallback, optimize,   a model on the DirectML provider; which nodes ran where with
+//           fusion, trace                                 trace, node by node with fusion off
 //   quit
 // Operators are the JSON of a lowered program. Numbers go to DirectML as they are, also bad ones.
 
@@ -25,6 +26,7 @@
 #include <nlohmann/json.hpp>
 #include <onnxruntime/onnxruntime_c_api.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <list>
@@ -228,6 +230,8 @@ struct Device {
     UINT heap_size = 0;
     UINT64 fence_value = 0;
     std::string adapter;
+    LUID luid{};
+    bool is_native = false;
     std::list<std::string> recent;  // keys of `compiled`, the latest first
     std::map<std::string, std::unique_ptr<Compiled>> compiled;
 
@@ -244,11 +248,21 @@ struct Device {
         auto create_factory = reinterpret_cast<CreateFactory>(GetProcAddress(dxgi, "CreateDXGIFactory1"));
         if (create_factory && SUCCEEDED(create_factory(IID_IDXGIFactory1, factory.raw())) && SUCCEEDED(factory->EnumAdapters(0, first.put()))) {
             DXGI_ADAPTER_DESC d{};
-            if (SUCCEEDED(first->GetDesc(&d)))
+            if (SUCCEEDED(first->GetDesc(&d))) {
+                luid = d.AdapterLuid;
                 for (const WCHAR *c = d.Description; *c; c++) adapter += *c < 128 ? static_cast<char>(*c) : '?';
+            }
         }
-        must(create(nullptr, D3D_FEATURE_LEVEL_11_0, IID_ID3D12Device, d3d.raw()), "D3D12CreateDevice");
-        answer_meta_commands(d3d.get());
+        HMODULE native = LoadLibraryA("native_vkd3d.dll");  // only in a full installation
+        if (native) {
+            using CreateNative = HRESULT(WINAPI *)(void **, LUID);
+            auto create_native = reinterpret_cast<CreateNative>(GetProcAddress(native, "NativeCreateDevice"));
+            must(create_native(d3d.raw(), luid), "NativeCreateDevice");
+        } else {
+            must(create(nullptr, D3D_FEATURE_LEVEL_11_0, IID_ID3D12Device, d3d.raw()), "D3D12CreateDevice");
+            answer_meta_commands(d3d.get());
+        }
+        is_native = native != nullptr;
         must(create_dml(d3d.get(), DML_CREATE_DEVICE_FLAG_NONE, DML_FEATURE_LEVEL_1_0, IID_IDMLDevice, dml.raw()), "DMLCreateDevice1");
         D3D12_COMMAND_QUEUE_DESC q{};
         q.Type = D3D12_COMMAND_LIST_TYPE_DIRECT;
@@ -282,6 +296,13 @@ struct Device {
         list->ResourceBarrier(1, &b);
     }
 
+    // Drop what a failed request has recorded: it refers to buffers that are gone.
+    HRESULT discard() {
+        list->Close();
+        const HRESULT hr = allocator->Reset();
+        return FAILED(hr) ? hr : list->Reset(allocator.get(), nullptr);
+    }
+
     void finish() {
         must(list->Close(), "CommandList::Close");
         ID3D12CommandList *lists[] = {list.get()};
@@ -301,6 +322,7 @@ struct Device {
     void reserve_descriptors(UINT count) {
         if (count <= heap_size) return;
         D3D12_DESCRIPTOR_HEAP_DESC d{D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV, count, D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE, 0};
+        heap_size = 0;
         must(d3d->CreateDescriptorHeap(&d, IID_ID3D12DescriptorHeap, heap.raw()), "CreateDescriptorHeap");
         heap_size = count;
     }
@@ -328,9 +350,13 @@ struct Device {
             DML_BINDING_DESC bound{DML_BINDING_TYPE_BUFFER, &b};
             table->BindPersistentResource(&bound);
         }
+        // These three have no result: what they refuse removes the device.
         if (inputs) table->BindInputs(static_cast<UINT>(inputs->size()), inputs->data());
+        must(dml->GetDeviceRemovedReason(), "BindInputs");
         if (!outputs.empty()) table->BindOutputs(static_cast<UINT>(outputs.size()), outputs.data());
+        must(dml->GetDeviceRemovedReason(), "BindOutputs");
         recorder->RecordDispatch(list.get(), what, table.get());
+        must(dml->GetDeviceRemovedReason(), "RecordDispatch");
     }
 
     Com<IDMLOperator> create(const Desc &desc) {
@@ -467,6 +493,10 @@ struct Device {
     json facts() {
         json f;
         f["adapter"] = adapter;
+        f["native_vkd3d"] = is_native;
+        D3D12_FEATURE_DATA_SHADER_MODEL model{static_cast<D3D_SHADER_MODEL>(0x66)};
+        if (SUCCEEDED(d3d->CheckFeatureSupport(D3D12_FEATURE_SHADER_MODEL, &model, sizeof model)))
+            f["shader_model"] = std::to_string(model.HighestShaderModel >> 4) + "." + std::to_string(model.HighestShaderModel & 15);
         DML_FEATURE_LEVEL levels[] = {DML_FEATURE_LEVEL_1_0, DML_FEATURE_LEVEL_2_0, DML_FEATURE_LEVEL_2_1, DML_FEATURE_LEVEL_3_0,
                                       DML_FEATURE_LEVEL_3_1, DML_FEATURE_LEVEL_4_0, DML_FEATURE_LEVEL_4_1, DML_FEATURE_LEVEL_5_0,
                                       DML_FEATURE_LEVEL_5_1, DML_FEATURE_LEVEL_5_2, DML_FEATURE_LEVEL_6_0, DML_FEATURE_LEVEL_6_1,
@@ -504,6 +534,30 @@ class Onnx {
         throw Failure(call, E_FAIL, message);
     }
 
+    // What onnxruntime's profile says of each node that ran: its name, operator and provider.
+    json nodes_run(OrtSession *session) {
+        OrtAllocator *allocator = nullptr;
+        ok(api->GetAllocatorWithDefaultOptions(&allocator), "GetAllocatorWithDefaultOptions");
+        char *name = nullptr;
+        ok(api->SessionEndProfiling(session, allocator, &name), "SessionEndProfiling");
+        const std::string path = name;
+        ok(api->AllocatorFree(allocator, name), "AllocatorFree");
+        FILE *file = fopen(path.c_str(), "rb");
+        if (!file) throw Failure("SessionEndProfiling", E_FAIL, "the profile cannot be read");
+        const json events = json::parse(file, nullptr, false);
+        fclose(file);
+        remove(path.c_str());
+        json nodes = json::array();
+        for (auto &e : events) {
+            const std::string event = e.value("name", ""), suffix = "_kernel_time";
+            if (e.value("cat", "") != "Node" || event.size() <= suffix.size() || event.substr(event.size() - suffix.size()) != suffix) continue;
+            nodes.push_back({{"name", event.substr(0, event.size() - suffix.size())},
+                             {"op_type", e["args"].value("op_name", "")},
+                             {"provider", e["args"].value("provider", "")}});
+        }
+        return nodes;
+    }
+
   public:
     std::string version;
 
@@ -528,6 +582,15 @@ class Onnx {
            "SetSessionGraphOptimizationLevel");
         if (!request.value("fallback", false))
             ok(api->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"), "AddSessionConfigEntry");
+        if (!request.value("fusion", true))
+            ok(api->AddSessionConfigEntry(options, "ep.dml.disable_graph_fusion", "1"), "AddSessionConfigEntry");
+        const bool trace = request.value("trace", false);
+        if (trace) {
+            wchar_t folder[MAX_PATH + 1] = L"";
+            GetTempPathW(MAX_PATH + 1, folder);
+            const std::wstring prefix = std::wstring(folder) + L"sliceport" + std::to_wstring(GetCurrentProcessId());
+            ok(api->EnableProfiling(options, prefix.c_str()), "EnableProfiling");
+        }
         ok(dml->AppendByDevice(options, device.dml.get(), device.queue.get()), "SessionOptionsAppendExecutionProvider_DML1");
         const size_t model_size = request.at("model_size");
         if (model_size > payload.size()) throw std::invalid_argument("the payload is shorter than the model");
@@ -568,6 +631,7 @@ class Onnx {
            "Run");
         json header;
         Bytes bytes;
+        if (trace) header["nodes"] = nodes_run(session);
         header["outputs"] = json::array();
         for (size_t i = 0; i < output_count; i++) {
             OrtTensorTypeAndShapeInfo *info = nullptr;
@@ -595,7 +659,13 @@ class Onnx {
 
 // ---- the pipe ------------------------------------------------------------------------------------------------------
 
-static bool read_exactly(void *into, size_t size) { return fread(into, 1, size, stdin) == size; }
+const size_t piece = 64 << 10;  // Wine looks at the whole buffer in every call: one call for all takes time quadratic in its size
+
+static bool read_exactly(void *into, size_t size) {
+    for (size_t at = 0, n; at < size; at += n)
+        if (!(n = fread(static_cast<char *>(into) + at, 1, std::min(piece, size - at), stdin))) return false;
+    return true;
+}
 
 static void answer(FILE *out, const json &header, const Bytes &payload) {
     const std::string text = header.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -604,7 +674,7 @@ static void answer(FILE *out, const json &header, const Bytes &payload) {
     fwrite(&a, 4, 1, out);
     fwrite(&b, 8, 1, out);
     fwrite(text.data(), 1, text.size(), out);
-    if (b) fwrite(payload.data(), 1, b, out);
+    for (size_t at = 0; at < payload.size(); at += piece) fwrite(payload.data() + at, 1, std::min(piece, payload.size() - at), out);
     fflush(out);
 }
 
@@ -620,12 +690,17 @@ int main() {
     UINT64 payload_size;
     while (read_exactly(&header_size, 4) && read_exactly(&payload_size, 8)) {
         json result = json::object();
-        Bytes reply;
+        std::string text;
+        Bytes payload, reply;
         try {
             if (header_size > (64u << 20) || payload_size > (8ull << 30)) return 3;  // no frame of ours: nothing after it can be trusted
-            std::string text(header_size, '\0');
-            Bytes payload(payload_size);
-            if (!read_exactly(text.data(), header_size) || (payload_size && !read_exactly(payload.data(), payload_size))) return 2;
+            text.resize(header_size);
+            payload.resize(payload_size);
+        } catch (const std::bad_alloc &) {
+            return 4;  // the payload stays in the pipe
+        }
+        try {
+            if (!read_exactly(text.data(), text.size()) || !read_exactly(payload.data(), payload.size())) return 2;
             const json request = json::parse(text);
             const std::string what = request.at("do");
             if (what == "quit") {
@@ -655,6 +730,8 @@ int main() {
             if (device && FAILED(device->dml->GetDeviceRemovedReason())) {
                 result["error"]["device_removed"] = true;
                 device.reset();  // the next request makes a new one
+            } else if (device && FAILED(device->discard())) {
+                device.reset();
             }
         } catch (const std::bad_alloc &) {
             result = {{"error", {{"call", "new"}, {"hresult", "0x8007000e"}, {"message", "out of memory"}}}};

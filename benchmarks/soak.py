@@ -1,0 +1,84 @@
+"""Memory of the DirectML host program over many operators, sessions and sizes: `python benchmarks/soak.py [--full]`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from onnx_ops.dml import device
+from onnx_ops.dml.operators import Slice1
+from onnx_ops.dml.tensor import BufferTensor, DataType
+
+
+def resident(pid: int) -> int:
+    """MiB that the largest process under a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    below = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    return max([pages * 4 // 1024, *map(resident, map(int, below))])
+
+
+def reverse(*sizes: int) -> Slice1:
+    """The first axis backwards."""
+    tensor = BufferTensor.of(DataType.UINT32, sizes)
+    return Slice1(tensor, tensor, len(sizes), (0,) * len(sizes), sizes, (-1, *(1 for _ in sizes[1:])))
+
+
+def session_model() -> bytes:
+    """A Split and a Slice."""
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b"], axis=0),
+        helper.make_node("Slice", ["a", "starts", "ends"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 3])],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("y", "b")],
+        [numpy_helper.from_array(np.array([value]), name) for name, value in (("starts", 1), ("ends", 2))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--operators", type=int, default=2000)
+    parser.add_argument("--sessions", type=int, default=500)
+    parser.add_argument("--megabytes", type=int, nargs="*", default=[16, 64, 256, 1024])
+    options = parser.parse_args()
+    random = np.random.default_rng(0)
+    with device.open(full=options.full, timeout=600) as dml:
+        dml.facts()
+        started = time.perf_counter()
+        for i in range(options.operators):
+            shape = tuple(random.integers(1, 200, 2).tolist())
+            x = random.integers(0, 2**32, shape, dtype=np.uint32)
+            (y,) = dml.run(reverse(*shape), x.reshape(-1).view(np.uint8))
+            assert np.array_equal(y.view(np.uint32).reshape(shape), x[::-1])
+            if (i + 1) % 500 == 0:
+                print(f"{i + 1} operators: {resident(dml._process.pid)} MiB, {time.perf_counter() - started:.1f} s")
+        model, x = session_model(), np.arange(12, dtype=np.float32).reshape(4, 3)
+        started = time.perf_counter()
+        for i in range(options.sessions):
+            y, b = dml.run_onnx(model, {"x": x}, ["y", "b"])
+            assert np.array_equal(y, x[1:2])
+            assert np.array_equal(b, x[2:])
+            if (i + 1) % 100 == 0:
+                print(f"{i + 1} sessions: {resident(dml._process.pid)} MiB, {time.perf_counter() - started:.1f} s")
+        for size in options.megabytes:
+            data = random.integers(0, 2**32, size * 2**18, dtype=np.uint32)
+            started = time.perf_counter()
+            (y,) = dml.run(reverse(data.size // 4, 4), data.view(np.uint8))
+            right = np.array_equal(y.view(np.uint32).reshape(-1, 4), data.reshape(-1, 4)[::-1])
+            took = time.perf_counter() - started
+            print(f"a tensor of {size} MiB reversed: {'right' if right else 'WRONG'}, {took:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

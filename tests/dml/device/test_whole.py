@@ -1,0 +1,176 @@
+"""Whole models on onnxruntime's DirectML provider: what ran where, what is off, and which node is behind it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_ops.cli import main
+from onnx_ops.compare.onnxruntime_cpu import Captured
+from onnx_ops.compare.whole import off_by, run_whole
+from onnx_ops.dml.device import install
+from onnx_ops.errors import ModelError, UsageError
+
+
+def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[int | str], **constants: list[int]) -> Path:
+    """A file with a model of input `x` and output `y`."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(values), name) for name, values in constants.items()],
+    )
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
+    return path
+
+
+def moving(folder: Path) -> Path:
+    nodes = [
+        helper.make_node("Slice", ["x", "starts", "ends", "axes", "steps"], ["s"]),
+        helper.make_node("Split", ["s"], ["a", "b"], axis=0, num_outputs=2),
+        helper.make_node("Concat", ["b", "a"], ["y"], "join", axis=0),
+    ]
+    return saved(folder, nodes, [4, 6], starts=[5], ends=[-7], axes=[1], steps=[-1])
+
+
+def glu(folder: Path) -> Path:
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b"], "halves", axis=1, num_outputs=2),
+        helper.make_node("Sigmoid", ["b"], ["s"], "gate"),
+        helper.make_node("Mul", ["a", "s"], ["y"], "product"),
+    ]
+    return saved(folder, nodes, [2, 4])
+
+
+def test_what_only_moves_is_equal_bit_for_bit_and_every_node_is_on_directml(directml, tmp_path):
+    run = run_whole(moving(tmp_path), against=True, full=False)
+    (output,) = run.outputs
+    assert (output.status, output.difference, output.tolerance) == ("equal", 0.0, 0.0)
+    assert run.is_clean
+    assert {node.provider for node in run.nodes} == {"DmlExecutionProvider"}
+    assert [node.name for node in run.nodes] == ["s", "a", "join"]  # those without a name go by their first output's
+    assert run.arrays["y"].shape == (4, 6)
+
+
+def test_glu_by_split_is_off_and_the_node_is_named(directml, tmp_path):
+    """onnxruntime 32146."""
+    run = run_whole(glu(tmp_path), against=True, full=False)
+    assert run.outputs[0].status == "different"
+    (finding,) = run.findings
+    assert (finding.kind, finding.node, finding.op_type) == ("different", "product", "Mul")
+    assert "first node on the way to output 'y'" in finding.message
+
+
+def test_a_reshape_that_the_provider_refuses_is_named(directml, tmp_path):
+    """As torch's dynamo exporter writes it."""
+    nodes = [
+        helper.make_node("Identity", ["x"], ["i"], "copy"),
+        helper.make_node("Reshape", ["i", "sizes"], ["y"], "view", allowzero=1),
+    ]
+    run = run_whole(saved(tmp_path, nodes, [2, 4], sizes=[4, -1]), against=True, full=False)
+    (finding,) = run.findings
+    assert (finding.kind, finding.node, finding.op_type) == ("refused", "view", "Reshape")
+    assert "80070057 Invalid parameter" in finding.message
+    assert not run.outputs
+
+
+def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(directml, tmp_path, capsys):
+    path = saved(tmp_path, [helper.make_node("Add", ["x", "x"], ["y"], "sum")], [16])
+    run = run_whole(path, against=True, full=False)
+    (finding,) = run.findings
+    assert finding.message.startswith("Add 'sum' cannot be compiled by this adapter (")
+    assert finding.message.endswith("; sliceport directml install --full makes one that can.")
+    (finding,) = run_whole(path, full=False).findings
+    assert "refuses the model" in finding.message
+    assert "--against onnxruntime-cpu finds the nodes" in finding.message
+
+
+def test_open_shapes_given_inputs_and_control_flow(directml, tmp_path):
+    then = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["t"])], "then", [], [helper.make_empty_tensor_value_info("t")]
+    )
+    other = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["e"])], "else", [], [helper.make_empty_tensor_value_info("e")]
+    )
+    nodes = [
+        helper.make_node("Constant", [], ["yes"], value=helper.make_tensor("v", TensorProto.BOOL, [], [True])),
+        helper.make_node("If", ["yes"], ["y"], "choice", then_branch=then, else_branch=other),
+    ]
+    path = saved(tmp_path, nodes, ["n", 2])
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    run = run_whole(path, inputs={"x": x}, against=True, full=False)
+    assert run.is_clean
+    assert np.array_equal(run.arrays["y"], x)
+    with pytest.raises(UsageError, match="the shape of input 'x' is open"):
+        run_whole(path, full=False)
+
+
+def test_command_line(directml, tmp_path, capsys):
+    path, out = moving(tmp_path), tmp_path / "out"
+    words = ["directml", "run", str(path), "--against", "onnxruntime-cpu", "-o", str(out)]
+    assert main([*words, "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    report = json.loads((out / "report.json").read_text())
+    (output,) = report["outputs"]
+    assert np.load(out / output.pop("file")).shape == (4, 6)
+    assert report == printed
+    assert main(words) == 2
+    assert "exists; give another folder or --overwrite" in capsys.readouterr().err
+    assert main([*words, "--overwrite"]) == 0
+    text = capsys.readouterr().out
+    assert "DmlExecutionProvider: 1 Slice, 1 Split, 1 Concat" in text
+    assert text.splitlines()[-1].endswith("3 nodes; outputs: 1 equal")
+
+
+def test_bad_input(directml, tmp_path, capsys):
+    with pytest.raises(ModelError, match="cannot be read"):
+        run_whole(tmp_path / "nothing.onnx", full=False)
+    (tmp_path / "text.onnx").write_text("no model")
+    with pytest.raises(ModelError, match="not an ONNX model"):
+        run_whole(tmp_path / "text.onnx", full=False)
+    assert main(["directml", "run", str(moving(tmp_path)), "--seed", "-1"]) == 2
+    assert "the seed must not be negative" in capsys.readouterr().err
+
+
+def captured(values) -> Captured:
+    return Captured.of(np.array(values, np.float32))
+
+
+def test_how_far_values_are_off():
+    inf, nan = np.inf, np.nan
+    expected = captured([1, -4, inf, nan])
+    assert off_by(np.array([1, -4, inf, nan], np.float32), expected) == 0
+    assert off_by(np.array([1, -3, inf, nan], np.float32), expected) == 0.25
+    assert off_by(np.array([1, -4, 9, nan], np.float32), expected) == inf
+    assert off_by(np.array([1, nan, inf, nan], np.float32), expected) == inf
+    assert off_by(np.array([1, -4], np.float32), expected) == inf
+    assert off_by(np.array([-0.0], np.float32), captured([0.0])) > 0  # equal as numbers, not as bytes
+    assert off_by(np.array([2]), Captured.of(np.array([3]))) == inf
+
+
+@pytest.mark.parametrize("name", ["gpt2", "swin", "ts_roformer_op13"])
+def test_real_exports_with_every_operator(zoo, tmp_path, name):
+    """Within the tolerance once the Reshape that the provider refuses is spelled as it takes it."""
+    if not install.is_installed(full=True):
+        pytest.skip("the full edition is not installed: run sliceport directml install --full")
+    shapes = {"x": (1, 8)} if name == "ts_roformer_op13" else {}
+    run = run_whole(zoo / f"{name}.onnx", against=True, full=True, input_shapes=shapes)
+    if name != "ts_roformer_op13":
+        assert {(f.kind, f.op_type) for f in run.findings} == {("refused", "Reshape")}
+        model = onnx.load(zoo / f"{name}.onnx")
+        for node in model.graph.node:
+            if node.op_type == "Reshape":
+                del node.attribute[:]  # allowzero
+        onnx.save(model, tmp_path / "model.onnx")
+        run = run_whole(tmp_path / "model.onnx", against=True, full=True)
+    assert run.is_clean
+    assert run.outputs[0].difference < 2e-6
+    elsewhere = {node.op_type for node in run.nodes if node.provider != "DmlExecutionProvider"}
+    assert elsewhere <= {"Gelu"} or name == "ts_roformer_op13"

@@ -1,0 +1,39 @@
+"""Processes and their memory, as Linux shows them in /proc."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def children(pid: int) -> list[int]:
+    """The processes under a process, itself included."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += children(int(child))
+    return found
+
+
+def resident(pid: int) -> int:
+    """Bytes that the processes under a process hold."""
+    return sum(int(Path(f"/proc/{child}/statm").read_text().split()[1]) * 4096 for child in children(pid))
+
+
+def assert_gone(pids: Iterable[int]) -> None:
+    """Wait up to five seconds for the end of these processes."""
+    for _ in range(100):
+        alive = [pid for pid in pids if _is_alive(pid)]
+        if not alive:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"processes {alive} are still there")
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process is there and no zombie, which has no command line."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
