@@ -35,6 +35,8 @@ def is_installed(*, full: bool = False) -> bool:
 
 def missing(*, full: bool = False) -> str | None:
     """What this machine lacks to install DirectML, whichever way; None when nothing is missing."""
+    if sys.platform not in ("linux", "win32"):
+        return f"this platform is {sys.platform}, and only Linux and Windows can have it"
     chosen = way(full=full)
     lacking = chosen.missing()
     if lacking is None or not isinstance(chosen, DebianRoot) or full:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 
 from onnx_ops.dml.device.way import Way, cache
 
@@ -21,8 +20,6 @@ class Windows(Way):
 
     def missing(self) -> str | None:
         """What this machine lacks to install."""
-        if sys.platform != "win32":
-            return f"this platform is {sys.platform}"
         if self._compiler() is None:
             return (
                 "no g++ of mingw-w64 is on the path; MSYS2 has it, as mingw-w64-x86_64-gcc, with "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from onnx_ops.dml.device.errors import DeviceError
@@ -28,8 +27,6 @@ class MachineWine(Way):
 
     def missing(self) -> str | None:
         """What this machine lacks to install."""
-        if sys.platform != "linux":
-            return f"this platform is {sys.platform}"
         version = wine_version()
         if version is None:
             return f"there is no Wine {LEAST_WINE} or newer"

@@ -1,0 +1,93 @@
+"""Which way is taken on which machine, and the sentence where there is none."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from onnx_ops.cli import main
+from onnx_ops.dml.device import debian, install, libraries, wine
+from onnx_ops.dml.device.debian import FULL, SLICING, DebianRoot
+from onnx_ops.dml.device.windows import Windows
+from onnx_ops.dml.device.wine import MachineWine
+
+
+@pytest.fixture
+def empty(monkeypatch, tmp_path) -> Path:
+    """A machine without an installation and without programs; the folder for some."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    return programs
+
+
+def program(folder: Path, name: str, output: str = "") -> None:
+    (folder / name).write_text(f"#!/bin/sh\necho '{output}'\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("version", "found"), [("wine-9.0", 9), ("wine-10.0 (Debian 10.0~repack-6)", 10), ("what", None)]
+)
+def test_the_version_of_wine(empty, version, found):
+    program(empty, "wine", version)
+    assert wine.wine_version() == found
+
+
+def test_what_a_wine_lacks(empty):
+    assert MachineWine().missing() == "there is no Wine 10 or newer"
+    program(empty, "wine", "wine-9.0")
+    assert MachineWine().missing() == "its Wine is 9, older than 10"
+    program(empty, "wine", "wine-11.2")
+    assert MachineWine().missing() == "the program Xvfb is not installed beside its Wine"
+
+
+def test_the_sentence_names_what_each_way_lacks(empty, monkeypatch, capsys):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    lacking = "there is no Wine 10 or newer, and a Debian root can only be made and entered as root"
+    assert install.missing() == lacking
+    assert install.missing(full=True) == "a Debian root can only be made and entered as root"
+    assert main(["directml", "install"]) == 2
+    assert capsys.readouterr().err == f"sliceport: DirectML cannot be installed here: {lacking}.\n"
+    assert main(["directml", "install", "--if-possible"]) == 0
+    assert main(["directml", "status"]) == 1
+    assert capsys.readouterr().out == f"DirectML is not installed; it cannot be installed here: {lacking}\n"
+
+
+def test_as_root_without_the_programs(empty, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert DebianRoot(SLICING).missing() == "the program unshare is not installed"
+    for name in ("unshare", "chroot", "mount", "apt-get", "dpkg"):
+        program(empty, name)
+    monkeypatch.setattr(debian, "mirror", lambda: None)
+    assert DebianRoot(SLICING).missing() == "no Debian mirror is named in this machine's apt sources"
+    monkeypatch.setattr(debian, "mirror", lambda: "http://mirror/debian")
+    assert install.missing() is None
+    assert isinstance(install.way(), DebianRoot)
+
+
+def test_other_platforms(empty, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert install.missing() == "this platform is darwin, and only Linux and Windows can have it"
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert isinstance(install.way(), Windows)
+    assert isinstance(install.way(full=True), Windows)
+    assert re.match("no g\\+\\+ of mingw-w64 is on the path; MSYS2 has it", install.missing())
+    monkeypatch.setattr("onnx_ops.dml.device.windows.shutil.which", lambda name: f"/bin/{name}")
+    assert install.missing() is None
+
+
+def test_each_edition_has_a_folder_of_its_own(empty):
+    folders = {DebianRoot(SLICING).folder, DebianRoot(FULL).folder, MachineWine().folder}
+    assert len(folders) == 3
+    assert {folder.parent for folder in folders} == {Path(empty.parent / "cache" / "sliceport")}
+
+
+def test_the_libraries_are_named_by_their_package(tmp_path):
+    assert libraries.libraries_of(tmp_path) == "onnxruntime-directml==1.24.4"
+    (tmp_path / "libraries.txt").write_text("onnxruntime-directml==1.23.0")
+    assert libraries.libraries_of(tmp_path) == "onnxruntime-directml==1.23.0"
