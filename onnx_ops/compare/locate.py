@@ -11,7 +11,7 @@ import onnx
 
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured
-from onnx_ops.dml.device import CallFailed, Device
+from onnx_ops.dml.device import CallFailed, Device, HostDied
 
 Array = npt.NDArray[Any]
 IsOff = Callable[[Array, Captured], bool]
@@ -38,9 +38,10 @@ class Finding:
 
 
 def refusals(device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
-    """The nodes of the main graph that the provider, alone and with the CPU to fall back on, does not run.
+    """The nodes of the main graph that the provider, with the CPU to fall back on, does not run.
 
-    Each node runs as a model of its own on what the CPU provider computes for it; equal nodes only once.
+    Each node runs as a model of its own on what the CPU provider computes for it; equal nodes only once. Where all of
+    them run, it is the first node with which the model up to there does not.
     """
     values = _values(proto, inputs)
     found: list[Finding] = []
@@ -56,7 +57,41 @@ def refusals(device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array]
             done[key] = _refusal(device, model, arrays)
         if done[key]:
             found.append(Finding("refused", node.name, node.op_type, _sentence(node, done[key])))
-    return tuple(found)
+    return tuple(found) or _refused_together(device, proto, inputs)
+
+
+def _refused_together(device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+    for output in proto.graph.output:
+
+        def why(node: onnx.NodeProto) -> str:
+            sub = _until(proto, node)
+            return _refusal(device, sub, _fed(sub, inputs))
+
+        way = _way_to(proto, output.name)
+        if way and why(way[-1]):
+            node = _first(way, lambda node: bool(why(node)))
+            return (
+                Finding(
+                    "refused",
+                    node.name,
+                    node.op_type,
+                    f"{node.op_type} {node.name!r} is the first node on the way to output {output.name!r} with which "
+                    f"the DirectML provider does not run the model, though it runs the node alone ({why(node)}).",
+                ),
+            )
+    return ()
+
+
+def _first(way: Sequence[onnx.NodeProto], is_bad: Callable[[onnx.NodeProto], bool]) -> onnx.NodeProto:
+    """The first node that is bad, where all after it are; the last one is."""
+    low, high = 0, len(way) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if is_bad(way[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return way[low]
 
 
 def _sentence(node: onnx.NodeProto, why: str) -> str:
@@ -75,15 +110,8 @@ def differences(
     values = _values(proto, inputs)
     found = []
     for output in outputs:
-        way = _way_to(proto, output)
-        low, high = 0, len(way) - 1  # the last is off
-        while low < high:
-            middle = (low + high) // 2
-            if _is_off_at(device, proto, way[middle], inputs, values, is_off):
-                high = middle
-            else:
-                low = middle + 1
-        found.append(_difference(device, proto, way[low], inputs, values, is_off, output))
+        node = _first(_way_to(proto, output), lambda node: _is_off_at(device, proto, node, inputs, values, is_off))
+        found.append(_difference(device, proto, node, inputs, values, is_off, output))
     return tuple(dict.fromkeys(found))
 
 
@@ -103,7 +131,7 @@ def _difference(
         why = "its values are off with graph fusion off, too"
         if not is_off(unfused, values[name]):
             why = "its graph fusion is to blame: with fusion off the values are right"
-    except CallFailed:
+    except (CallFailed, HostDied):
         why = "with graph fusion off it does not run here"
     return Finding(
         "different",
@@ -126,7 +154,7 @@ def _is_off_at(
     names = [name for name in node.output if name in values]
     try:
         got = device.run_onnx(sub.SerializeToString(), _fed(sub, inputs), names, fallback=True)
-    except CallFailed:
+    except (CallFailed, HostDied):
         return False
     return any(is_off(array, values[name]) for name, array in zip(names, got, strict=True))
 
@@ -207,7 +235,7 @@ def _refusal(device: Device, model: onnx.ModelProto, arrays: Mapping[str, Array]
     names = [value.name for value in model.graph.output]
     try:
         device.run_onnx(model.SerializeToString(), arrays, names, fallback=True)
-    except CallFailed as error:
+    except (CallFailed, HostDied) as error:
         return str(error).rstrip(".")
     return ""
 

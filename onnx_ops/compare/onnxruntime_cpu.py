@@ -101,7 +101,7 @@ def _to_ort(ort: Any, array: npt.NDArray[Any]) -> Any:
     if array.dtype == object:
         return ort.OrtValue.ortvalue_from_numpy(array)
     element_type = ir.DataType.from_numpy(array.dtype).value
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array), element_type)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.asarray(array, order="C"), element_type)
 
 
 def _from_ort(value: Any) -> Captured:

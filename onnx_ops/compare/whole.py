@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_ops.compare import locate, onnxruntime_cpu
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
 from onnx_ops.dml import device
-from onnx_ops.dml.device import CallFailed, NodeRun, install
+from onnx_ops.dml.device import CallFailed, HostDied, NodeRun, install
 from onnx_ops.errors import ModelError
 from onnx_ops.model.load import from_proto
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
@@ -132,7 +132,7 @@ def run_whole(
         serialized = proto.SerializeToString()
         try:
             results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
-        except CallFailed as error:
+        except (CallFailed, HostDied) as error:
             found = locate.refusals(dml, proto, arrays) if against else ()
             return WholeRun(facts, (), (), found or (_refused_whole(error, against, full),), {})
         nodes = _placement(dml, serialized, arrays, names)
@@ -142,7 +142,7 @@ def run_whole(
     return WholeRun(facts, nodes, outputs, findings, results)
 
 
-def _refused_whole(error: CallFailed, against: bool, full: bool) -> locate.Finding:
+def _refused_whole(error: CallFailed | HostDied, against: bool, full: bool) -> locate.Finding:
     hint = "" if against else f" --against {onnxruntime_cpu.NAME} finds the nodes."
     if not full and "80004005 Call failed" in str(error):
         hint += " This adapter cannot compile every operator; sliceport directml install --full makes one that can."
@@ -157,7 +157,7 @@ def _placement(
     """Which provider each node is given to; nodes that only run fused come out as what they are fused into."""
     try:
         return tuple(dml.trace_onnx(model, arrays, names)[1])
-    except CallFailed:
+    except (CallFailed, HostDied):
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
 
 

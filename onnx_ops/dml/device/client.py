@@ -210,7 +210,7 @@ class Device:
     def _run_onnx(
         self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], **options: bool
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in inputs.items()}
         request = {
             "do": "onnx",
             "model_size": len(model),

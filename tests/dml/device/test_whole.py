@@ -112,6 +112,13 @@ def test_open_shapes_given_inputs_and_control_flow(directml, tmp_path):
         run_whole(path, full=False)
 
 
+def test_scalars_stay_scalars(directml, tmp_path):
+    path = saved(tmp_path, [helper.make_node("Identity", ["x"], ["y"])], [])
+    run = run_whole(path, against=True, full=False)
+    assert run.is_clean
+    assert run.arrays["y"].shape == ()
+
+
 def test_command_line(directml, tmp_path, capsys):
     path, out = moving(tmp_path), tmp_path / "out"
     words = ["directml", "run", str(path), "--against", "onnxruntime-cpu", "-o", str(out)]
@@ -155,11 +162,31 @@ def test_how_far_values_are_off():
     assert off_by(np.array([2]), Captured.of(np.array([3]))) == inf
 
 
-@pytest.mark.parametrize("name", ["gpt2", "swin", "ts_roformer_op13"])
-def test_real_exports_with_every_operator(zoo, tmp_path, name):
-    """Within the tolerance once the Reshape that the provider refuses is spelled as it takes it."""
+@pytest.fixture
+def full_edition() -> None:
     if not install.is_installed(full=True):
         pytest.skip("the full edition is not installed: run sliceport directml install --full")
+
+
+def test_a_model_that_ends_the_host(full_edition, models):
+    """XLNet's relative attention: the provider crashes on an Einsum behind others, and runs it alone."""
+    run = run_whole(models / "ts_xlnet_dyn_12.onnx", against=True, full=True, input_shapes={"x": (1, 16)})
+    (finding,) = run.findings
+    assert (finding.kind, finding.op_type) == ("refused", "Einsum")
+    assert "though it runs the node alone (the DirectML host program ended" in finding.message
+
+
+@pytest.mark.parametrize("file", ["dynamo_conformer.onnx", "ts_conformer_13.onnx"])
+def test_glu_in_a_conformer(full_edition, models, file):
+    """onnxruntime 32146, in real exports."""
+    (finding,) = run_whole(models / file, against=True, full=True).findings
+    assert (finding.kind, finding.op_type) == ("different", "Mul")
+    assert "its graph fusion is to blame" in finding.message
+
+
+@pytest.mark.parametrize("name", ["gpt2", "swin", "ts_roformer_op13"])
+def test_real_exports_with_every_operator(full_edition, zoo, tmp_path, name):
+    """Within the tolerance once the Reshape that the provider refuses is spelled as it takes it."""
     shapes = {"x": (1, 8)} if name == "ts_roformer_op13" else {}
     run = run_whole(zoo / f"{name}.onnx", against=True, full=True, input_shapes=shapes)
     if name != "ts_roformer_op13":

@@ -28,7 +28,7 @@ cd "$1"
 shift
 mkdir -m 700 /tmp/runtime
 mkdir -m 1777 /tmp/.X11-unix
-export HOME=/tmp XDG_RUNTIME_DIR=/tmp/runtime DISPLAY=:97 WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" VKD3D_DEBUG=none
+export HOME=/tmp XDG_RUNTIME_DIR=/tmp/runtime DISPLAY=:97 WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=;winedbg.exe=" VKD3D_DEBUG=none
 export WINEDLLPATH=$PWD/native  # the DLL of a full installation
 export WINEPREFIX=$PWD/prefix
 export VK_ICD_FILENAMES=$(ls /usr/share/vulkan/icd.d/lvp_icd*.json)
