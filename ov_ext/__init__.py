@@ -1,0 +1,37 @@
+"""StridedSlice-1 and Slice-8 as custom OpenVINO operators. Importing changes nothing; `register` is explicit."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ov_ext.frontend import onnx_extensions
+    from ov_ext.passes import use_builtin_ops, use_custom_ops
+    from ov_ext.registration import register
+    from ov_ext.slice import Slice
+    from ov_ext.strided_slice import StridedSlice
+
+__all__ = ["Slice", "StridedSlice", "onnx_extensions", "register", "use_builtin_ops", "use_custom_ops"]
+
+_HOME = {
+    "Slice": "slice",
+    "StridedSlice": "strided_slice",
+    "onnx_extensions": "frontend",
+    "register": "registration",
+    "use_builtin_ops": "passes",
+    "use_custom_ops": "passes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "openvino":
+            raise
+        from onnx_ops.errors import MissingExtra
+
+        raise MissingExtra.of("openvino", "openvino", "by ov_ext") from None

@@ -1,0 +1,122 @@
+"""Moving the bytes of a region from one buffer to another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, lru_cache
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_ops.slicing import Region, as_slice
+
+Array = npt.NDArray[Any]
+
+WORTH_A_THREAD = 2 * 2**20
+"""Bytes of output from which on a second thread is worth the 60 to 100 us that it takes to hand work over."""
+_MOST_THREADS = 4
+_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset(range(os.cpu_count() or 1))
+_BY_WIDTH = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class Plan:
+    """How to copy a region, worked out once for its shape and indices.
+
+    Attributes:
+        output_shape: The shape that comes out.
+    """
+
+    __slots__ = ("_parts", "_sizes", "_target", "output_shape")
+
+    def __init__(self, region: Region) -> None:
+        merged = region.coalesce()
+        self.output_shape = region.output_shape
+        self._sizes = merged.input_shape
+        self._target = merged.output_shape
+        self._parts = [tuple(map(as_slice, merged.ranges))]
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """What is selected of the packed input, seen with the fewest axes."""
+        return self._parts[0]
+
+    def copy(self, source: Array, target: Array) -> None:
+        """Copy the region of a packed tensor, whole-byte elements, into a packed one of `output_shape`."""
+        if not target.size:
+            return
+        kept = source.reshape(self._sizes)[self._parts[0]]
+        flat = target.reshape(self._target)
+        if target.nbytes < WORTH_A_THREAD or len(_CORES) == 1:
+            flat[...] = kept
+        else:
+            _copy_in_parts(kept, flat)
+
+
+@lru_cache(1024)
+def plan(region: Region) -> Plan:
+    """The plan of a region; the last ones are kept."""
+    return Plan(region)
+
+
+def _copy_in_parts(source: Array, target: Array) -> None:
+    """Copy by several threads, each a part of the outermost axis that is long enough."""
+    count = min(_MOST_THREADS, len(_CORES))
+    axis = next((axis for axis, size in enumerate(target.shape) if size >= count), None)
+    if axis is None:
+        target[...] = source
+        return
+    size = target.shape[axis]
+    bounds = [size * i // count for i in range(count + 1)]
+    parts = [(slice(None),) * axis + (slice(a, b),) for a, b in pairwise(bounds)]
+    waiting = [_submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+    np.copyto(target[parts[0]], source[parts[0]])
+    for future in waiting:
+        future.result()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(_MOST_THREADS, len(_CORES)), "ov_ext-copy", initializer=_leave_core)
+
+
+def _leave_core() -> None:
+    """Run on any core: OpenVINO pins its threads to one each, and a thread starts where the one that makes it is."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, _CORES)
+
+
+def _submit(function: Callable[..., None], *arguments: Any) -> Future[None]:
+    return _pool().submit(function, *arguments)
+
+
+def by_width(array: Array) -> Array:
+    """The same elements as unsigned integers of their width, so that NumPy moves bits and nothing else."""
+    kind = _BY_WIDTH.get(array.dtype.itemsize)
+    return array if kind is None or array.dtype == kind else array.view(kind)
+
+
+def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) -> Array:
+    """The packed bytes of a region of a packed tensor whose elements have less than a byte.
+
+    Args:
+        region: What to take.
+        source: The bytes of the tensor.
+        bits: Of an element: 1, 2 or 4.
+        lowest_first: Whether the first element of a byte is in its lowest bits.
+    """
+    per_byte = 8 // bits
+    shifts = np.arange(per_byte, dtype=np.uint8) * bits
+    shifts = shifts if lowest_first else shifts[::-1]
+    mask = (1 << bits) - 1
+    elements = ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)[: prod(region.input_shape)]
+    kept = np.empty(region.output_shape, np.uint8)
+    Plan(region).copy(elements, kept)
+    padded = np.zeros(-(-kept.size // per_byte) * per_byte, np.uint8)
+    padded[: kept.size] = kept.reshape(-1)
+    joined: Array = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
+    return joined

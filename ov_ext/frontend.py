@@ -1,0 +1,56 @@
+"""Reading ONNX models with our operators in OpenVINO: ONNX Slice of every opset, and `ov_ext::StridedSlice`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from openvino import opset8
+from openvino.frontend.onnx import ConversionExtension
+
+from ov_ext.slice import Slice
+from ov_ext.strided_slice import MASKS, StridedSlice
+
+DOMAIN = "ov_ext"
+
+
+def onnx_extensions() -> list[Any]:
+    """What `openvino.convert_model(…, extension=…)` and `Core.add_extension` take."""
+    return [
+        ConversionExtension("Slice", "", _slice),
+        ConversionExtension("StridedSlice", DOMAIN, _strided_slice),
+    ]
+
+
+def _slice(node: Any) -> list[ov.Output]:
+    """ONNX Slice: bounds as attributes up to opset 9, as inputs from 10."""
+    inputs = [_input(node, i) for i in range(node.get_input_size())]
+    if len(inputs) == 1:
+        start, stop = (_constant(node.get_attribute(name)) for name in ("starts", "ends"))
+        axes = _constant(node.get_attribute("axes")) if node.has_attribute("axes") else None
+        step = None
+    else:
+        start, stop, axes, step = [*inputs, None, None][1:5]
+    if step is None:
+        step = opset8.broadcast(opset8.convert_like(_constant([1]), start), opset8.shape_of(start))
+    arguments = [inputs[0], start, stop, step] + ([] if axes is None else [axes])
+    return Slice(arguments).outputs()  # type: ignore[no-any-return]
+
+
+def _strided_slice(node: Any) -> list[ov.Output]:
+    inputs = [_input(node, i) for i in range(node.get_input_size())]
+    masks = {name: node.get_attribute(name) for name in MASKS if node.has_attribute(name)}
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    return StridedSlice(inputs, **masks).outputs()  # type: ignore[no-any-return]
+
+
+def _input(node: Any, index: int) -> ov.Output | None:
+    """An input; None where an optional one is left out."""
+    source = node.get_input(index)
+    return None if source.get_node().get_type_name() == "NullNode" else source
+
+
+def _constant(values: list[int]) -> ov.Node:
+    return opset8.constant(np.array(values, np.int64))

@@ -1,0 +1,94 @@
+"""The sizes that slicing can give when sizes and indices are only known by bounds. Standard library only.
+
+Bounds are inclusive. A size of `INT64_MAX` stands for "unbounded", and so does OpenVINO's -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest value, both possible."""
+
+    low: int
+    high: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is only one value."""
+        return self.low == self.high
+
+
+ANY_INDEX = Bounds(INT64_MIN, INT64_MAX)
+"""An index that nothing is known of."""
+
+
+class SlicedSize(NamedTuple):
+    """What is known of the size of a sliced axis.
+
+    Attributes:
+        bounds: The least and the greatest size, both reached.
+        keeps_size: Whether the size is that of the axis, whatever that is.
+    """
+
+    bounds: Bounds
+    keeps_size: bool
+
+
+@lru_cache(4096)
+def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int | None) -> SlicedSize:
+    """The sizes that an axis can have after slicing: the exact least and greatest one.
+
+    For one start and stop the size goes one way between the sizes at which one of them meets an end of the axis; for
+    one size it goes one way in start and in stop, below 0 and from 0 on. So the extremes lie at the ends of the bounds,
+    at -1 and 0, and at those sizes.
+
+    Args:
+        axis: Bounds of the axis's size.
+        start: Bounds of the first index; None for the beginning in the direction of the step.
+        stop: Bounds of the first index not kept; None for as far as the axis goes.
+        step: The step; None if it is not known, or only by bounds.
+
+    Raises:
+        InvalidSlice: The step is 0.
+
+    >>> sliced_size(Bounds(0, 9), Bounds(-7, -7), Bounds(1, 1), 1).bounds
+    Bounds(low=0, high=1)
+    >>> sliced_size(Bounds(2, INT64_MAX), None, None, -1)
+    SlicedSize(bounds=Bounds(low=2, high=9223372036854775807), keeps_size=True)
+    """
+    if step is None:
+        return SlicedSize(Bounds(0, axis.high), axis.high == 0)
+    low, high, keeps_size = INT64_MAX, 0, True
+    for first in _ends(start):
+        for end in _ends(stop):
+            for size in _turning_sizes(axis, first, end):
+                count = len(resolve_axis(first, end, step, size))
+                low, high = min(low, count), max(high, count)
+                keeps_size = keeps_size and count == size
+    if axis.high == INT64_MAX and high >= INT64_MAX // abs(step) // 2:
+        high = INT64_MAX
+    return SlicedSize(Bounds(low, high), keeps_size)
+
+
+def _ends(index: Bounds | None) -> tuple[int | None, ...]:
+    if index is None:
+        return (None,)
+    if index.low < 0 <= index.high:
+        return tuple({index.low, -1, 0, index.high})
+    return tuple({index.low, index.high})
+
+
+def _turning_sizes(axis: Bounds, first: int | None, end: int | None) -> Iterator[int]:
+    yield axis.low
+    yield axis.high
+    for index in (first, end):
+        if index is not None:
+            for size in range(abs(index) - 1, abs(index) + 2):
+                if axis.low < size < axis.high:
+                    yield size

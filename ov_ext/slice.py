@@ -1,0 +1,121 @@
+"""Slice-8 as a custom operator: inputs data, start, stop, step and, optionally, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import openvino as ov
+
+from onnx_ops.errors import InvalidSlice
+from onnx_ops.slicing import Region, SliceSpec
+from onnx_ops.slicing.spec import normalize_axis
+from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
+from ov_ext.slicing_op import VERSION, SlicingOp
+from ov_ext.values import is_integral, list_length
+
+NAMES = ("start", "stop", "step", "axes")
+
+
+class Slice(SlicingOp):
+    """OpenVINO Slice-8.
+
+    Inputs: `data` of any type and rank from 1 up; `start`, `stop`, `step` and, optionally, `axes`: lists of integers of
+    one length, an entry an axis. Without `axes` they are the first axes. The output has the rank of `data`.
+
+    Source: OpenVINO's Slice-8 page; where its shape inference is not exact, all sizes that the bounds allow.
+    """
+
+    class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("Slice8", VERSION)
+    index_names = NAMES
+
+    def __init__(self, inputs: Sequence[Any] | None = None) -> None:
+        """Make the operator; without inputs OpenVINO sets them later.
+
+        Raises:
+            InvalidSlice: The inputs break the rules.
+        """
+        super().__init__(self)
+        if inputs is not None:
+            self.set_arguments(list(inputs))
+            self.constructor_validate_and_infer_types()
+
+    def clone_with_new_inputs(self, inputs: Sequence[Any]) -> Slice:
+        """The same operator of other inputs."""
+        return type(self)(inputs)
+
+    def visit_attributes(self, visitor: Any) -> bool:  # noqa: ARG002 - the base class's signature
+        """There are no attributes."""
+        return True
+
+    def check_inputs(self) -> None:
+        """Check ranks, lengths and types of the index inputs."""
+        count = self.get_input_size()
+        if count not in (4, 5):
+            raise InvalidSlice(f"it has 4 or 5 inputs, got {count}")
+        rank = self.get_input_partial_shape(0).rank
+        lengths = {}
+        for i, name in enumerate(NAMES[: count - 1], start=1):
+            lengths[name] = _check_list(self.input_value(i), name, rank)
+        known = {name: length for name, length in lengths.items() if length is not None}
+        if len(set(known.values())) > 1:
+            raise InvalidSlice(f"start, stop, step and axes must have the same length, got {known}")
+        if rank.is_static and rank.get_length() == 0:
+            raise InvalidSlice("data is a scalar, but slicing needs at least one axis")
+
+    def output_dimensions(
+        self, sizes: list[Bounds], indices: list[list[Bounds] | None]
+    ) -> list[tuple[Bounds, int | None]] | None:
+        """Bounds of each output size."""
+        output: list[tuple[Bounds, int | None]] = [(size, axis) for axis, size in enumerate(sizes)]
+        start, stop, step, *rest = indices
+        count = next((n for n in map(list_length, self._index_sources()) if n is not None), None)
+        axes = self._axes(rest, count, len(sizes))
+        if axes is None:
+            return [(Bounds(0, size.high), None) for size in sizes]
+        for i, axis in enumerate(axes):
+            stride = step[i].low if step is not None and step[i].is_exact else None
+            first, end = (ANY_INDEX if index is None else index[i] for index in (start, stop))
+            if stride == 0:
+                raise InvalidSlice(f"the step of axis {axis} is 0, but it must not be")
+            found = sliced_size(sizes[axis], first, end, stride)
+            output[axis] = (found.bounds, axis if found.keeps_size else None)
+        return output
+
+    def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
+        """What is selected from data of a shape."""
+        start, stop, step, *axes = indices
+        return SliceSpec(start, stop, axes[0] if axes else None, step).resolve(shape)
+
+    def _index_sources(self) -> list[ov.Output]:
+        return [self.input_value(i) for i in range(1, self.get_input_size())]
+
+    def _axes(self, given: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
+        """The axis of each entry; None if they are not known."""
+        if not given:
+            if count is not None and count > rank:
+                raise InvalidSlice(f"{count} entries are more than the rank {rank} of data")
+            return None if count is None else list(range(count))
+        if given[0] is None or not all(bounds.is_exact for bounds in given[0]):
+            return None
+        axes = [normalize_axis(bounds.low, rank) for bounds in given[0]]
+        if len(set(axes)) < len(axes):
+            raise InvalidSlice(f"an axis is named twice in axes={[bounds.low for bounds in given[0]]}")
+        return axes
+
+
+def _check_list(source: ov.Output, name: str, data_rank: ov.Dimension) -> int | None:
+    """The length of an index input, if it is known.
+
+    Raises:
+        InvalidSlice: It is no list of integers, or longer than the data has axes.
+    """
+    element, rank = source.get_element_type(), source.get_partial_shape().rank
+    if element.is_static() and not is_integral(element):
+        raise InvalidSlice(f"{name} must hold integers, got {element.get_type_name()}")
+    if rank.is_static and rank.get_length() != 1:
+        raise InvalidSlice(f"{name} must be a list, got rank {rank.get_length()}")
+    length = list_length(source)
+    if length is not None and data_rank.is_static and length > data_rank.get_length() > 0:
+        raise InvalidSlice(f"{name} has {length} entries, more than the rank {data_rank.get_length()} of data")
+    return length

@@ -1,0 +1,104 @@
+"""What an OpenVINO graph knows of a value before it runs: shapes, constants, bounds, and symbols of elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import openvino as ov
+from openvino import opset1
+
+from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN
+from ov_ext.inference import Bounds
+
+Array = npt.NDArray[Any]
+
+_INTEGRAL = frozenset({"i4", "i8", "i16", "i32", "i64", "u1", "u2", "u3", "u4", "u6", "u8", "u16", "u32", "u64"})
+_INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
+_FAR = {_INT32_MAX: INT64_MAX, _INT32_MIN: INT64_MIN}
+_MOST_ELEMENTS = 1024
+"""Values of more elements are no shape arithmetic: their bounds are not asked for."""
+
+
+def dimensions(shape: ov.PartialShape) -> list[Bounds] | None:
+    """Bounds of each size; None where not even the rank is known."""
+    if shape.rank.is_dynamic:
+        return None
+    return [bounds_of(dim) for dim in shape]
+
+
+def bounds_of(dim: ov.Dimension) -> Bounds:
+    """Bounds of a size."""
+    high = dim.get_max_length()
+    return Bounds(dim.get_min_length(), INT64_MAX if high < 0 else high)
+
+
+def dimension(bounds: Bounds) -> ov.Dimension:
+    """A size within bounds."""
+    return ov.Dimension(bounds.low, -1 if bounds.high == INT64_MAX else bounds.high)
+
+
+def is_integral(element: ov.Type) -> bool:
+    """Whether an element type can be that of indices; booleans cannot."""
+    return element.get_type_name() in _INTEGRAL
+
+
+def list_length(source: ov.Output) -> int | None:
+    """The number of elements of a list, if it is known."""
+    shape = source.get_partial_shape()
+    if shape.rank.is_dynamic or shape.rank.get_length() != 1 or shape[0].is_dynamic:
+        return None
+    return int(shape[0].get_length())
+
+
+def list_bounds(source: ov.Output) -> list[Bounds] | None:
+    """Bounds of each element of a list of integers; None where nothing is known of them."""
+    node = source.get_node()
+    kind = node.get_type_name()
+    if kind == "Constant":
+        return [Bounds(value, value) for value in integers(node.data)]
+    if kind == "Parameter":
+        return None
+    found = element_bounds(source)
+    if found is None:
+        return None
+    return [Bounds(low, high) for low, high in zip(*map(integers, found), strict=True)]
+
+
+def integers(values: Array) -> list[int]:
+    """The elements of a list of indices.
+
+    The least and the greatest 32-bit one mean "as far as possible" and come out as the 64-bit ones: the CPU plugin
+    makes them of those in constants, and OpenVINO writes unbounded 32-bit values so.
+    """
+    listed: list[int] = values.reshape(-1).tolist()
+    if values.dtype == np.int32 and (_INT32_MAX in listed or _INT32_MIN in listed):
+        return [_FAR.get(value, value) for value in listed]
+    return listed
+
+
+def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
+    """The least and the greatest value of each element, as OpenVINO's own evaluation of bounds finds them."""
+    shape = source.get_partial_shape()
+    if shape.is_dynamic or len(shape) != 1 or not is_integral(source.get_element_type()):
+        return None
+    if not 0 < shape[0].get_length() <= _MOST_ELEMENTS:
+        return None
+    _ask_for_bounds(source)
+    tensor = source.get_tensor()
+    try:
+        lower, upper = tensor.get_lower_value().data, tensor.get_upper_value().data
+    except RuntimeError:  # there are none
+        return None
+    wanted = tuple(shape.to_shape())
+    return (lower, upper) if lower.shape == upper.shape == wanted else None
+
+
+def _ask_for_bounds(source: ov.Output) -> None:
+    """Make OpenVINO evaluate bounds, which it does when a built-in operator needs them: one that is thrown away."""
+    count = source.get_partial_shape()[0].get_length()
+    if source.get_element_type() not in (ov.Type.i32, ov.Type.i64):
+        source = opset1.convert(source, "i64").output(0)
+    data = opset1.parameter([1] * count, np.float32)
+    opset1.strided_slice(data, source, source, opset1.constant(np.ones(count, np.int64)), [0], [0])

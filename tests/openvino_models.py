@@ -1,0 +1,58 @@
+"""OpenVINO models of one slicing operator, ours or the built-in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from openvino import opset1, opset8
+
+import ov_ext
+
+MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+Sizes = Sequence[int | Sequence[int]] | None
+
+
+def partial_shape(sizes: Sizes) -> ov.PartialShape:
+    """A shape of sizes or `[least, greatest]`, -1 for unbounded; None for any rank."""
+    if sizes is None:
+        return ov.PartialShape.dynamic()
+    return ov.PartialShape([ov.Dimension(s) if isinstance(s, int) else ov.Dimension(*s) for s in sizes])
+
+
+def listed(shape: ov.PartialShape) -> list[Any] | None:
+    """The other way round."""
+    if shape.rank.is_dynamic:
+        return None
+    return [d.get_length() if d.is_static else [d.get_min_length(), d.get_max_length()] for d in shape]
+
+
+def parameter(sizes: Sizes, element: ov.Type | str = "f32") -> ov.Node:
+    return ov.op.Parameter(getattr(ov.Type, element) if isinstance(element, str) else element, partial_shape(sizes))
+
+
+def constant(values: Sequence[int], element: str = "i64") -> ov.Node:
+    return fixed(np.array(values, np.int64).astype(getattr(ov.Type, element).to_dtype()))
+
+
+def fixed(array: np.ndarray) -> ov.Node:
+    """A constant of an array, which may be empty."""
+    return opset8.constant(array) if array.size else ov.op.Constant(ov.Type(array.dtype), ov.Shape(array.shape), [])
+
+
+def make(
+    op: str, inputs: Sequence[ov.Node], masks: Mapping[str, Sequence[int]] | None = None, *, ours: bool = True
+) -> ov.Node:
+    """The operator; the built-in one wants masks of one length."""
+    masks = {name: list(mask) for name, mask in (masks or {}).items()}
+    if ours:
+        return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **masks)
+    if op == "Slice":
+        return opset8.slice(*inputs)
+    return opset1.strided_slice(*inputs, *(masks.get(name, []) for name in MASKS))
+
+
+def model(node: ov.Node, *parameters: ov.Node) -> ov.Model:
+    return ov.Model([node], list(parameters), "model")

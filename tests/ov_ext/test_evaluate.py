@@ -1,0 +1,325 @@
+"""What our operators compute: through the CPU plugin, Model.evaluate and constant folding, against the oracle."""
+
+from __future__ import annotations
+
+import threading
+from math import prod
+
+import numpy as np
+import openvino as ov
+import oracle
+import pytest
+from openvino import passes
+from openvino_models import MASKS, constant, fixed, make, parameter
+from vectors import load
+
+import ov_ext
+from onnx_ops.slicing import SliceSpec, as_slice
+
+CORE = ov.Core()
+REFERENCE = load("openvino_reference")
+EDGE = load("openvino_edge")
+
+
+def run_on_cpu(model: ov.Model, *arrays: np.ndarray, **config) -> np.ndarray:
+    return CORE.compile_model(model, "CPU", config)(list(arrays))[0]
+
+
+def run_by_model(model: ov.Model, *arrays: np.ndarray | ov.Tensor) -> ov.Tensor:
+    """Without a plugin, so without its conversions of types."""
+    out = ov.Tensor(model.output(0).get_element_type(), ov.Shape([0]))
+    assert model.evaluate(
+        [out], [a if isinstance(a, ov.Tensor) else ov.Tensor(np.asarray(a, order="C")) for a in arrays]
+    )
+    return out
+
+
+def folded(op: str, arrays, masks) -> np.ndarray:
+    node = make(op, [fixed(array) for array in arrays], masks)
+    model = ov.Model([node], [], "m")
+    manager = passes.Manager()
+    manager.register_pass(passes.ConstantFolding())
+    manager.run_passes(model)
+    result = model.get_results()[0].input_value(0).get_node()
+    assert result.get_type_name() == "Constant"
+    return result.data
+
+
+def every_way(op: str, data: np.ndarray, indices: list[np.ndarray], masks) -> dict[str, np.ndarray]:
+    """The output by each way to run the operator."""
+    params = [parameter(list(array.shape), ov.Type(array.dtype)) for array in (data, *indices)]
+    at_run_time = ov.Model([make(op, params, masks)], params, "m")
+    element = ov.Type(data.dtype)
+    open_data = parameter([-1] * data.ndim, element)
+    constants = [fixed(array) for array in indices]
+    ways = {
+        "indices at run time, no plugin": run_by_model(at_run_time, data, *indices).data,
+    }
+    if all(-(2**31) <= value < 2**31 for array in indices for value in array.tolist()):  # the plugin cuts them to i32
+        ways["indices at run time, CPU"] = run_on_cpu(at_run_time, data, *indices)
+    source = parameter(list(data.shape), element)
+    ways["constant indices, CPU"] = run_on_cpu(ov.Model([make(op, [source, *constants], masks)], [source], "m"), data)
+    opened = ov.Model([make(op, [open_data, *constants], masks)], [open_data], "m")
+    ways["constant indices, open shape, CPU"] = run_on_cpu(opened, data)
+    ways["folded"] = folded(op, (data, *indices), masks)
+    return ways
+
+
+def assert_every_way(op, data, indices, masks, expected):
+    for way, got in every_way(op, data, [np.array(i, np.int64) for i in indices], masks).items():
+        assert got.shape == expected.shape, way
+        assert np.array_equal(got, expected), way
+
+
+@pytest.mark.parametrize("case", REFERENCE, ids=lambda case: case["name"])
+def test_openvino_reference(case):
+    data = np.array(case["data"], np.int32).reshape(case["data_shape"])
+    expected = np.array(case["expected"], np.int32).reshape(case["expected_shape"])
+    names = ("begin", "end", "stride") if case["op"] == "StridedSlice" else ("start", "stop", "step", "axes")
+    indices = [case[name] for name in names if case[name] is not None]
+    masks = {name: case[name] for name in MASKS} if case["op"] == "StridedSlice" else {}
+    assert_every_way(case["op"], data, indices, masks, expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_strided_slices(seed):
+    random = np.random.default_rng(seed)
+    for _ in range(25):
+        rank = int(random.integers(0, 5))
+        shape = random.integers(0 if random.random() < 0.2 else 1, 6, rank).tolist()
+        data = (1 + np.arange(prod(shape), dtype=np.int32)).reshape(shape)
+        count = int(random.integers(0, rank + 3))
+        begin, end = random.integers(-8, 9, (2, count)).tolist()
+        strides = random.choice([-3, -2, -1, 1, 2, 3], count).tolist()
+        masks = {name: (random.random(int(random.integers(0, count + 2))) < 0.3).astype(int).tolist() for name in MASKS}
+        indices = [begin, end, strides] if random.random() < 0.8 else [begin, end]
+        try:
+            expected = oracle.strided_slice(data, *indices[:2], indices[2] if len(indices) > 2 else None, **masks)
+        except oracle.OracleError:
+            continue
+        assert_every_way("StridedSlice", data, indices, masks, expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_slices(seed):
+    random = np.random.default_rng(seed)
+    for _ in range(25):
+        rank = int(random.integers(1, 5))
+        shape = random.integers(0 if random.random() < 0.2 else 1, 6, rank).tolist()
+        data = (1 + np.arange(prod(shape), dtype=np.int32)).reshape(shape)
+        count = int(random.integers(0, rank + 1))
+        start, stop = random.integers(-8, 9, (2, count)).tolist()
+        step = random.choice([-3, -2, -1, 1, 2, 3], count).tolist()
+        axes = random.permutation(rank)[:count].tolist()
+        axes = [axis - rank if random.random() < 0.5 else axis for axis in axes] if random.random() < 0.8 else None
+        expected = oracle.onnx_slice(data, start, stop, axes, step)
+        indices = [start, stop, step] + ([] if axes is None else [axes])
+        assert_every_way("Slice", data, indices, {}, expected)
+
+
+REFUSED_BY_BOTH = ("len mismatch",)
+"""Corners to which the reference function has an answer, but that the built-in operator, as ours, does not let in."""
+
+
+@pytest.mark.parametrize("case", EDGE, ids=lambda case: case["title"])
+def test_corners(case):
+    given, expected = case["case"], case["expected"]
+    data = np.arange(prod(given["shape"]), dtype=np.float32).reshape(given["shape"])
+    if case["op"] == "slice":
+        op, names, masks = "Slice", ("start", "stop", "step", "axes"), {}
+    else:
+        op, names, masks = "StridedSlice", ("begin", "end", "stride"), {name: given[name] for name in MASKS}
+    arrays = [np.array(given[name], given["index_dtype"]) for name in names if given.get(name) is not None]
+    if "error" in expected or case["title"] in REFUSED_BY_BOTH:
+        with pytest.raises(Exception, match=f"{op}\\d '.*': .*\\."):
+            run_by_model(build(op, data, arrays, masks), data)
+        if case["title"] in REFUSED_BY_BOTH:
+            with pytest.raises(RuntimeError):
+                make(op, [parameter(given["shape"]), *map(fixed, arrays)], masks, ours=False)
+        return
+    got = run_by_model(build(op, data, arrays, masks), data).data
+    assert list(got.shape) == expected["shape"]
+    assert got.reshape(-1).tolist() == expected["data"]
+
+
+def build(op, data, arrays, masks) -> ov.Model:
+    source = parameter(list(data.shape), ov.Type(data.dtype))
+    return ov.Model([make(op, [source, *map(fixed, arrays)], masks)], [source], "m")
+
+
+WHOLE_BYTES = ["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"]
+NARROWED = {
+    "f64": "the plugin computes in f32",
+    "i64": "in i32",
+    "u64": "in i32",
+    "u32": "in i32",
+    "i16": "",
+    "u16": "",
+}
+SPEC = SliceSpec((5, 1), (-9, 9), None, (-2, 1))
+SHAPE = (6, 5)
+
+
+def slice_of(element: ov.Type, shape=SHAPE) -> ov.Model:
+    source = parameter(list(shape), element)
+    node = ov_ext.Slice([source, constant(SPEC.starts), constant(SPEC.ends), constant(SPEC.steps)])
+    return ov.Model([node], [source], "m")
+
+
+def selected(array: np.ndarray) -> np.ndarray:
+    region = SPEC.resolve(array.shape)
+    return array[tuple(map(as_slice, region.ranges))]
+
+
+def as_bytes(tensor: ov.Tensor) -> bytes:
+    return tensor.data.tobytes()
+
+
+@pytest.mark.parametrize("name", WHOLE_BYTES)
+def test_every_type_of_whole_bytes(name):
+    """All bit patterns, signalling NaNs and denormals among them, arrive as they are."""
+    element = getattr(ov.Type, name)
+    random = np.random.default_rng(0)
+    bits = random.integers(0, 256, (*SHAPE, element.size), dtype=np.uint8)
+    tensor = ov.Tensor(element, ov.Shape(SHAPE))
+    tensor.data.reshape(-1).view(np.uint8)[...] = bits.reshape(-1)
+    expected = selected(bits.reshape(*SHAPE, element.size).view(f"V{element.size}")[..., 0]).tobytes()
+    model = slice_of(element)
+    assert as_bytes(run_by_model(model, tensor)) == expected
+    if name not in NARROWED:
+        compiled = CORE.compile_model(model, "CPU")
+        request = compiled.create_infer_request()
+        request.set_input_tensor(tensor)
+        request.infer()
+        assert as_bytes(request.get_output_tensor(0)) == expected
+
+
+@pytest.mark.parametrize("name", sorted(NARROWED))
+def test_types_that_the_plugin_narrows_are_right_where_they_fit(name):
+    element = getattr(ov.Type, name)
+    data = np.arange(30).reshape(SHAPE).astype(element.to_dtype())
+    assert np.array_equal(run_on_cpu(slice_of(element), data), selected(data))
+
+
+def test_booleans():
+    data = np.arange(30).reshape(SHAPE) % 3 == 0
+    assert np.array_equal(run_on_cpu(slice_of(ov.Type.boolean), data), selected(data))
+    assert np.array_equal(run_by_model(slice_of(ov.Type.boolean), data).data, selected(data))
+
+
+def test_strings():
+    data = np.array([f"{i}äö" for i in range(30)]).reshape(SHAPE)
+    tensor = ov.Tensor(data)
+    model = slice_of(ov.Type.string)
+    assert run_by_model(model, tensor).str_data.tolist() == selected(data).tolist()
+    request = CORE.compile_model(model, "CPU").create_infer_request()
+    request.set_input_tensor(tensor)
+    request.infer()
+    assert request.get_output_tensor(0).str_data.tolist() == selected(data).tolist()
+
+
+@pytest.mark.parametrize("name", ["u4", "i4", "nf4", "f4e2m1", "u2", "u1"])
+@pytest.mark.parametrize("shape", [(6, 5), (7, 3)])
+def test_elements_of_less_than_a_byte(name, shape):
+    """Elements cross bytes: OpenVINO's own helpers pack and unpack."""
+    element = getattr(ov.Type, name)
+    random = np.random.default_rng(1)
+    values = random.integers(0, 2**element.bitwidth, shape).astype(np.uint8)
+    tensor = ov.Tensor(pack(values.reshape(-1), name), ov.Shape(shape), element)
+    out = run_by_model(slice_of(element, shape), tensor)
+    expected = selected(values)
+    assert tuple(out.shape) == expected.shape
+    assert np.array_equal(unpack(out.data.reshape(-1).view(np.uint8), name)[: expected.size], expected.reshape(-1))
+
+
+def pack(values: np.ndarray, name: str) -> np.ndarray:
+    """Element 0 in the lowest bits, but for u1, whose first element is the highest bit."""
+    if name == "u1":
+        return np.packbits(values)
+    bits = 2 if name == "u2" else 4
+    flat = np.zeros(-(-values.size * bits // 8), np.uint8)
+    for i, value in enumerate(values.tolist()):
+        flat[i * bits // 8] |= value << (i * bits % 8)
+    return flat
+
+
+def unpack(data: np.ndarray, name: str) -> np.ndarray:
+    if name == "u1":
+        return np.unpackbits(data)
+    bits = 2 if name == "u2" else 4
+    return np.array([data[i * bits // 8] >> (i * bits % 8) & (2**bits - 1) for i in range(data.size * 8 // bits)])
+
+
+def test_a_shrink_that_is_out_of_range_raises():
+    data, at = parameter([5]), parameter([1], "i64")
+    node = ov_ext.StridedSlice([data, at, at], shrink_axis_mask=[1])
+    node.set_friendly_name("pick")
+    compiled = CORE.compile_model(ov.Model([node], [data, at], "m"), "CPU")
+    x = np.arange(5, dtype=np.float32)
+    assert compiled([x, np.array([-5])])[0] == 0
+    for bad in (5, -6):
+        message = rf"StridedSlice1 'pick': entry 0 shrinks axis 0 to index {bad}, but the axis has 5 elements\."
+        with pytest.raises(RuntimeError, match=message):
+            compiled([x, np.array([bad])])
+
+
+def test_a_step_of_zero_at_run_time_raises():
+    params = [parameter([5]), *(parameter([1], "i64") for _ in range(3))]
+    compiled = CORE.compile_model(ov.Model([ov_ext.Slice(params)], params, "m"), "CPU")
+    with pytest.raises(RuntimeError, match=r"the step of axis 0 is 0, but it must not be\."):
+        compiled([np.zeros(5, np.float32), np.array([0]), np.array([5]), np.array([0])])
+
+
+def test_more_than_2_to_the_24_elements():
+    data = np.arange(2**25 + 3, dtype=np.int8)
+    model = build("Slice", data, [np.array([1]), np.array([2**63 - 1]), np.array([1])], {})
+    assert np.array_equal(run_on_cpu(model, data), data[1:])
+
+
+def test_more_than_2_to_the_31_elements():
+    """The plugin makes the least or greatest 32-bit integer of bounds in constants that do not fit."""
+    size = 2**31 + 7
+    data = np.zeros(size, np.uint8)
+    data[-9:] = np.arange(9)
+    source = parameter([-1], "u8")
+    far = ov_ext.Slice([source, constant([-9]), constant([2**63 - 1]), constant([2])])
+    assert run_on_cpu(ov.Model([far], [source], "m"), data).tolist() == [0, 2, 4, 6, 8]
+
+
+def test_side_by_side():
+    """Many requests at once, two streams, and threads of one's own."""
+    x = np.arange(60, dtype=np.float32).reshape(3, 20)
+    starts = parameter([1], "i32")
+    source = parameter([3, 20])
+    node = ov_ext.Slice([source, starts, constant([20], "i32"), constant([1], "i32"), constant([1], "i32")])
+    compiled = CORE.compile_model(ov.Model([node], [source, starts], "m"), "CPU", {"NUM_STREAMS": "2"})
+    got = {}
+    queue = ov.AsyncInferQueue(compiled, 4)
+    queue.set_callback(lambda request, i: got.__setitem__(i, request.get_output_tensor(0).data.copy()))
+    for i in range(200):
+        queue.start_async([x + i, np.array([i % 20], np.int32)], i)
+    queue.wait_all()
+    assert all(np.array_equal(got[i], (x + i)[:, i % 20 :]) for i in range(200))
+    wrong = []
+
+    def infer(first: int) -> None:
+        request = compiled.create_infer_request()
+        for i in range(first, first + 50):
+            result = request.infer([x + i, np.array([i % 20], np.int32)])[0]
+            if not np.array_equal(result, (x + i)[:, i % 20 :]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=infer, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_large_tensor_by_several_threads():
+    data = np.arange(2 * 1024 * 1024, dtype=np.float32).reshape(4, 512, 1024)
+    for bounds in (([0, 1, 0], [4, 511, 1024], [1, 1, 1]), ([3, 511, 1023], [-9, -999, -2000], [-1, -1, -1])):
+        model = build("Slice", data, [np.array(values) for values in bounds], {})
+        index = tuple(map(as_slice, SliceSpec(bounds[0], bounds[1], None, bounds[2]).resolve(data.shape).ranges))
+        assert np.array_equal(run_on_cpu(model, data), data[index])

@@ -1,0 +1,114 @@
+"""Bounds of sliced sizes: exact, by brute force over every size and index that they allow."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vectors import load
+
+from onnx_ops.errors import InvalidSlice
+from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
+from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
+
+STEPS = (-3, -2, -1, 1, 2, 3)
+
+
+def between(bounds: Bounds | None):
+    return [None] if bounds is None else range(bounds.low, bounds.high + 1)
+
+
+def brute_force(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int) -> tuple[Bounds, bool]:
+    pairs = [
+        (size, len(resolve_axis(first, end, step, size)))
+        for size in between(axis)
+        for first in between(start)
+        for end in between(stop)
+    ]
+    sizes = [kept for _, kept in pairs]
+    return Bounds(min(sizes), max(sizes)), all(size == kept for size, kept in pairs)
+
+
+def intervals(low: int, high: int) -> list[Bounds]:
+    return [Bounds(a, b) for a in range(low, high + 1) for b in range(a, high + 1)]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_axis_of_up_to_4_with_every_constant_start_and_stop(step):
+    indices = [None, *(Bounds(i, i) for i in range(-6, 7))]
+    for axis, start, stop in itertools.product(intervals(0, 4), indices, indices):
+        assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
+
+
+@pytest.mark.parametrize("step", [-2, -1, 1, 2])
+def test_every_axis_of_up_to_3_with_starts_and_stops_in_intervals(step):
+    indices = [None, *intervals(-4, 4)]
+    axes = [Bounds(0, 3), Bounds(1, 2), Bounds(2, 3), Bounds(3, 3)]
+    for axis, start, stop in itertools.product(axes, indices, indices):
+        assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
+
+
+@st.composite
+def bounds(draw, low, high):
+    first, second = draw(st.integers(low, high)), draw(st.integers(low, high))
+    return Bounds(min(first, second), max(first, second))
+
+
+@settings(max_examples=500)
+@given(
+    bounds(0, 12),
+    st.none() | bounds(-15, 15),
+    st.none() | bounds(-15, 15),
+    st.integers(-5, 5).filter(bool),
+)
+def test_brute_force(axis, start, stop, step):
+    assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
+
+
+@settings(max_examples=500)
+@given(st.integers(0, 9), st.integers(-12, 12) | st.none(), st.integers(-12, 12) | st.none(), st.sampled_from(STEPS))
+def test_an_axis_without_an_upper_bound(low, first, end, step):
+    """Above every index the size either stays, or grows without a bound, or has come to its end."""
+    start, stop = (None if index is None else Bounds(index, index) for index in (first, end))
+    found, keeps_size = sliced_size(Bounds(low, INT64_MAX), start, stop, step)
+    near, near_keeps = brute_force(Bounds(low, 60), start, stop, step)
+    far, _ = brute_force(Bounds(low, 90), start, stop, step)
+    assert found.low == near.low
+    assert found.high == (INT64_MAX if far.high > near.high else near.high)
+    assert keeps_size == near_keeps
+
+
+def test_what_is_not_known():
+    any_axis = Bounds(0, INT64_MAX)
+    assert sliced_size(Bounds(2, 5), ANY_INDEX, ANY_INDEX, 2).bounds == Bounds(0, 3)
+    assert sliced_size(Bounds(2, 5), None, ANY_INDEX, -2).bounds == Bounds(0, 3)
+    assert sliced_size(any_axis, ANY_INDEX, ANY_INDEX, 1) == (Bounds(0, INT64_MAX), False)
+    assert sliced_size(Bounds(2, 5), Bounds(1, 1), Bounds(2, 2), None).bounds == Bounds(0, 5)
+    assert sliced_size(Bounds(0, 0), ANY_INDEX, ANY_INDEX, None) == (Bounds(0, 0), True)
+
+
+def test_as_far_as_possible():
+    axis = Bounds(3, INT64_MAX)
+    far, before = Bounds(INT64_MAX, INT64_MAX), Bounds(INT64_MIN, INT64_MIN)
+    assert sliced_size(axis, Bounds(0, 0), far, 1) == (axis, True)
+    assert sliced_size(axis, before, far, 1) == (axis, True)
+    assert sliced_size(axis, far, before, -1) == (axis, True)
+    assert sliced_size(axis, Bounds(1, 1), far, 1) == (Bounds(2, INT64_MAX), False)
+    assert sliced_size(axis, Bounds(-7, -7), far, 1).bounds == Bounds(3, 7)
+
+
+def test_a_step_of_zero():
+    with pytest.raises(InvalidSlice, match="step must not be 0"):
+        sliced_size(Bounds(2, 3), None, None, 0)
+
+
+def test_cases_that_openvino_gets_wrong_are_among_those_that_are_right():
+    cases = load("openvino_bounds")
+    wrong = 0
+    for case in cases:
+        found = sliced_size(Bounds(*case["dim"]), Bounds(*case["start"]), Bounds(*case["stop"]), case["step"]).bounds
+        assert found == (case["true_min"], case["true_max"])
+        wrong += list(found) != case["openvino"]
+    assert (len(cases), wrong) == (300, sum(case["verdict"] != "exact" for case in cases))
