@@ -1,4 +1,4 @@
-"""Swapping the built-in slicing operators of a model for ours, and back."""
+"""Replacing slicing operators of a model: the built-in ones by ours, and back."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from openvino import opset1, opset8
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import MASKS, StridedSlice
 
-Maker = Callable[[ov.Node], ov.Node]
+BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
+OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
+
+
+def kind_of(node: ov.Node) -> tuple[str, str]:
+    """A node's type name and version."""
+    info = node.get_type_info()
+    return info.name, info.version_id
 
 
 def use_custom_ops(model: ov.Model) -> int:
     """Put our operators in the place of the built-in Slice and StridedSlice, in bodies of If, Loop and the like too.
 
-    Names, friendly names, `rt_info` and tensor names stay.
+    Friendly names and tensor names stay, and of `rt_info` the strings and integers: OpenVINO's Python API can write no
+    others.
 
     Args:
         model: The model; it is changed.
@@ -25,7 +33,7 @@ def use_custom_ops(model: ov.Model) -> int:
     Returns:
         How many were replaced.
     """
-    return _replace(model, {("Slice", "opset8"): _custom_slice, ("StridedSlice", "opset1"): _custom_strided_slice})
+    return replace_nodes(model, lambda node: custom(node) if kind_of(node) in BUILT_IN else None)
 
 
 def use_builtin_ops(model: ov.Model) -> int:
@@ -37,23 +45,24 @@ def use_builtin_ops(model: ov.Model) -> int:
     Returns:
         How many were replaced.
     """
-    ours = {("Slice8", "ov_ext"): _builtin_slice, ("StridedSlice1", "ov_ext"): _builtin_strided_slice}
-    return _replace(model, ours)
+    return replace_nodes(model, lambda node: _built_in(node) if kind_of(node) in OURS else None)
 
 
-def _replace(model: ov.Model, makers: Mapping[tuple[str, str], Maker]) -> int:
+def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
+    """Put what `make` returns, if anything, in the place of each node of one output, in bodies of other nodes too.
+
+    Returns:
+        How many were replaced.
+    """
     count = 0
     for node in model.get_ordered_ops():
         for body in _bodies(node):
-            count += _replace(body, makers)
-        info = node.get_type_info()
-        make = makers.get((info.name, info.version_id))
-        if make is None:
-            continue
+            count += replace_nodes(body, make)
         new = make(node)
-        _keep_names(node, new)
-        ov.utils.replace_node(node, new)
-        count += 1
+        if new is not None:
+            _keep_names(node, new)
+            ov.utils.replace_node(node, new)
+            count += 1
     if count:
         model.validate_nodes_and_infer_types()
     return count
@@ -70,33 +79,45 @@ def _keep_names(old: ov.Node, new: ov.Node) -> None:
     new.set_friendly_name(old.get_friendly_name())
     new.output(0).get_tensor().set_names(old.output(0).get_tensor().get_names())
     info = new.get_rt_info()
-    for key, value in old.get_rt_info().items():
-        info[key] = value
+    for key, kept in old.get_rt_info().items():
+        try:
+            value = kept.value
+        except TypeError:  # of a type that Python does not know
+            continue
+        if isinstance(value, (str, int)):
+            info[key] = value
 
 
-def _inputs(node: ov.Node) -> list[ov.Output]:
+def inputs_of(node: ov.Node) -> list[ov.Output]:
+    """What a node reads."""
     return [node.input_value(i) for i in range(node.get_input_size())]
 
 
-def _custom_slice(node: ov.Node) -> ov.Node:
-    return Slice(_inputs(node))
-
-
-def _custom_strided_slice(node: ov.Node) -> ov.Node:
+def masks_of(node: ov.Node) -> dict[str, tuple[int, ...]]:
+    """The five masks of a StridedSlice, built in or ours."""
     attributes = node.get_attributes()
-    return StridedSlice(_inputs(node), **{name: attributes.get(name) or () for name in MASKS})
+    return {name: tuple(attributes.get(name) or ()) for name in MASKS}
 
 
-def _builtin_slice(node: ov.Node) -> ov.Node:
-    return opset8.slice(*_inputs(node))
+def custom(node: ov.Node) -> ov.Node:
+    """Our operator that does what a built-in one does."""
+    if kind_of(node) == ("Slice", "opset8"):
+        return Slice(inputs_of(node))
+    return StridedSlice(inputs_of(node), **masks_of(node))
 
 
-def _builtin_strided_slice(node: ov.Node) -> ov.Node:
-    inputs = _inputs(node)
-    masks = {name: list(node.get_attributes()[name]) for name in MASKS}
+def _built_in(node: ov.Node) -> ov.Node:
+    inputs = inputs_of(node)
+    if kind_of(node) == ("Slice8", "ov_ext"):
+        return opset8.slice(*inputs)
+    masks = masks_of(node)
     if len(inputs) == 3:
         ones = opset8.broadcast(opset8.constant(np.int64(1)), opset8.shape_of(inputs[1]))
         inputs.append(opset8.convert_like(ones, inputs[1]).output(0))
-    length = max(map(len, masks.values()))  # the built-in operator wants them all as long
-    padded = [mask + [0] * (length - len(mask)) for mask in masks.values()]
-    return opset1.strided_slice(*inputs, *padded)
+    return strided_slice(inputs, masks)
+
+
+def strided_slice(inputs: list[ov.Output], masks: Mapping[str, tuple[int, ...]]) -> ov.Node:
+    """The built-in StridedSlice, which wants all its masks as long."""
+    length = max(map(len, masks.values()))
+    return opset1.strided_slice(*inputs, *([*mask] + [0] * (length - len(mask)) for mask in masks.values()))

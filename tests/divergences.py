@@ -7,6 +7,7 @@ here: then the entry goes, or its versions change. An entry whose engine cannot 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -240,4 +241,204 @@ DIVERGENCES = (
     BELOW_THE_AXIS,
     RANK_NINE_SLICE,
     RANK_NINE_SPLIT,
+)
+
+
+@dataclass(frozen=True)
+class OpenVINODefect:
+    """Something that OpenVINO computes wrongly of its built-in Slice or StridedSlice, with the least model for it.
+
+    Attributes:
+        id: Its name, the one that `ov_ext.harden` reports it by.
+        engine: `openvino-cpu`, the CPU plugin, or `openvino-reference`, constant folding and Model.evaluate.
+        versions: The versions that it was seen with.
+        specification: What is right, and by which word.
+        engine_does: What the engine does instead.
+        issues: Where it is reported.
+        case: The model and how it is run, as `openvino_child.py` takes it; the data counts from 0.
+        specified: Shape and elements that come out by the specification.
+        seen: Those that the engine gives; a part of its error message; the code that the process ends with; None for
+            memory that it never wrote.
+    """
+
+    id: str
+    engine: str
+    versions: tuple[str, ...]
+    specification: str
+    engine_does: str
+    issues: tuple[str, ...]
+    case: dict[str, Any]
+    specified: tuple[tuple[int, ...], tuple[int, ...] | str]
+    seen: tuple[tuple[int, ...], tuple[int, ...]] | str | int | None
+
+
+def _strided_slice(sizes: list[Any], begin: list[int], end: list[int], **case: Any) -> dict[str, Any]:
+    strides = case.pop("strides", [1] * len(begin))
+    masks = {name: case.pop(name) for name in list(case) if name.endswith("_mask")}
+    return {"op": "StridedSlice", "sizes": sizes, "indices": [begin, end, strides], "masks": masks, **case}
+
+
+def _slice(sizes: list[Any], start: int, stop: int, step: int = 1, **case: Any) -> dict[str, Any]:
+    return {"op": "Slice", "sizes": sizes, "indices": [[start], [stop], [step], [0]], **case}
+
+
+NO_EXECUTOR = "doesn't have compiled executor"
+OTHER_DIMS = "Can not clone with new dims"
+OPENVINO_DEFECTS = (
+    OpenVINODefect(
+        "new axis and shrink with entries left out",
+        "openvino-cpu",
+        (OPENVINO,),
+        "StridedSlice-1: axes without an entry are kept whole: x[1, newaxis] of 2 x 3 is the second row",
+        "gives memory that it never wrote; OpenVINO's own reference tests of this form fail on it",
+        ("openvinotoolkit/openvino#27103",),
+        _strided_slice([2, 3], [1, 0], [2, 0], new_axis_mask=[0, 1], shrink_axis_mask=[1, 0]),
+        ((1, 3), (3, 4, 5)),
+        None,
+    ),
+    OpenVINODefect(
+        "begin mask on a shrunk axis",
+        "openvino-cpu",
+        (OPENVINO,),
+        "shape inference and the reference: a shrunk axis takes element begin, masks ignored",
+        "takes element 0",
+        (),
+        _strided_slice([3, 2], [1], [2], begin_mask=[1], shrink_axis_mask=[1]),
+        ((2,), (2, 3)),
+        ((2,), (0, 1)),
+    ),
+    OpenVINODefect(
+        "mask bits beyond the entries",
+        "openvino-cpu",
+        (OPENVINO,),
+        "StridedSlice-1: bits beyond the last entry are ignored",
+        "does not ignore a new axis there, and gives memory that it never wrote",
+        (),
+        _strided_slice([3, 2], [1], [3], new_axis_mask=[0, 1]),
+        ((2, 2), (2, 3, 4, 5)),
+        None,
+    ),
+    OpenVINODefect(
+        "ellipsis shares its bit",
+        "openvino-reference",
+        (OPENVINO,),
+        "shape inference and the CPU plugin: the ellipsis goes before what shares its bit",
+        "shrinks, and gives nothing",
+        (),
+        _strided_slice([2], [0], [0], ellipsis_mask=[1], shrink_axis_mask=[1]),
+        ((2,), (0, 1)),
+        ((0,), ()),
+    ),
+    OpenVINODefect(
+        "backward through an empty axis",
+        "openvino-reference",
+        (OPENVINO,),
+        "shape inference and the CPU plugin: nothing of nothing",
+        "gives one element, from memory that is not the input's",
+        (),
+        _strided_slice([0, 2], [0], [0], strides=[-1], begin_mask=[1], end_mask=[1]),
+        ((0, 2), ()),
+        None,
+    ),
+    OpenVINODefect(
+        "of a scalar",
+        "openvino-reference",
+        (OPENVINO,),
+        "StridedSlice-1: a new axis before a scalar",
+        "gives memory that is not the input's",
+        (),
+        _strided_slice([], [0], [0], new_axis_mask=[1], constant=True, element="i64"),
+        ((1,), (0,)),
+        None,
+    ),
+    OpenVINODefect(
+        "stride beyond 32 bits",
+        "openvino-cpu",
+        (OPENVINO,),
+        "Slice-8: a backward step beyond the axis takes the first element of the walk",
+        "divides the least 32-bit integer by -1, which ends the process",
+        (),
+        _slice([5], 4, -9, -(2**31)),
+        ((1,), (4,)),
+        -8,
+    ),
+    OpenVINODefect(
+        "more than 2^24 elements on an axis",
+        "openvino-cpu",
+        (OPENVINO,),
+        "Slice-8: all elements from 1 on",
+        "counts in 32-bit floats and leaves the last elements unwritten",
+        (),
+        _slice([2**25 + 3], 1, INT64_MAX, element="i8"),
+        ((2**25 + 2,), "right"),
+        None,
+    ),
+    OpenVINODefect(
+        "indices at run time, all shapes known",
+        "openvino-cpu",
+        (OPENVINO,),
+        "StridedSlice-1: x[i] for an index that is an input",
+        "prepares nothing to run where the shapes of data and output are static, and fails",
+        (),
+        _strided_slice([3, 2], [2], [3], shrink_axis_mask=[1], run_time=True),
+        ((2,), (4, 5)),
+        NO_EXECUTOR,
+    ),
+    OpenVINODefect(
+        "new axis after an ellipsis, begin at run time",
+        "openvino-cpu",
+        (OPENVINO,),
+        "StridedSlice-1: the new axis comes after all that the ellipsis stands for",
+        "infers the new axis one place too early, and fails",
+        (),
+        _strided_slice(
+            [-1, 3], [0, 0], [0, 0], ellipsis_mask=[1, 0], new_axis_mask=[0, 1], run_time=True, shape=[2, 3]
+        ),
+        ((2, 3, 1), (0, 1, 2, 3, 4, 5)),
+        OTHER_DIMS,
+    ),
+    OpenVINODefect(
+        "unsigned index beyond 63 bits",
+        "openvino-reference",
+        (OPENVINO,),
+        "Slice-8: an index beyond the axis is clamped to its end",
+        "reads it as -1, and loses the last element",
+        (),
+        _slice([5], 0, 2**64 - 1, index_type="u64"),
+        ((5,), (0, 1, 2, 3, 4)),
+        ((4,), (0, 1, 2, 3)),
+    ),
+    OpenVINODefect(
+        "sizes known by bounds",
+        "openvino-cpu",
+        (OPENVINO,),
+        "Slice-8: x[-7:1] of up to 9 elements has one element, if x has seven or less",
+        "infers that it is empty, as it is at both ends of the bounds, and fails at sizes between",
+        (),
+        _slice([[0, 9]], -7, 1, shape=[3]),
+        ((1,), (0,)),
+        OTHER_DIMS,
+    ),
+    OpenVINODefect(
+        "no entries, at run time",
+        "openvino-cpu",
+        (OPENVINO,),
+        "Slice-8: without entries all of the data",
+        "does not expect lists of indices that are empty, and fails",
+        (),
+        {"op": "Slice", "sizes": [5], "indices": [[], [], [], []], "run_time": True},
+        ((5,), (0, 1, 2, 3, 4)),
+        "Check '!!ptr' failed",
+    ),
+    OpenVINODefect(
+        "constant of less than a byte an element",
+        "openvino-reference",
+        (OPENVINO,),
+        "Slice-8: elements 3 and 4 of 0 to 7",
+        "takes bytes for elements",
+        (),
+        _slice([8], 3, 5, element="u4", constant=True),
+        ((2,), (3, 4)),
+        None,
+    ),
 )

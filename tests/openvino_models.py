@@ -51,8 +51,31 @@ def make(
         return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **masks)
     if op == "Slice":
         return opset8.slice(*inputs)
-    return opset1.strided_slice(*inputs, *(masks.get(name, []) for name in MASKS))
+    if len(inputs) == len(("data", "begin", "end")):
+        count = inputs[1].get_output_partial_shape(0)[0].get_length()
+        inputs = [*inputs, constant([1] * count)]
+    length = max(map(len, masks.values()), default=0)
+    padded = [masks.get(name, []) + [0] * (length - len(masks.get(name, []))) for name in MASKS]
+    return opset1.strided_slice(*inputs, *padded)
 
 
 def model(node: ov.Node, *parameters: ov.Node) -> ov.Model:
     return ov.Model([node], list(parameters), "model")
+
+
+def pack(values: np.ndarray, name: str) -> np.ndarray:
+    """The bytes of elements of less than a byte: the first in the lowest bits, but for u1, where it is the highest."""
+    if name == "u1":
+        return np.packbits(values)
+    bits = 2 if name == "u2" else 4
+    flat = np.zeros(-(-values.size * bits // 8), np.uint8)
+    for i, value in enumerate(values.tolist()):
+        flat[i * bits // 8] |= value << (i * bits % 8)
+    return flat
+
+
+def unpack(data: np.ndarray, name: str) -> np.ndarray:
+    if name == "u1":
+        return np.unpackbits(data)
+    bits = 2 if name == "u2" else 4
+    return np.array([data[i * bits // 8] >> (i * bits % 8) & (2**bits - 1) for i in range(data.size * 8 // bits)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,12 +13,14 @@ import onnxruntime
 import openvino
 import oracle
 import pytest
-from divergences import DIVERGENCES, Divergence
+from divergences import DIVERGENCES, OPENVINO_DEFECTS, Divergence
 from onnx import helper, numpy_helper
+from openvino_processes import answer
 from running import as_bytes, run_node
 
 import onnx_ops
 from onnx_ops.dml import device
+from ov_ext.defects import DEFECTS
 
 Outputs = tuple[tuple[int, ...], ...]
 
@@ -148,3 +151,36 @@ class TestEntries:
 
 def test_ids_are_unique():
     assert len({entry.id for entry in DIVERGENCES}) == len(DIVERGENCES)
+
+
+@pytest.mark.parametrize("entry", OPENVINO_DEFECTS, ids=lambda e: e.id)
+class TestOpenVINODefects:
+    def test_the_engine_still_disagrees(self, entry):
+        assert openvino.__version__ in entry.versions, f"not tried with {openvino.__version__}: try it and say so"
+        seen = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-")})
+        assert seen != as_answer(entry.specified), f"{entry.engine} agrees now: remove the entry {entry.id!r}"
+        if isinstance(entry.seen, int):
+            assert seen["exit"] == entry.seen
+        elif isinstance(entry.seen, str):
+            assert entry.seen in seen["error"]
+        elif entry.seen is not None:
+            assert seen == as_answer(entry.seen)
+
+    def test_hardened_it_is_right(self, entry):
+        got = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-"), "harden": True})
+        assert entry.id in got.pop("defects")
+        assert got.pop("forms") != [None]
+        assert got == as_answer(entry.specified)
+
+    def test_ours_is_right(self, entry):
+        got = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-"), "ours": True})
+        assert got == as_answer(entry.specified)
+
+
+def as_answer(result) -> dict[str, Any]:
+    shape, values = result
+    return {"shape": list(shape), "values": values if isinstance(values, str) else list(map(float, values))}
+
+
+def test_every_openvino_defect_has_an_entry():
+    assert [entry.id for entry in OPENVINO_DEFECTS] == [defect.id for defect in DEFECTS]

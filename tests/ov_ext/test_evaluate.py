@@ -10,7 +10,7 @@ import openvino as ov
 import oracle
 import pytest
 from openvino import passes
-from openvino_models import MASKS, constant, fixed, make, parameter
+from openvino_models import MASKS, constant, fixed, make, pack, parameter, unpack
 from vectors import load
 
 import ov_ext
@@ -230,24 +230,6 @@ def test_elements_of_less_than_a_byte(name, shape):
     expected = selected(values)
     assert tuple(out.shape) == expected.shape
     assert np.array_equal(unpack(out.data.reshape(-1).view(np.uint8), name)[: expected.size], expected.reshape(-1))
-
-
-def pack(values: np.ndarray, name: str) -> np.ndarray:
-    """Element 0 in the lowest bits, but for u1, whose first element is the highest bit."""
-    if name == "u1":
-        return np.packbits(values)
-    bits = 2 if name == "u2" else 4
-    flat = np.zeros(-(-values.size * bits // 8), np.uint8)
-    for i, value in enumerate(values.tolist()):
-        flat[i * bits // 8] |= value << (i * bits % 8)
-    return flat
-
-
-def unpack(data: np.ndarray, name: str) -> np.ndarray:
-    if name == "u1":
-        return np.unpackbits(data)
-    bits = 2 if name == "u2" else 4
-    return np.array([data[i * bits // 8] >> (i * bits % 8) & (2**bits - 1) for i in range(data.size * 8 // bits)])
 
 
 def test_a_shrink_that_is_out_of_range_raises():

@@ -1,0 +1,247 @@
+"""What the CPU plugin of OpenVINO 2026.4 computes wrongly of the built-in Slice and StridedSlice, by conditions.
+
+Each condition has an entry with a minimal model in `tests/divergences.py`, under the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import openvino as ov
+
+from onnx_ops.slicing import StridedSliceSpec
+from onnx_ops.slicing.spec import Entry
+from ov_ext.inference import Bounds
+from ov_ext.passes import BUILT_IN, custom, inputs_of, kind_of, masks_of
+from ov_ext.values import bounds_of, list_bounds, list_length
+
+FLOAT_EXACT = 2**24
+_INT32_MIN = -(2**31)
+_SUB_BYTE = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
+
+
+@dataclass(frozen=True)
+class Defect:
+    """One thing that goes wrong.
+
+    Attributes:
+        id: Its name, that of the entry in `tests/divergences.py`.
+        reason: What the engine does, for people.
+    """
+
+    id: str
+    reason: str
+
+
+NEW_AND_SHRINK = Defect(
+    "new axis and shrink with entries left out",
+    "with a new axis and a shrunk one and fewer entries than axes, memory comes out that was never written",
+)
+BEGIN_MASK_AND_SHRINK = Defect(
+    "begin mask on a shrunk axis",
+    "where begin_mask and shrink_axis_mask share a bit, element 0 is taken instead of element begin",
+)
+BITS_BEYOND = Defect(
+    "mask bits beyond the entries",
+    "bits of new_axis_mask, shrink_axis_mask and ellipsis_mask beyond the last entry are not ignored",
+)
+SHARED_ELLIPSIS = Defect(
+    "ellipsis shares its bit",
+    "where the ellipsis shares its bit with a new axis or a shrink, constant folding and Model.evaluate compute "
+    "another shape than is inferred",
+)
+REVERSED_NOTHING = Defect(
+    "backward through an empty axis",
+    "constant folding and Model.evaluate read one element of an axis that has none",
+)
+SCALAR = Defect(
+    "of a scalar",
+    "constant folding and Model.evaluate read a scalar from memory that is not its own",
+)
+FAR_STRIDE = Defect(
+    "stride beyond 32 bits",
+    "a stride of -2^31 or below ends the process by a division",
+)
+MANY_ELEMENTS = Defect(
+    "more than 2^24 elements on an axis",
+    "sizes are computed in 32-bit floats, so the last elements are never written",
+)
+FIXED_SHAPE = Defect(
+    "indices at run time, all shapes known",
+    "where the shapes of data and output are known although indices only come at run time, nothing is prepared to run",
+)
+ELLIPSIS_THEN_NEW = Defect(
+    "new axis after an ellipsis, begin at run time",
+    "the new axis is inferred at the wrong place",
+)
+UNSIGNED_INDEX = Defect(
+    "unsigned index beyond 63 bits",
+    "constant folding, Model.evaluate and shape inference read it as a negative one",
+)
+WRONG_BOUNDS = Defect(
+    "sizes known by bounds",
+    "the inferred bounds leave out sizes that the input's bounds allow, and those fail when they come",
+)
+NO_ENTRIES = Defect(
+    "no entries, at run time",
+    "lists of indices that are empty and no constants are not read",
+)
+SUB_BYTE = Defect(
+    "constant of less than a byte an element",
+    "constant folding copies bytes as if they were elements",
+)
+DEFECTS = (
+    NEW_AND_SHRINK,
+    BEGIN_MASK_AND_SHRINK,
+    BITS_BEYOND,
+    SHARED_ELLIPSIS,
+    REVERSED_NOTHING,
+    SCALAR,
+    FAR_STRIDE,
+    MANY_ELEMENTS,
+    FIXED_SHAPE,
+    ELLIPSIS_THEN_NEW,
+    UNSIGNED_INDEX,
+    WRONG_BOUNDS,
+    NO_ENTRIES,
+    SUB_BYTE,
+)
+
+
+class SlicingNode:
+    """A built-in slicing node, read once.
+
+    Attributes:
+        node: The node.
+        op: `Slice` or `StridedSlice`.
+        inputs: What it reads.
+        values: For each index input its elements, None where one is not known before the model runs; None for all.
+        masks: The five masks; all empty for Slice.
+        at_run_time: Whether an index input is no constant.
+        count: Number of entries; None if it is not known.
+        rank: Rank of the data; None if it is not known.
+    """
+
+    def __init__(self, node: ov.Node) -> None:
+        self.node = node
+        self.op = BUILT_IN[kind_of(node)]
+        self.inputs = inputs_of(node)
+        found = [list_bounds(source) for source in self.inputs[1:]]
+        self.values = [_exact(bounds) for bounds in found]
+        self.at_run_time = any(source.get_node().get_type_name() != "Constant" for source in self.inputs[1:])
+        self.masks = masks_of(node) if self.op == "StridedSlice" else {}
+        lengths = [list_length(source) for source in self.inputs[1:]]
+        self.count = next((length for length in lengths if length is not None), None)
+        rank = self.inputs[0].get_partial_shape().rank
+        self.rank = rank.get_length() if rank.is_static else None
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The entries beside the axes; Slice's are not aligned so."""
+        if self.op == "Slice" or self.count is None or self.rank is None:
+            return []
+        nothing = (0,) * self.count
+        return StridedSliceSpec(nothing, nothing, **self.masks).entries(self.rank)
+
+    @cached_property
+    def ours(self) -> ov.Node:
+        """Our operator on the same inputs: what is right."""
+        return custom(self.node)
+
+    @property
+    def all_values(self) -> list[list[int]] | None:
+        """The elements of all index inputs, if all are known."""
+        known = [values for values in self.values if values is not None and None not in values]
+        return known if len(known) == len(self.values) else None  # type: ignore[return-value]
+
+    def bits(self, name: str) -> tuple[int, ...]:
+        """A mask as long as there are entries."""
+        mask = self.masks.get(f"{name}_mask", ())
+        return (*mask, *(0,) * self.count)[: self.count] if self.count is not None else mask
+
+
+def defects(view: SlicingNode) -> list[Defect]:
+    """Which of `DEFECTS` a node has."""
+    return [*_of_masks(view), *_of_values(view), *_of_data(view)]
+
+
+def _of_masks(view: SlicingNode) -> Iterator[Defect]:
+    if view.op != "StridedSlice" or view.count is None:
+        return
+    new, shrink, ellipsis = view.bits("new_axis"), view.bits("shrink_axis"), view.bits("ellipsis")
+    any_new, any_shrink = any(new), any(shrink)
+    if any_new and any_shrink and not any(ellipsis) and (view.rank is None or view.count < view.rank + sum(new)):
+        yield NEW_AND_SHRINK
+    if any(map(_both, view.bits("begin"), shrink)):
+        yield BEGIN_MASK_AND_SHRINK
+    if any(any(view.masks[f"{name}_mask"][view.count :]) for name in ("new_axis", "shrink_axis", "ellipsis")):
+        yield BITS_BEYOND
+    if any(map(_both, ellipsis, new)) or any(map(_both, ellipsis, shrink)):
+        yield SHARED_ELLIPSIS
+    if view.at_run_time and 1 in ellipsis and any(new[ellipsis.index(1) + 1 :]):
+        yield ELLIPSIS_THEN_NEW
+
+
+def _of_values(view: SlicingNode) -> Iterator[Defect]:
+    if view.count == 0 and view.at_run_time:
+        yield NO_ENTRIES
+    steps = view.values[2] if len(view.values) > 2 else None
+    if any(step is not None and step <= _INT32_MIN for step in steps or ()):
+        yield FAR_STRIDE
+    for source, values in zip(view.inputs[1:], view.values, strict=True):
+        if source.get_element_type() == ov.Type.u64 and any(
+            value is not None and value >= 2**63 for value in values or ()
+        ):
+            yield UNSIGNED_INDEX
+            return
+
+
+def _of_data(view: SlicingNode) -> Iterator[Defect]:
+    data = view.inputs[0]
+    shape = data.get_partial_shape()
+    constant = data.get_node().get_type_name() == "Constant"
+    if constant and data.get_element_type().get_type_name() in _SUB_BYTE and view.all_values is not None:
+        yield SUB_BYTE
+    if shape.rank.is_dynamic:
+        return
+    if view.rank == 0:
+        yield SCALAR
+    if view.op == "StridedSlice" and len(view.values) > 2:
+        steps = view.values[2] or [None] * (view.count or 0)
+        sliced = [(steps[i], shape[axis]) for kind, i, axis in view.entries if kind == "slice"]
+        if any(size == ov.Dimension(0) and (step is None or step < 0) for step, size in sliced):
+            yield REVERSED_NOTHING
+    exact = view.ours.output(0).get_partial_shape()
+    inferred = view.node.output(0).get_partial_shape()
+    if view.at_run_time and shape.is_static and exact.is_static:
+        yield FIXED_SHAPE
+    if exact.rank.is_static and inferred.rank.is_static and not _contains(inferred, exact):
+        yield WRONG_BOUNDS
+    if exact.rank.is_static and exact != shape and any(map(_is_counted_in_floats, exact)):
+        yield MANY_ELEMENTS
+
+
+def _is_counted_in_floats(size: ov.Dimension) -> bool:
+    """Whether a size surely is one that 32-bit floats do not hold, so that counting in them goes wrong."""
+    if size.is_static:
+        return bool(int(np.float32(size.get_length())) != size.get_length())
+    return bool(size.get_min_length() > FLOAT_EXACT)
+
+
+def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
+    """Whether all sizes are within the inferred ones; where those make no sense, their low end is -1."""
+    if len(inferred) != len(exact):
+        return False
+    pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)
+    return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
+
+
+def _both(a: int, b: int) -> bool:
+    return bool(a and b)
+
+
+def _exact(bounds: Sequence[Bounds] | None) -> list[int | None] | None:
+    return None if bounds is None else [bound.low if bound.is_exact else None for bound in bounds]

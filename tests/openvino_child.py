@@ -1,0 +1,82 @@
+"""Slicing operators, built and run in a process of their own: `python openvino_child.py`, a JSON case a line on stdin.
+
+What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`); `element`;
+`indices`, a list for each index input; `index_type`; `run_time`, whether indices are inputs of the model; `masks`;
+`constant`, whether the data is a constant; `ours`; `harden`; `engine`: `cpu`, `reference`, or `inference`. Prints a
+JSON object a line with `shape` and, but for inference, `values` (of data that counts from 0), or `error`; and with
+`harden` the `forms` that took the place and the `defects` that were found.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from math import prod
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from openvino_models import fixed, listed, make, pack, parameter, unpack
+
+import ov_ext
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    element = getattr(ov.Type, case.get("element", "i32"))
+    shape = case.get("shape", case["sizes"])
+    index_type = getattr(ov.Type, case.get("index_type", "i64")).to_dtype()
+    arrays = [np.array(values, index_type) for values in case["indices"]]
+    data = np.arange(prod(shape)).astype(element.to_dtype()).reshape(shape)
+    if element.bitwidth < 8:
+        tensor = ov.Tensor(element, ov.Shape(shape))  # of its own memory
+        tensor.data.reshape(-1).view(np.uint8)[...] = pack(data.reshape(-1), case["element"])
+        source = ov.op.Constant(tensor)
+    else:
+        source = fixed(data) if case.get("constant") else parameter(case["sizes"], element)
+    run_time = case.get("run_time", False)
+    indices = [parameter(list(a.shape), ov.Type(a.dtype)) if run_time else fixed(a) for a in arrays]
+    node = make(case["op"], [source, *indices], case.get("masks"), ours=case.get("ours", False))
+    inputs = [p for p in (source, *indices) if p.get_type_name() == "Parameter"]
+    model = ov.Model([node], inputs, "model")
+    if not case.get("harden"):
+        return answer(case, model, data, arrays)
+    changes = ov_ext.harden(model).changes
+    found = [defect.id for change in changes for defect in change.defects]
+    return {**answer(case, model, data, arrays), "forms": [change.form for change in changes], "defects": found}
+
+
+def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list[np.ndarray]) -> dict[str, Any]:
+    run_time = case.get("run_time", False)
+    if case["engine"] == "inference":
+        return {"shape": listed(model.output(0).get_partial_shape())}
+    given = [] if case.get("constant") else [data]
+    given += arrays if run_time else []
+    if case["engine"] == "cpu":
+        core = ov.Core()
+        ov_ext.register(core)
+        result = core.compile_model(model, "CPU")(given)[0]
+    else:
+        out = ov.Tensor(model.output(0).get_element_type(), ov.Shape([0]))
+        model.evaluate([out], [ov.Tensor(np.asarray(array, order="C")) for array in given])
+        result = out.data
+        if out.element_type.bitwidth < 8:
+            bits = unpack(result.reshape(-1).view(np.uint8), case["element"])
+            result = bits[: prod(out.shape)].reshape(tuple(out.shape))
+    if result.size > 1000:
+        expected = data[tuple(slice(*bounds) for bounds in zip(*case["indices"][:3], strict=True))]
+        return {"shape": list(result.shape), "values": "right" if np.array_equal(result, expected) else "wrong"}
+    return {"shape": list(result.shape), "values": result.reshape(-1).astype(float).tolist()}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        try:
+            answered = run(json.loads(line))
+        except Exception as error:
+            answered = {"error": str(error)}
+        sys.stdout.write(json.dumps(answered) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""Hardened models: right on the CPU plugin, made of built-in operators where that can be, nothing else touched."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import oracle
+import pytest
+from openvino import opset8
+from openvino_models import MASKS, constant, make, parameter
+from openvino_processes import answers
+
+import ov_ext
+
+CORE = ov.Core()
+PER_BATCH = 120
+
+
+def random_sizes(random: np.random.Generator, shape: list[int]) -> list[Any]:
+    """What the model says of a shape: all, nothing, or bounds."""
+    how = random.random()
+    if how < 0.4:
+        return list(shape)
+    if how < 0.6:
+        return [-1] * len(shape)
+    around = [[max(0, size - int(random.integers(0, 4))), size + int(random.integers(0, 4))] for size in shape]
+    return [size if random.random() < 0.4 else bounds for size, bounds in zip(shape, around, strict=True)]
+
+
+def random_case(random: np.random.Generator) -> dict[str, Any]:
+    """A case for `openvino_child.py` with what is right, under `expected`; that is None if the case is none."""
+    rank = int(random.integers(0, 4))
+    shape = random.integers(0 if random.random() < 0.1 else 1, 5, rank).tolist()
+    is_constant = random.random() < 0.1
+    case: dict[str, Any] = {
+        "op": "StridedSlice" if random.random() < 0.75 or rank == 0 else "Slice",
+        "shape": shape,
+        "sizes": shape if is_constant else random_sizes(random, shape),
+        "run_time": bool(random.random() < 0.4),
+        "constant": is_constant,
+        "engine": "cpu",
+    }
+    data = np.arange(prod(shape)).reshape(shape)
+    count = int(random.integers(0, rank + (3 if case["op"] == "StridedSlice" else 1)))
+    begin, end = random.integers(-6, 7, (2, count)).tolist()
+    strides = random.choice([-2, -1, 1, 2], count).tolist()
+    if case["op"] == "Slice":
+        axes = random.permutation(rank)[:count].tolist()
+        case["indices"] = [begin, end, strides, axes]
+        expected = oracle.onnx_slice(data, begin, end, axes, strides)
+    else:
+        length = count if random.random() < 0.7 else int(random.integers(0, count + 3))
+        share = random.choice([0.1, 0.4])
+        bits = (random.random((len(MASKS), length)) < share) & (random.random((len(MASKS), 1)) < 0.7)
+        case["masks"] = dict(zip(MASKS, bits.astype(int).tolist(), strict=True))
+        case["indices"] = [begin, end, strides]
+        try:
+            expected = oracle.strided_slice(data, begin, end, strides, **case["masks"])
+        except oracle.OracleError:
+            return {"expected": None}
+    case["expected"] = {"shape": list(expected.shape), "values": expected.reshape(-1).astype(float).tolist()}
+    return case
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_models(seed):
+    """Where a node is hardened it is right after; where it is left, it is right as it is."""
+    random = np.random.default_rng(seed)
+    cases = [case for case in (random_case(random) for _ in range(PER_BATCH)) if case["expected"] is not None]
+    kept = 0
+    for case, got in zip(cases, answers([{**case, "harden": True} for case in cases]), strict=True):
+        if "At most one ellipsis" in got.get("error", "") or "Input rank plus number" in got.get("error", ""):
+            continue  # the built-in operator counts bits beyond its entries when it checks these
+        assert {"shape": got.get("shape"), "values": got.get("values")} == case["expected"], (case, got)
+        assert None not in got["forms"]
+        kept += not got["forms"]
+    assert PER_BATCH // 3 < kept < PER_BATCH - 10
+
+
+def types_in(model: ov.Model) -> list[str]:
+    return [node.get_type_name() for node in model.get_ordered_ops()]
+
+
+def new_and_shrink(source, **kwargs) -> ov.Node:
+    masks = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
+    indices = [constant(values) for values in ([1, 0], [2, 0], [1, 1])]
+    return make("StridedSlice", [source, *indices], masks, ours=False, **kwargs)
+
+
+def test_what_is_right_stays_as_it_is():
+    source = parameter([4, 5])
+    first = make("Slice", [source, *map(constant, ([1], [9], [2], [1]))], ours=False)
+    node = make("StridedSlice", [first, *map(constant, ([-1], [0], [-1]))], {"end_mask": [1]}, ours=False)
+    model = ov.Model([node], [source], "m")
+    before = [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()]
+    report = ov_ext.harden(model)
+    assert (report.nodes, report.changes) == (2, ())
+    assert [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()] == before
+
+
+def test_names_stay_and_the_form_is_built_in():
+    source = parameter([2, 3])
+    node = new_and_shrink(source)
+    node.set_friendly_name("row")
+    node.output(0).get_tensor().set_names({"row:0"})
+    node.get_rt_info()["mark"] = "here"
+    model = ov.Model([node], [source], "m")
+    report = ov_ext.harden(model)
+    assert report.to_json()["changes"] == [
+        {
+            "node": "row",
+            "op": "StridedSlice",
+            "form": "StridedSlice",
+            "defects": [
+                {
+                    "id": "new axis and shrink with entries left out",
+                    "reason": report.changes[0].defects[0].reason,
+                }
+            ],
+        }
+    ]
+    assert not report.needs_extension
+    assert report.is_complete
+    (op,) = [op for op in model.get_ordered_ops() if op.get_friendly_name() == "row"]
+    assert op.get_type_info().version_id == "opset1"
+    assert op.get_rt_info()["mark"] == "here"
+    assert model.output("row:0").get_partial_shape() == ov.PartialShape([1, 3])
+    assert CORE.compile_model(model, "CPU")(np.arange(6, dtype=np.float32).reshape(2, 3))[0].tolist() == [[3, 4, 5]]
+
+
+def test_hardened_again_nothing_changes():
+    source = parameter([2, 3])
+    model = ov.Model([new_and_shrink(source)], [source], "m")
+    assert len(ov_ext.harden(model).changes) == 1
+    assert ov_ext.harden(model).changes == ()
+
+
+def test_bodies_are_hardened():
+    condition = parameter([], "boolean")
+    x = parameter([2, 3])
+    branches = []
+    for _ in range(2):
+        inner = parameter([2, 3])
+        branches.append(ov.Model([new_and_shrink(inner)], [inner], "branch"))
+    node = opset8.if_op(condition)
+    node.set_then_body(branches[0])
+    node.set_else_body(branches[1])
+    for branch, setter in zip(branches, ("then", "else"), strict=True):
+        assert setter
+        branch.validate_nodes_and_infer_types()
+    node.set_input(x.output(0), branches[0].get_parameters()[0], branches[1].get_parameters()[0])
+    result = node.set_output(branches[0].get_results()[0], branches[1].get_results()[0])
+    model = ov.Model([result], [condition, x], "m")
+    report = ov_ext.harden(model)
+    assert report.nodes == len(report.changes) == 2
+    got = CORE.compile_model(model, "CPU")([np.array(True), np.arange(6, dtype=np.float32).reshape(2, 3)])[0]
+    assert got.tolist() == [[3, 4, 5]]
+
+
+LONG = 2**25 + 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "indices", "form"),
+    [
+        ((2, LONG), ([5], [-1], [1], [1]), "VariadicSplit"),
+        ((3, LONG), ([1, 1], [3, -1], [1, 1], [0, 1]), "VariadicSplit"),
+        ((3, LONG), ([1], [3], [1], [0]), "VariadicSplit"),
+        ((3, LONG), ([2], [-9], [-2], [0]), "ov_ext.Slice"),
+        ((LONG,), ([3], [2**62], [1], [0]), None),  # 2^25 elements: floats count them
+        ((LONG,), ([0], [2**62], [1], [0]), None),  # nothing is cut off
+    ],
+)
+def test_long_axes(shape, indices, form):
+    source = parameter(shape, "i8")
+    model = ov.Model([make("Slice", [source, *map(constant, indices)], ours=False)], [source], "m")
+    report = ov_ext.harden(model)
+    assert [change.form for change in report.changes] == ([] if form is None else [form])
+    assert report.needs_extension == (form == "ov_ext.Slice")
+    data = np.random.default_rng(0).integers(1, 100, shape).astype(np.int8)
+    assert np.array_equal(
+        CORE.compile_model(model, "CPU")(data)[0], oracle.onnx_slice(data, *indices[:2], indices[3], indices[2])
+    )
+
+
+def test_a_shrink_at_run_time_with_other_slices():
+    params = [parameter([4, 3, 2]), *(parameter([3], "i64") for _ in range(2))]
+    masks = {"shrink_axis_mask": [0, 1, 0], "begin_mask": [1, 0, 1], "end_mask": [1, 0, 1]}
+    node = make("StridedSlice", [*params, constant([-1, 1, 1])], masks, ours=False)
+    model = ov.Model([node], params, "m")
+    assert [change.form for change in ov_ext.harden(model).changes] == ["Gather + StridedSlice"]
+    data = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    compiled = CORE.compile_model(model, "CPU")
+    for begin in (1, -1, 2):
+        got = compiled([data, np.array([0, begin, 0]), np.zeros(3, np.int64)])[0]
+        assert np.array_equal(got, data[::-1, begin])
