@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.DEBUG if options.verbose > 1 else logging.CRITICAL, stream=sys.stderr)
     try:
-        code = {"lower": _lower, "compare": _compare, "directml": _directml}[options.command](options)
+        run = {"lower": _lower, "compare": _compare, "harden": _harden, "directml": _directml}[options.command]
+        code = run(options)
         sys.stdout.flush()
     except SliceportError as error:
         print(f"sliceport: {error}", file=sys.stderr)
@@ -70,6 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     lower.add_argument("--views", action="store_true", help="no copy where a slice can be a view of its input's buffer")
     compare.add_argument("--executors", metavar="A,B", help="who takes part; default onnxruntime-cpu,dml-emulator")
     _add_arrays(compare)
+    harden = commands.add_parser("harden", help="rewrite the slicing that an engine computes wrongly")
+    harden.add_argument("model", metavar="MODEL", help="OpenVINO IR (.xml) or ONNX")
+    harden.add_argument("-o", "--output", required=True, metavar="OUT.xml", help="where the rewritten model goes")
+    harden.add_argument("--target", choices=("openvino-cpu",), default="openvino-cpu", help="default openvino-cpu")
+    harden.add_argument("--overwrite", action="store_true", help="replace OUT.xml and its .bin")
+    harden.add_argument("--format", choices=("text", "json"), default="text", help="default text")
+    harden.set_defaults(verbose=0)
     directml = commands.add_parser("directml", help="the real DirectML on Linux, without Windows and without a GPU")
     actions = directml.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
@@ -154,6 +162,17 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         _print_text(report_text(report), options.quiet)
     return CLEAN if report.is_clean else FINDING
+
+
+def _harden(options: argparse.Namespace) -> int:
+    from ov_ext import harden, read_model, write_model
+
+    model = read_model(options.model)
+    report = harden(model)
+    write_model(model, options.output, overwrite=options.overwrite)
+    print(f"sliceport: wrote {options.output}", file=sys.stderr)
+    print(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if options.format == "json" else report)
+    return CLEAN if report.is_complete else FINDING
 
 
 def _run_whole(options: argparse.Namespace) -> int:

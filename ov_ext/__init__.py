@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ov_ext.files import read_model, write_model
     from ov_ext.frontend import onnx_extensions
     from ov_ext.hardening import Change, Hardening, harden
     from ov_ext.passes import use_builtin_ops, use_custom_ops
@@ -20,9 +21,11 @@ __all__ = [
     "StridedSlice",
     "harden",
     "onnx_extensions",
+    "read_model",
     "register",
     "use_builtin_ops",
     "use_custom_ops",
+    "write_model",
 ]
 
 _HOME = {
@@ -32,9 +35,11 @@ _HOME = {
     "StridedSlice": "strided_slice",
     "harden": "hardening",
     "onnx_extensions": "frontend",
+    "read_model": "files",
     "register": "registration",
     "use_builtin_ops": "passes",
     "use_custom_ops": "passes",
+    "write_model": "files",
 }
 
 

@@ -120,7 +120,7 @@ class SlicingNode:
         inputs: What it reads.
         values: For each index input its elements, None where one is not known before the model runs; None for all.
         masks: The five masks; all empty for Slice.
-        at_run_time: Whether an index input is no constant.
+        at_run_time: Whether an element of an index input is not known before the model runs.
         count: Number of entries; None if it is not known.
         rank: Rank of the data; None if it is not known.
     """
@@ -131,7 +131,7 @@ class SlicingNode:
         self.inputs = inputs_of(node)
         found = [list_bounds(source) for source in self.inputs[1:]]
         self.values = [_exact(bounds) for bounds in found]
-        self.at_run_time = any(source.get_node().get_type_name() != "Constant" for source in self.inputs[1:])
+        self.at_run_time = any(values is None or None in values for values in self.values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else {}
         lengths = [list_length(source) for source in self.inputs[1:]]
         self.count = next((length for length in lengths if length is not None), None)
@@ -216,7 +216,7 @@ def _of_data(view: SlicingNode) -> Iterator[Defect]:
             yield REVERSED_NOTHING
     exact = view.ours.output(0).get_partial_shape()
     inferred = view.node.output(0).get_partial_shape()
-    if view.at_run_time and shape.is_static and exact.is_static:
+    if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():
         yield FIXED_SHAPE
     if exact.rank.is_static and inferred.rank.is_static and not _contains(inferred, exact):
         yield WRONG_BOUNDS

@@ -17,10 +17,12 @@ DOMAIN = "ov_ext"
 
 def onnx_extensions() -> list[Any]:
     """What `openvino.convert_model(…, extension=…)` and `Core.add_extension` take."""
-    return [
-        ConversionExtension("Slice", "", _slice),
-        ConversionExtension("StridedSlice", DOMAIN, _strided_slice),
-    ]
+    return [ConversionExtension("Slice", "", _slice), strided_slice_extension()]
+
+
+def strided_slice_extension() -> Any:
+    """The part of `onnx_extensions` for `ov_ext::StridedSlice`, which nothing else reads."""
+    return ConversionExtension("StridedSlice", DOMAIN, _strided_slice)
 
 
 def _slice(node: Any) -> list[ov.Output]:

@@ -82,6 +82,18 @@ class Hardening:
             "changes": [change.to_json() for change in self.changes],
         }
 
+    def __str__(self) -> str:
+        lines = []
+        for change in self.changes:
+            done = f"is now {change.form}" if change.form else "is left as it is: no form is computed right"
+            reasons = "; ".join(defect.reason for defect in change.defects)
+            lines.append(f"{change.op} {change.node!r} {done}: {reasons}")
+        left = sum(change.form is None for change in self.changes)
+        count = f"{self.nodes} slicing node" + ("" if self.nodes == 1 else "s")
+        ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
+        lines.append(f"{count}, {len(self.changes) - left} rewritten, {left} left wrong{ending}")
+        return "\n".join(lines)
+
 
 def harden(model: ov.Model) -> Hardening:
     """Rewrite the slicing nodes that OpenVINO's CPU plugin computes wrongly; the others stay as they are.

@@ -1,0 +1,68 @@
+"""Models from files and into files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import openvino as ov
+
+from onnx_ops.errors import ModelError, UsageError
+from ov_ext.frontend import strided_slice_extension
+from ov_ext.slice import Slice
+from ov_ext.strided_slice import StridedSlice
+
+
+def read_model(path: str | os.PathLike[str]) -> ov.Model:
+    """Read an IR file, or whatever else OpenVINO reads; slicing becomes built-in operators, unless the file has ours.
+
+    Raises:
+        ModelError: There is no such file, or OpenVINO does not read it.
+    """
+    if not Path(path).is_file():
+        raise ModelError(f"model {os.fspath(path)!r} is no file.")
+    core = ov.Core()
+    for extension in (StridedSlice, Slice, strided_slice_extension()):
+        core.add_extension(extension)
+    try:
+        return core.read_model(os.fspath(path))
+    except Exception as error:  # OpenVINO raises what its front ends happen to raise
+        raise ModelError(f"model {os.fspath(path)!r} cannot be read by OpenVINO: {_last_words(error)}") from None
+
+
+def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write an IR file, `.xml` with its `.bin`, beside and renamed into place; weights keep their types.
+
+    Raises:
+        UsageError: The name does not end in .xml, the file exists and is to be kept, or it cannot be written.
+    """
+    target = Path(path)
+    if target.suffix != ".xml":
+        raise UsageError(f"output {str(target)!r} must end in .xml: OpenVINO's own format is what is written.")
+    files = [target.with_suffix(".bin"), target]
+    for file in files:
+        if (file.exists() or file.is_symlink()) and not overwrite:
+            raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
+        if file.is_dir():
+            raise UsageError(f"output {str(file)!r} is a folder.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
+    try:
+        ov.save_model(model, str(beside / target.name), compress_to_fp16=False)
+        for file in files:  # the weights first: an .xml never stands without them
+            (beside / file.name).replace(file)
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"output {str(target)!r} cannot be written: {_last_words(error)}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _last_words(error: Exception) -> str:
+    """What OpenVINO says last, as a sentence; the lines before say where in its sources."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{(lines[-1] if lines else type(error).__name__).strip('-. ')}."
