@@ -93,6 +93,10 @@ SUB_BYTE = Defect(
     "constant of less than a byte an element",
     "constant folding copies bytes as if they were elements",
 )
+STRINGS = Defect(
+    "strings",
+    "strings are copied as bytes, so two tensors own the same memory, and freeing it twice ends the process",
+)
 DEFECTS = (
     NEW_AND_SHRINK,
     BEGIN_MASK_AND_SHRINK,
@@ -108,6 +112,7 @@ DEFECTS = (
     WRONG_BOUNDS,
     NO_ENTRIES,
     SUB_BYTE,
+    STRINGS,
 )
 
 
@@ -205,6 +210,8 @@ def _of_data(view: SlicingNode) -> Iterator[Defect]:
     constant = data.get_node().get_type_name() == "Constant"
     if constant and data.get_element_type().get_type_name() in _SUB_BYTE and view.all_values is not None:
         yield SUB_BYTE
+    if data.get_element_type() == ov.Type.string and not (constant and view.all_values is not None):
+        yield STRINGS
     if shape.rank.is_dynamic:
         return
     if view.rank == 0:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
-from openvino import opset8
 from openvino.frontend.onnx import ConversionExtension
 
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import MASKS, StridedSlice
+from ov_ext.values import as_constant, ones_like
 
 DOMAIN = "ov_ext"
 
@@ -35,7 +35,7 @@ def _slice(node: Any) -> list[ov.Output]:
     else:
         start, stop, axes, step = [*inputs, None, None][1:5]
     if step is None:
-        step = opset8.broadcast(opset8.convert_like(_constant([1]), start), opset8.shape_of(start))
+        step = ones_like(start)
     arguments = [inputs[0], start, stop, step] + ([] if axes is None else [axes])
     return Slice(arguments).outputs()  # type: ignore[no-any-return]
 
@@ -55,4 +55,4 @@ def _input(node: Any, index: int) -> ov.Output | None:
 
 
 def _constant(values: list[int]) -> ov.Node:
-    return opset8.constant(np.array(values, np.int64))
+    return as_constant(np.array(values, np.int64))

@@ -12,9 +12,10 @@ from openvino import opset1, opset8
 
 from onnx_ops.slicing.axis import INT64_MAX
 from onnx_ops.slicing.spec import Entry
-from ov_ext.defects import MANY_ELEMENTS, SUB_BYTE, WRONG_BOUNDS, Defect, SlicingNode, defects
+from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTE, WRONG_BOUNDS, Defect, SlicingNode, defects
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes, strided_slice
 from ov_ext.strided_slice import MASKS
+from ov_ext.values import as_constant
 
 _INT32_MAX = 2**31 - 1
 
@@ -141,7 +142,7 @@ def _repaired(view: SlicingNode, found: Sequence[Defect]) -> tuple[ov.Node | Non
     if MANY_ELEMENTS in found:
         parts = _as_split(view)
         return (parts, "VariadicSplit") if parts is not None else (view.ours, _extension(view))
-    if WRONG_BOUNDS not in found:
+    if WRONG_BOUNDS not in found and STRINGS not in found:
         spelled = _slice_with_sane_values(view) if view.op == "Slice" else _spelled_out(view)
         if spelled is not None:
             return spelled
@@ -259,7 +260,7 @@ def _picked(view: SlicingNode, index: int, entries: Sequence[Entry], needed: Seq
     positions = [entry.position if need else -1 for entry, need in zip(entries, needed, strict=True)]
     if positions == list(range(view.count or 0)):
         return source
-    one = opset8.convert_like(_constant([1]), source)
+    one = ov.op.Constant(source.get_element_type(), ov.Shape([1]), [1])
     chosen = _constant([(view.count or 0) if at < 0 else at for at in positions])
     return opset8.gather(opset8.concat([source, one], 0), chosen, _scalar(0)).output(0)
 
@@ -282,4 +283,4 @@ def _scalar(value: int) -> ov.Node:
 
 
 def _constant(values: Sequence[int]) -> ov.Output:
-    return ov.op.Constant(ov.Type.i64, ov.Shape([len(values)]), list(values)).output(0)
+    return as_constant(np.array(values, np.int64)).output(0)

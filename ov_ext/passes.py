@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import MASKS, StridedSlice
+from ov_ext.values import ones_like
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
 OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
@@ -112,8 +112,7 @@ def _built_in(node: ov.Node) -> ov.Node:
         return opset8.slice(*inputs)
     masks = masks_of(node)
     if len(inputs) == 3:
-        ones = opset8.broadcast(opset8.constant(np.int64(1)), opset8.shape_of(inputs[1]))
-        inputs.append(opset8.convert_like(ones, inputs[1]).output(0))
+        inputs.append(ones_like(inputs[1]))
     return strided_slice(inputs, masks)
 
 

@@ -30,15 +30,16 @@ class Slice(SlicingOp):
     index_names = NAMES
 
     def __init__(self, inputs: Sequence[Any] | None = None) -> None:
-        """Make the operator; without inputs OpenVINO sets them later.
+        """Make the operator of nodes, outputs of nodes, or values that become constants.
+
+        Without inputs OpenVINO sets them later.
 
         Raises:
             InvalidSlice: The inputs break the rules.
         """
         super().__init__(self)
         if inputs is not None:
-            self.set_arguments(list(inputs))
-            self.constructor_validate_and_infer_types()
+            self.set_inputs(inputs)
 
     def clone_with_new_inputs(self, inputs: Sequence[Any]) -> Slice:
         """The same operator of other inputs."""

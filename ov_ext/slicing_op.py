@@ -12,7 +12,7 @@ from onnx_ops.errors import InvalidSlice
 from onnx_ops.slicing import Region, as_slice
 from ov_ext.copy import by_width, copy_packed, plan
 from ov_ext.inference import Bounds
-from ov_ext.values import dimension, dimensions, element_bounds, integers, list_bounds
+from ov_ext.values import as_constant, dimension, dimensions, element_bounds, integers, list_bounds
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""
@@ -35,6 +35,32 @@ class SlicingOp(ov.Op):
     def label(self) -> str:
         """Operator and node, as errors name them."""
         return f"{self.class_type_info.name} {self.get_friendly_name()!r}"
+
+    def set_inputs(self, inputs: Sequence[Any]) -> None:
+        """Connect the operator and infer its shape.
+
+        Args:
+            inputs: Nodes of one output, outputs of nodes, or values that become constants.
+
+        Raises:
+            InvalidSlice: The inputs break the rules.
+        """
+        self.set_arguments([self._output(value, i) for i, value in enumerate(inputs)])
+        self.constructor_validate_and_infer_types()
+
+    def _output(self, value: Any, i: int) -> ov.Output:
+        if isinstance(value, ov.Output):
+            return value
+        if isinstance(value, ov.Node):
+            if value.get_output_size() != 1:
+                raise InvalidSlice(
+                    f"{self.label()}: input {i} is a node of {value.get_output_size()} outputs; name one."
+                )
+            return value.output(0)
+        try:
+            return as_constant(np.asarray(value)).output(0)
+        except (RuntimeError, TypeError, ValueError):
+            raise InvalidSlice(f"{self.label()}: input {i} is neither a node, an output nor an array.") from None
 
     # What the subclasses say.
 

@@ -40,7 +40,9 @@ class StridedSlice(SlicingOp):
         shrink_axis_mask: Sequence[int] = (),
         ellipsis_mask: Sequence[int] = (),
     ) -> None:
-        """Make the operator; without inputs OpenVINO sets them, and the masks, later.
+        """Make the operator of nodes, outputs of nodes, or values that become constants.
+
+        Without inputs OpenVINO sets them, and the masks, later.
 
         Raises:
             InvalidSlice: The inputs or masks break the rules.
@@ -49,8 +51,7 @@ class StridedSlice(SlicingOp):
         given = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
         self._masks = {name: tuple(map(int, mask)) for name, mask in zip(MASKS, given, strict=True)}
         if inputs is not None:
-            self.set_arguments(list(inputs))
-            self.constructor_validate_and_infer_types()
+            self.set_inputs(inputs)
 
     @property
     def masks(self) -> dict[str, tuple[int, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import openvino as ov
-from openvino import opset1
+from openvino import opset1, opset8
 
 from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN
 from ov_ext.inference import Bounds
@@ -19,6 +19,25 @@ _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 _FAR = {_INT32_MAX: INT64_MAX, _INT32_MIN: INT64_MIN}
 _MOST_ELEMENTS = 1024
 """Values of more elements are no shape arithmetic: their bounds are not asked for."""
+
+
+def as_constant(array: Array) -> ov.Node:
+    """A constant of an array, which may be empty; an empty one that NumPy takes for float64 is one of indices."""
+    if array.size:
+        return ov.op.Constant(array)
+    element = ov.Type.i64 if array.dtype == np.float64 else ov.Type(array.dtype)
+    return ov.op.Constant(element, ov.Shape(array.shape), [])
+
+
+def ones_like(source: ov.Output | ov.Node) -> ov.Output:
+    """A 1 for each element of a list of indices, of the list's type: constants where the length is known."""
+    source = source if isinstance(source, ov.Output) else source.output(0)
+    element = source.get_element_type() if source.get_element_type().is_static() else ov.Type.i64
+    length = list_length(source)
+    if length is not None:
+        return as_constant(np.ones(length, element.to_dtype())).output(0)
+    one = ov.op.Constant(element, ov.Shape([]), [1])
+    return opset8.broadcast(one, opset8.shape_of(source)).output(0)
 
 
 def dimensions(shape: ov.PartialShape) -> list[Bounds] | None:

@@ -441,4 +441,15 @@ OPENVINO_DEFECTS = (
         ((2,), (3, 4)),
         None,
     ),
+    OpenVINODefect(
+        "strings",
+        "openvino-cpu",
+        (OPENVINO,),
+        "Slice-8: elements 1 and 2; the plugin takes strings elsewhere",
+        "copies the strings' objects as bytes, so that their memory is freed twice, which ends the process",
+        (),
+        _slice([4], 1, 3, element="string"),
+        ((2,), (1, 2)),
+        -6,
+    ),
 )

@@ -26,7 +26,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     shape = case.get("shape", case["sizes"])
     index_type = getattr(ov.Type, case.get("index_type", "i64")).to_dtype()
     arrays = [np.array(values, index_type) for values in case["indices"]]
-    data = np.arange(prod(shape)).astype(element.to_dtype()).reshape(shape)
+    data = np.arange(prod(shape)).astype("U8" if case.get("element") == "string" else element.to_dtype()).reshape(shape)
     if element.bitwidth < 8:
         tensor = ov.Tensor(element, ov.Shape(shape))  # of its own memory
         tensor.data.reshape(-1).view(np.uint8)[...] = pack(data.reshape(-1), case["element"])

@@ -1,0 +1,168 @@
+"""ONNX models read with our operators: every opset, and real exports bit-equal to the same with the built-in ones."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino as ov
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from openvino_models import MASKS
+
+import ov_ext
+
+MODELS = Path(__file__).parents[2] / "models"
+ZOO = MODELS.parents[1] / "shared" / "zoo"
+SHAPES = {"gptneox_dyn.onnx": {"x": [1, 16]}, "ts_roformer_op13.onnx": {"x": [1, 16]}} | {
+    entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())
+}
+WITH_FUNCTIONS = ("rule_function.onnx", "ts_functions_17.onnx")
+"""OpenVINO does not read functions of a domain of the model's own."""
+ENDS_THE_PROCESS = ("rule_strings.onnx",)
+"""With the built-in operator: `tests/divergences.py`, "strings"."""
+FILES = [*sorted(MODELS.glob("*.onnx")), *(sorted(ZOO.glob("*.onnx")) if ZOO.is_dir() else [])]
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
+
+BUILT_IN, OURS = ov.Core(), ov.Core()
+ov_ext.register(OURS)
+
+
+def random_inputs(model: ov.Model, shapes: dict[str, list[int]]) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    arrays = []
+    for value in model.inputs:
+        shape = shapes.get(value.get_any_name(), [d.get_length() if d.is_static else 8 for d in value.partial_shape])
+        kind = value.get_element_type().to_dtype()
+        if value.get_element_type() == ov.Type.boolean:
+            arrays.append(random.random(shape) < 0.5)
+        elif value.get_element_type().is_integral():
+            arrays.append(random.integers(0, 3, shape).astype(kind))
+        else:
+            arrays.append(random.standard_normal(shape).astype(kind))
+    return arrays
+
+
+def fused(compiled: ov.CompiledModel) -> bool:
+    """Whether the plugin put a rotary embedding, slices included, into one operator that rounds differently."""
+    return any(node.get_rt_info()["layerType"].value == "RoPE" for node in compiled.get_runtime_model().get_ops())
+
+
+def bits(array: np.ndarray) -> tuple[tuple[int, ...], bytes]:
+    return array.shape, array.tobytes()
+
+
+def kinds(model: ov.Model) -> list[str]:
+    return [node.get_type_name() for node in model.get_ordered_ops()]
+
+
+def with_slices() -> list[Path]:
+    """The models that OpenVINO reads and that have a Slice in their main graph."""
+    return [path for path in FILES if path.name not in (*WITH_FUNCTIONS, *ENDS_THE_PROCESS)]
+
+
+@pytest.mark.parametrize("path", with_slices(), ids=lambda path: path.stem)
+def test_exports(path):
+    theirs, ours = BUILT_IN.read_model(str(path)), OURS.read_model(str(path))
+    written = [node for node in onnx.load(path).graph.node if node.op_type == "Slice"]
+    assert kinds(ours).count("Slice8") >= (1 if written else 0)
+    arrays = random_inputs(theirs, SHAPES.get(path.name, {}))
+    compiled = BUILT_IN.compile_model(theirs, "CPU", EXACT)
+    expected = compiled(arrays)
+    got = OURS.compile_model(ours, "CPU", EXACT)(arrays)
+    for i in range(len(theirs.outputs)):
+        if bits(got[i]) != bits(expected[i]):
+            assert fused(compiled)
+            assert np.allclose(got[i], expected[i], rtol=1e-5, atol=1e-5)
+
+
+def test_every_export_is_there():
+    assert len(with_slices()) >= 60
+
+
+@pytest.mark.parametrize("name", WITH_FUNCTIONS)
+def test_functions_are_still_not_read(name):
+    with pytest.raises(RuntimeError, match="No conversion rule found"):
+        BUILT_IN.read_model(str(MODELS / name))
+
+
+def test_strings():
+    model = OURS.read_model(str(MODELS / "rule_strings.onnx"))
+    assert kinds(model).count("Slice8") == 1
+    assert OURS.compile_model(model, "CPU")([np.array(list("abcd"))])[0].tolist() == ["b", "c"]
+
+
+def convert(graph: onnx.GraphProto, opset: int, *domains: str) -> ov.Model:
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return ov.convert_model(io.BytesIO(model.SerializeToString()), extension=ov_ext.onnx_extensions())
+
+
+def slice_graph(opset: int, parameters: dict[str, list[int]], *, run_time: bool = False) -> onnx.GraphProto:
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4])]
+    initializers = []
+    if opset < 10:
+        node = helper.make_node("Slice", ["x"], ["y"], **parameters)
+    else:
+        names = ["starts", "ends", "axes", "steps"]
+        inputs = [name if name in parameters else "" for name in names]
+        while not inputs[-1]:
+            inputs.pop()
+        node = helper.make_node("Slice", ["x", *inputs], ["y"])
+        for name, listed in parameters.items():
+            array = np.array(listed, np.int64)
+            initializers += [] if run_time else [numpy_helper.from_array(array, name)]
+            values += [helper.make_tensor_value_info(name, TensorProto.INT64, array.shape)] if run_time else []
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    return helper.make_graph([node], "g", values, [result], initializers)
+
+
+PARAMETERS = [
+    {"starts": [1], "ends": [3]},
+    {"starts": [1], "ends": [3], "axes": [-1]},
+    {"starts": [1, -9], "ends": [2**63 - 1, 3], "axes": [1, 0]},
+]
+
+
+@pytest.mark.parametrize("opset", [1, 9, 10, 11, 13, 20])
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=["no axes", "axes", "two"])
+def test_every_opset(opset, parameters):
+    model = convert(slice_graph(opset, parameters), opset)
+    assert kinds(model).count("Slice8") == 1
+    data = np.arange(20, dtype=np.float32).reshape(5, 4)
+    index = [slice(None), slice(None)]
+    for axis, start, stop in zip(parameters.get("axes", [0]), parameters["starts"], parameters["ends"], strict=False):
+        index[axis] = slice(start, stop)
+    assert np.array_equal(OURS.compile_model(model, "CPU")([data])[0], data[tuple(index)])
+
+
+@pytest.mark.parametrize("run_time", [False, True])
+def test_steps_without_axes(run_time):
+    parameters = {"starts": [-1, 0], "ends": [-9, 4], "steps": [-2, 3]}
+    model = convert(slice_graph(13, parameters, run_time=run_time), 13)
+    data = np.arange(20, dtype=np.float32).reshape(5, 4)
+    given = [np.array(listed) for listed in parameters.values()] if run_time else []
+    assert np.array_equal(OURS.compile_model(model, "CPU")([data, *given])[0], data[::-2, ::3])
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_strided_slice_of_our_domain(steps):
+    lists = {"begin": [0, 1, 0], "end": [0, 0, 3], **({"strides": [-1, 1, 2]} if steps else {})}
+    masks = {"begin_mask": [1, 0, 1], "end_mask": [1], "shrink_axis_mask": [0, 1]}
+    node = helper.make_node("StridedSlice", ["x", *lists], ["y"], domain="ov_ext", **masks)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(listed), name) for name, listed in lists.items()],
+    )
+    model = convert(graph, 13, "ov_ext")
+    (ours,) = [op for op in model.get_ordered_ops() if op.get_type_name() == "StridedSlice1"]
+    assert {name: ours.get_attributes()[name] for name in MASKS} == {name: masks.get(name, [0]) for name in MASKS}
+    data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    expected = data[::-1, 1, :3:2] if steps else data[:, 1, :3]
+    assert np.array_equal(OURS.compile_model(model, "CPU")([data])[0], expected)
