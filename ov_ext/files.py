@@ -63,6 +63,8 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
 
 
 def _last_words(error: Exception) -> str:
-    """What OpenVINO says last, as a sentence; the lines before say where in its sources."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{(lines[-1] if lines else type(error).__name__).strip('-. ')}."
+    """What OpenVINO says last, as a sentence; before are places in its sources, after "At:" those in Python."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line for line in lines[: lines.index("At:") if "At:" in lines else None] if line]
+    said = lines[-1] if lines else type(error).__name__
+    return f"{said.removeprefix('InvalidSlice: ').strip('-. ')}."

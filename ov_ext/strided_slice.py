@@ -65,7 +65,10 @@ class StridedSlice(SlicingOp):
     def visit_attributes(self, visitor: Any) -> bool:
         """Write or read the masks; OpenVINO cannot write an empty list, and 0 alone means the same."""
         lists = {name: list(mask) or [0] for name, mask in self._masks.items()}
-        visitor.on_attributes(lists)
+        try:
+            visitor.on_attributes(lists)
+        except RuntimeError:
+            raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
         self._masks = {name: tuple(mask) for name, mask in lists.items()}
         return True
 

@@ -4,7 +4,7 @@ What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of 
 `indices`, a list for each index input; `index_type`; `run_time`, whether indices are inputs of the model; `masks`;
 `constant`, whether the data is a constant; `ours`; `harden`; `engine`: `cpu`, `reference`, or `inference`. Prints a
 JSON object a line with `shape` and, but for inference, `values` (of data that counts from 0), or `error`; and with
-`harden` the `forms` that took the place and the `defects` that were found.
+`harden` the `forms` that took the place and the `defects` that were found. Or `file`: a model to read and run on zeros.
 """
 
 from __future__ import annotations
@@ -21,7 +21,18 @@ from openvino_models import fixed, listed, make, pack, parameter, unpack
 import ov_ext
 
 
+def run_file(path: str) -> dict[str, Any]:
+    """Read a model and run it on zeros."""
+    core = ov.Core()
+    ov_ext.register(core)
+    compiled = core.compile_model(core.read_model(path), "CPU")
+    results = compiled([np.zeros(value.get_shape(), value.get_element_type().to_dtype()) for value in compiled.inputs])
+    return {"shapes": [list(result.shape) for result in results.values()]}
+
+
 def run(case: dict[str, Any]) -> dict[str, Any]:
+    if "file" in case:
+        return run_file(case["file"])
     element = getattr(ov.Type, case.get("element", "i32"))
     shape = case.get("shape", case["sizes"])
     index_type = getattr(ov.Type, case.get("index_type", "i64")).to_dtype()

@@ -1,0 +1,77 @@
+"""`sliceport harden` for OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino_models import constant, make, parameter
+
+from onnx_ops.cli import main
+
+MASKS = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
+
+
+@pytest.fixture
+def wrong(tmp_path):
+    """An IR file with a node that the plugin computes wrongly, and one that it computes right."""
+    source = parameter([2, 3])
+    node = make("StridedSlice", [source, *map(constant, ([1, 0], [2, 0], [1, 1]))], MASKS, ours=False)
+    node.set_friendly_name("row")
+    right = make("Slice", [node, *map(constant, ([1], [3], [1], [1]))], ours=False)
+    path = tmp_path / "wrong.xml"
+    ov.save_model(ov.Model([right], [source], "m"), str(path), compress_to_fp16=False)
+    return path
+
+
+def test_it_is_right_after(wrong, tmp_path, capsys):
+    out = tmp_path / "out" / "right.xml"
+    assert main(["harden", str(wrong), "-o", str(out)]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0].startswith(
+        "StridedSlice 'row' is now StridedSlice: with a new axis and a shrunk one"
+    )
+    assert said.out.splitlines()[-1] == "2 slicing nodes, 1 rewritten, 0 left wrong"
+    assert f"wrote {out}" in said.err
+    assert sorted(path.name for path in out.parent.iterdir()) == ["right.bin", "right.xml"]
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    core = ov.Core()
+    assert core.compile_model(str(out), "CPU")([data])[0].tolist() == [[4, 5]]
+
+
+def test_json(wrong, tmp_path, capsys):
+    assert main(["harden", str(wrong), "-o", str(tmp_path / "o.xml"), "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["nodes"] == 2
+    assert report["needs_extension"] is False
+    assert [change["node"] for change in report["changes"]] == ["row"]
+
+
+def test_files_are_kept_without_overwrite(wrong, tmp_path, capsys):
+    out = tmp_path / "o.xml"
+    (tmp_path / "o.bin").write_text("mine")
+    assert main(["harden", str(wrong), "-o", str(out)]) == 2
+    assert capsys.readouterr().err.endswith("o.bin' exists; give another name or --overwrite.\n")
+    assert (tmp_path / "o.bin").read_text() == "mine"
+    assert not out.exists()
+    assert main(["harden", str(wrong), "-o", str(out), "--overwrite"]) == 0
+    assert main(["harden", str(out), "-o", str(out), "--overwrite"]) == 0
+    assert "0 rewritten" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("model", "output", "sentence"),
+    [
+        ("none.xml", "o.xml", "model '{}/none.xml' is no file."),
+        ("wrong.xml", "o.onnx", "output '{}/o.onnx' must end in .xml: OpenVINO's own format is what is written."),
+        ("text.onnx", "o.xml", "model '{}/text.onnx' cannot be read by OpenVINO: "),
+    ],
+)
+def test_bad_arguments(wrong, tmp_path, capsys, model, output, sentence):
+    assert wrong.is_file()
+    (tmp_path / "text.onnx").write_text("not a model")
+    assert main(["harden", str(tmp_path / model), "-o", str(tmp_path / output)]) == 2
+    assert f"sliceport: {sentence.format(tmp_path)}" in capsys.readouterr().err
+    assert not (tmp_path / output).exists()
