@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -21,6 +21,8 @@ WORTH_A_THREAD = 2 * 2**20
 """Bytes of output from which on a second thread is worth the 60 to 100 us that it takes to hand work over."""
 _MOST_THREADS = 4
 _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset(range(os.cpu_count() or 1))
+_COPIED_AS_BITS = frozenset("?bBhHiIlLqQefd")
+"""NumPy's own types, which it copies to the same type without a look at the bits."""
 _BY_WIDTH = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -31,36 +33,28 @@ class Plan:
         output_shape: The shape that comes out.
     """
 
-    __slots__ = ("_parts", "_sizes", "_target", "output_shape")
+    __slots__ = ("_index", "_is_empty", "_sizes", "_target", "output_shape")
 
     def __init__(self, region: Region) -> None:
         merged = region.coalesce()
         self.output_shape = region.output_shape
-        self._sizes = merged.input_shape
-        self._target = merged.output_shape
-        self._parts = [tuple(map(as_slice, merged.ranges))]
-
-    @property
-    def index(self) -> tuple[slice, ...]:
-        """What is selected of the packed input, seen with the fewest axes."""
-        return self._parts[0]
+        self._is_empty = region.is_empty
+        self._index = tuple(map(as_slice, merged.ranges))
+        self._sizes = None if merged.input_shape == region.input_shape else merged.input_shape
+        self._target = None if merged.output_shape == region.output_shape else merged.output_shape
 
     def copy(self, source: Array, target: Array) -> None:
         """Copy the region of a packed tensor, whole-byte elements, into a packed one of `output_shape`."""
-        if not target.size:
+        if self._is_empty:
             return
-        kept = source.reshape(self._sizes)[self._parts[0]]
-        flat = target.reshape(self._target)
+        if source.dtype.char not in _COPIED_AS_BITS or source.dtype != target.dtype:
+            source, target = by_width(source), by_width(target)
+        kept = (source if self._sizes is None else source.reshape(self._sizes))[self._index]
+        flat = target if self._target is None else target.reshape(self._target)
         if target.nbytes < WORTH_A_THREAD or len(_CORES) == 1:
-            flat[...] = kept
+            np.copyto(flat, kept)
         else:
             _copy_in_parts(kept, flat)
-
-
-@lru_cache(1024)
-def plan(region: Region) -> Plan:
-    """The plan of a region; the last ones are kept."""
-    return Plan(region)
 
 
 def _copy_in_parts(source: Array, target: Array) -> None:
@@ -113,7 +107,9 @@ def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) ->
     shifts = np.arange(per_byte, dtype=np.uint8) * bits
     shifts = shifts if lowest_first else shifts[::-1]
     mask = (1 << bits) - 1
-    elements = ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)[: prod(region.input_shape)]
+    elements = (
+        ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)[: prod(region.input_shape)].reshape(region.input_shape)
+    )
     kept = np.empty(region.output_shape, np.uint8)
     Plan(region).copy(elements, kept)
     padded = np.zeros(-(-kept.size // per_byte) * per_byte, np.uint8)

@@ -37,13 +37,9 @@ class Slice(SlicingOp):
         Raises:
             InvalidSlice: The inputs break the rules.
         """
-        super().__init__(self)
+        super().__init__()
         if inputs is not None:
             self.set_inputs(inputs)
-
-    def clone_with_new_inputs(self, inputs: Sequence[Any]) -> Slice:
-        """The same operator of other inputs."""
-        return type(self)(inputs)
 
     def visit_attributes(self, visitor: Any) -> bool:  # noqa: ARG002 - the base class's signature
         """There are no attributes."""

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import openvino as ov
+from openvino._pyopenvino import TensorVector
 
 from onnx_ops.errors import InvalidSlice
 from onnx_ops.slicing import Region, as_slice
-from ov_ext.copy import by_width, copy_packed, plan
+from ov_ext.copy import Plan, copy_packed
 from ov_ext.inference import Bounds
 from ov_ext.values import as_constant, dimension, dimensions, element_bounds, integers, list_bounds
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""
-_PACKED = {"u1": (1, False), "u2": (2, True), "u4": (4, True), "i4": (4, True), "nf4": (4, True), "f4e2m1": (4, True)}
-_REFUSED = ("u3", "u6")
+_MOST_KEPT = 256
 
-AxisPlan = list[tuple[ov.Dimension, bool]]
+
+class _Known(NamedTuple):
+    """What follows from indices: how to copy, by shape, and the sizes that come out, by partial shape."""
+
+    plans: dict[tuple[int, ...], Plan]
+    shapes: dict[str, list[ov.Dimension | int]]
+
+
+class _Memory:
+    """What an operator and its clones worked out, by indices."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, _Known] = {}
+
+    def of(self, indices: tuple[Any, ...]) -> _Known:
+        known = self._known.get(indices)
+        if known is None:
+            known = _Known({}, {})
+            _keep(self._known, indices, known)
+        return known
 
 
 class SlicingOp(ov.Op):
@@ -27,6 +47,16 @@ class SlicingOp(ov.Op):
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo]
     index_names: ClassVar[tuple[str, ...]]
+
+    def __init__(self) -> None:
+        super().__init__(self)
+        self._memory = _Memory()
+        self._sources: list[ov.Output] | None = None
+        self._constants: tuple[Any, ...] | None = None
+        self._plans: dict[Any, Plan] = {}
+        self._shapes: dict[str, list[ov.Dimension | int]] = {}
+        self._element = ""
+        self._is_clone = False
 
     def get_type_info(self) -> ov.DiscreteTypeInfo:
         """The operator's name and version."""
@@ -102,39 +132,78 @@ class SlicingOp(ov.Op):
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
         """Compute the output.
 
+        Called by OpenVINO on a clone whose indices are constants, it takes those that were validated: to read them from
+        the tensors again takes longer than to copy a small one.
+
         Raises:
             InvalidSlice: The indices break the rules.
         """
+        is_validated = self._is_clone and self._constants is not None and type(inputs) is TensorVector
         data = inputs[0]
-        indices = tuple([tuple(integers(inputs[i].data)) for i in range(1, len(inputs))])
-        element = data.get_element_type().get_type_name()
-        packed = element in _PACKED or element in _REFUSED
-        array = None if packed or element == "string" else data.data
-        shape = tuple(data.shape) if array is None else array.shape
+        element = self._element if is_validated else data.get_element_type().get_type_name()
         try:
-            region = self._cached_region(shape, indices)
-            if array is not None:
-                _evaluate_bytes(region, array, outputs[0])
-            elif element == "string":
-                _evaluate_strings(region, data, outputs[0])
+            if element in _NOT_WHOLE_BYTES:
+                lists = [inputs[i].data for i in range(1, len(inputs))]
+                region = self.region(tuple(data.shape), _listed(lists))
+                _NOT_WHOLE_BYTES[element](region, data, outputs[0])
+                return True
+            source = data.data
+            if is_validated:
+                plans = self._plans
             else:
-                _evaluate_packed(region, data, outputs[0], element)
+                plans = self._memory.of(_as_key([inputs[i].data for i in range(1, len(inputs))])).plans
+            plan = plans.get(source.shape)
+            if plan is None:
+                lists = [inputs[i].data for i in range(1, len(inputs))]
+                plan = Plan(self.region(source.shape, _listed(lists)))
+                _keep(plans, source.shape, plan)
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
+        target = outputs[0].data
+        if target.shape != plan.output_shape:
+            outputs[0].shape = plan.output_shape
+            target = outputs[0].data
+        plan.copy(source, target)
         return True
 
-    def _cached_region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        key = (shape, indices)
-        known = getattr(self, "_last", None)
-        if known is not None and known[0] == key:
-            return known[1]  # type: ignore[no-any-return]
-        region = self.region(shape, indices)
-        self._last = (key, region)
-        return region
+    def clone_with_new_inputs(self, inputs: Sequence[Any]) -> SlicingOp:
+        """The same operator of other inputs."""
+        new = type(self)(**self.attributes())
+        new._is_clone = True
+        new._memory, new._sources, new._constants = self._memory, self._sources, self._constants
+        new._plans, new._shapes = self._plans, self._shapes
+        new.set_inputs(inputs)
+        return new
+
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """What the constructor takes beside the inputs."""
+        return {}
+
+    def forget(self) -> None:
+        """Start anew after a change of attributes."""
+        self._memory, self._sources, self._constants = _Memory(), None, None
+
+    def _read_constants(self) -> tuple[Any, ...] | None:
+        """What tells constant indices from others; None if one is no constant."""
+        sources = self.input_values()[1:]
+        if sources != self._sources:
+            nodes = [source.get_node() for source in sources]
+            are_constant = all(isinstance(node, ov.op.Constant) for node in nodes)
+            self._constants = _as_key([node.data for node in nodes]) if are_constant else None
+            self._sources = sources
+            if self._constants is not None:
+                self._plans, self._shapes = self._memory.of(self._constants)
+        return self._constants
 
     def _infer(self) -> None:
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
+        constants = self._read_constants()
+        self._element = element.get_type_name()
+        known = self._shapes.get(str(shape)) if constants is not None else None
+        if known is not None:
+            self.set_output_type(0, element, _shape(shape, known))
+            return
         self.check_inputs()
         sizes = dimensions(shape)
         if sizes is None:
@@ -146,7 +215,10 @@ class SlicingOp(ov.Op):
         if output is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
-        self.set_output_type(0, element, _shape(shape, output))
+        dims = [dimension(bounds) if axis is None else axis for bounds, axis in output]
+        self.set_output_type(0, element, _shape(shape, dims))
+        if len(sizes) != 1 and constants is not None:
+            _keep(self._shapes, str(shape), dims)
         if len(sizes) == 1 and all(index is not None for index in indices):
             self._pass_values(indices)
 
@@ -178,19 +250,25 @@ def _tensor(values: Any, element: ov.Type) -> ov.Tensor:
     return tensor
 
 
-def _shape(shape: ov.PartialShape, output: Sequence[tuple[Bounds, int | None]]) -> ov.PartialShape:
-    """The output's shape; where a size is surely that of an input axis, it keeps that axis's symbol."""
-    return ov.PartialShape([dimension(bounds) if axis is None else shape[axis] for bounds, axis in output])
+def _shape(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:
+    """The output's shape; where a size is surely that of an input axis, it is that dimension with its symbol."""
+    return ov.PartialShape([shape[dim] if isinstance(dim, int) else dim for dim in dims])
 
 
-def _evaluate_bytes(region: Region, array: Any, output: ov.Tensor) -> None:
-    steps = plan(region)
-    target = output.data
-    if target.shape != region.output_shape:
-        output.shape = region.output_shape
-        target = output.data
-    if target.size:
-        steps.copy(by_width(array), by_width(target))
+def _as_key(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays by their elements."""
+    return tuple([(array.dtype.char, array.shape, array.tobytes()) for array in arrays])
+
+
+def _listed(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    return tuple([tuple(integers(array)) for array in arrays])
+
+
+def _keep(memory: dict[Any, Any], key: Any, value: Any) -> None:
+    """Remember the last ones."""
+    if len(memory) >= _MOST_KEPT:
+        memory.clear()
+    memory[key] = value
 
 
 def _evaluate_strings(region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
@@ -199,10 +277,26 @@ def _evaluate_strings(region: Region, data: ov.Tensor, output: ov.Tensor) -> Non
     output.str_data = np.ascontiguousarray(kept).reshape(region.output_shape)  # strides would be ignored
 
 
-def _evaluate_packed(region: Region, data: ov.Tensor, output: ov.Tensor, element: str) -> None:
-    if element in _REFUSED:
-        raise InvalidSlice(f"elements of type {element} cannot be sliced")
+def _evaluate_packed(bits: int, lowest_first: bool, region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
     output.shape = region.output_shape
     if not region.is_empty:
         target = output.data.reshape(-1).view(np.uint8)
-        target[...] = copy_packed(region, data.data.reshape(-1).view(np.uint8), *_PACKED[element])
+        target[...] = copy_packed(region, data.data.reshape(-1).view(np.uint8), bits, lowest_first)
+
+
+def _refuse(element: str, *_: Any) -> None:
+    raise InvalidSlice(f"elements of type {element} cannot be sliced")
+
+
+_NOT_WHOLE_BYTES: dict[str, Callable[[Region, ov.Tensor, ov.Tensor], None]] = {
+    "string": _evaluate_strings,
+    "u1": partial(_evaluate_packed, 1, False),
+    "u2": partial(_evaluate_packed, 2, True),
+    "u4": partial(_evaluate_packed, 4, True),
+    "i4": partial(_evaluate_packed, 4, True),
+    "nf4": partial(_evaluate_packed, 4, True),
+    "f4e2m1": partial(_evaluate_packed, 4, True),
+    "u3": partial(_refuse, "u3"),
+    "u6": partial(_refuse, "u6"),
+}
+"""By element type; in a byte the first element is in the lowest bits, but for u1."""

@@ -47,7 +47,7 @@ class StridedSlice(SlicingOp):
         Raises:
             InvalidSlice: The inputs or masks break the rules.
         """
-        super().__init__(self)
+        super().__init__()
         given = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
         self._masks = {name: tuple(map(int, mask)) for name, mask in zip(MASKS, given, strict=True)}
         if inputs is not None:
@@ -58,9 +58,9 @@ class StridedSlice(SlicingOp):
         """The five masks by name."""
         return dict(self._masks)
 
-    def clone_with_new_inputs(self, inputs: Sequence[Any]) -> StridedSlice:
-        """The same operator of other inputs."""
-        return type(self)(inputs, **self._masks)
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """The five masks by name."""
+        return self._masks
 
     def visit_attributes(self, visitor: Any) -> bool:
         """Write or read the masks; OpenVINO cannot write an empty list, and 0 alone means the same."""
@@ -70,6 +70,7 @@ class StridedSlice(SlicingOp):
         except RuntimeError:
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
         self._masks = {name: tuple(mask) for name, mask in lists.items()}
+        self.forget()
         return True
 
     def check_inputs(self) -> None:
