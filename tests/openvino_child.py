@@ -2,9 +2,10 @@
 
 What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`); `element`;
 `indices`, a list for each index input; `index_type`; `run_time`, whether indices are inputs of the model; `masks`;
-`constant`, whether the data is a constant; `ours`; `harden`; `engine`: `cpu`, `reference`, or `inference`. Prints a
-JSON object a line with `shape` and, but for inference, `values` (of data that counts from 0), or `error`; and with
-`harden` the `forms` that took the place and the `defects` that were found. Or `file`: a model to read and run on zeros.
+`constant`, whether the data is a constant; `ours`; `as_written`, for built-in masks of several lengths; `harden`;
+`engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read and run on zeros. Prints a JSON object a line
+with `shape` and, but for inference, `values` (of data that counts from 0), or `error`; and with `harden` the `forms`
+that took the place and the `defects` that were found.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
-from openvino_models import fixed, listed, make, pack, parameter, unpack
+from openvino import opset1
+from openvino_models import MASKS, fixed, listed, make, pack, parameter, unpack
 
 import ov_ext
 
@@ -46,7 +48,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         source = fixed(data) if case.get("constant") else parameter(case["sizes"], element)
     run_time = case.get("run_time", False)
     indices = [parameter(list(a.shape), ov.Type(a.dtype)) if run_time else fixed(a) for a in arrays]
-    node = make(case["op"], [source, *indices], case.get("masks"), ours=case.get("ours", False))
+    masks = case.get("masks")
+    if masks and case.get("as_written"):  # by the built-in operator, whose masks the other way are made equally long
+        node = opset1.strided_slice(source, *indices, *(masks.get(name, []) for name in MASKS))
+    else:
+        node = make(case["op"], [source, *indices], masks, ours=case.get("ours", False))
     inputs = [p for p in (source, *indices) if p.get_type_name() == "Parameter"]
     model = ov.Model([node], inputs, "model")
     if not case.get("harden"):
