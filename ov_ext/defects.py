@@ -48,6 +48,11 @@ BITS_BEYOND = Defect(
     "mask bits beyond the entries",
     "bits of new_axis_mask, shrink_axis_mask and ellipsis_mask beyond the last entry are not ignored",
 )
+SHORT_MASKS = Defect(
+    "masks shorter than the entries",
+    "with an ellipsis that stands for no axis, or a new axis and a shrunk one, masks shorter than the entries are read "
+    "beside them",
+)
 SHARED_ELLIPSIS = Defect(
     "ellipsis shares its bit",
     "where the ellipsis shares its bit with a new axis or a shrink, constant folding and Model.evaluate compute "
@@ -101,6 +106,7 @@ DEFECTS = (
     NEW_AND_SHRINK,
     BEGIN_MASK_AND_SHRINK,
     BITS_BEYOND,
+    SHORT_MASKS,
     SHARED_ELLIPSIS,
     REVERSED_NOTHING,
     SCALAR,
@@ -184,6 +190,9 @@ def _of_masks(view: SlicingNode) -> Iterator[Defect]:
         yield BEGIN_MASK_AND_SHRINK
     if any(any(view.masks[f"{name}_mask"][view.count :]) for name in ("new_axis", "shrink_axis", "ellipsis")):
         yield BITS_BEYOND
+    hides_nothing = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
+    if any(len(mask) < view.count for mask in view.masks.values()) and (hides_nothing or (any_new and any_shrink)):
+        yield SHORT_MASKS
     if any(map(_both, ellipsis, new)) or any(map(_both, ellipsis, shrink)):
         yield SHARED_ELLIPSIS
     if view.at_run_time and 1 in ellipsis and any(new[ellipsis.index(1) + 1 :]):

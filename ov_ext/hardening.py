@@ -215,9 +215,10 @@ def _spelled_out(view: SlicingNode) -> tuple[ov.Node, str] | None:
         node = opset8.gather(node, begin, _scalar(entry.axis)).output(0)
         form.append("Gather")
     entries = [entry for entry in view.entries if entry not in chosen]
-    if view.rank == 0 and entries:
-        return opset1.unsqueeze(node, _constant(list(range(len(entries))))), "Unsqueeze"
-    if any(entry.kind != "keep" for entry in entries):
+    if view.rank == len(chosen) and entries:  # StridedSlice is wrong on scalars
+        node = opset1.unsqueeze(node, _constant(list(range(len(entries))))).output(0)
+        form.append("Unsqueeze")
+    elif any(entry.kind != "keep" for entry in entries):
         node = _sliced(view, node, entries).output(0)
         form.append("StridedSlice")
     if not form:

@@ -319,6 +319,17 @@ OPENVINO_DEFECTS = (
         None,
     ),
     OpenVINODefect(
+        "masks shorter than the entries",
+        "openvino-cpu",
+        (OPENVINO,),
+        "StridedSlice-1: missing bits are 0: x[..., 1:3] of a vector has an ellipsis that stands for no axis",
+        "takes another entry's indices for the axis, and elements 0 and 1",
+        (),
+        _strided_slice([3], [-2, 1], [-1, 3], ellipsis_mask=[1]),
+        ((2,), (1, 2)),
+        ((2,), (0, 1)),
+    ),
+    OpenVINODefect(
         "ellipsis shares its bit",
         "openvino-reference",
         (OPENVINO,),
