@@ -11,12 +11,16 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from onnx_ops.dml.feature_levels import LATEST
 from onnx_ops.errors import SliceportError, UsageError
 
+if TYPE_CHECKING:
+    from onnx_ops.hardening import Hardening
+
 CLEAN, FINDING, BAD_INPUT = 0, 1, 2
+TARGETS = ("openvino-cpu", "onnxruntime-dml")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,10 +76,13 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--executors", metavar="A,B", help="who takes part; default onnxruntime-cpu,dml-emulator")
     _add_arrays(compare)
     harden = commands.add_parser("harden", help="rewrite the slicing that an engine computes wrongly")
-    harden.add_argument("model", metavar="MODEL", help="OpenVINO IR (.xml) or ONNX")
-    harden.add_argument("-o", "--output", required=True, metavar="OUT.xml", help="where the rewritten model goes")
-    harden.add_argument("--target", choices=("openvino-cpu",), default="openvino-cpu", help="default openvino-cpu")
-    harden.add_argument("--overwrite", action="store_true", help="replace OUT.xml and its .bin")
+    harden.add_argument("model", metavar="MODEL", help="ONNX; for openvino-cpu OpenVINO IR (.xml), too")
+    harden.add_argument("-o", "--output", required=True, metavar="OUT", help="where the rewritten model goes")
+    harden.add_argument("--target", choices=TARGETS, help="default openvino-cpu for OUT.xml, else onnxruntime-dml")
+    harden.add_argument("--verify", action="store_true", help="onnxruntime-dml: run both on the real provider")
+    harden.add_argument("--overwrite", action="store_true", help="replace OUT and its weights")
+    _add_shapes(harden)
+    _add_arrays(harden)
     harden.add_argument("--format", choices=("text", "json"), default="text", help="default text")
     harden.set_defaults(verbose=0)
     directml = commands.add_parser("directml", help="the real DirectML on Linux, without Windows and without a GPU")
@@ -165,14 +172,59 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _harden(options: argparse.Namespace) -> int:
+    target = options.target or (TARGETS[0] if options.output.endswith(".xml") else TARGETS[1])
+    if target == TARGETS[1]:
+        return _harden_directml(options)
     from ov_ext import harden, read_model, write_model
 
+    if options.verify:
+        raise UsageError("--verify is for onnxruntime-dml.")
     model = read_model(options.model)
     report = harden(model)
     write_model(model, options.output, overwrite=options.overwrite)
-    print(f"sliceport: wrote {options.output}", file=sys.stderr)
-    print(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if options.format == "json" else report)
+    _print_hardening(report, options)
     return CLEAN if report.is_complete else FINDING
+
+
+def _harden_directml(options: argparse.Namespace) -> int:
+    from onnx_ops.compare.inputs import load_array
+    from onnx_ops.compare.whole import run_whole
+    from onnx_ops.model.load import read_model
+    from onnx_ops.model.write import write_model
+    from onnx_ops.passes import harden_for_directml
+    from onnx_ops.text import whole_text
+
+    model = read_model(options.model)
+    report = harden_for_directml(model)
+    write_model(model, options.output, source=options.model, overwrite=options.overwrite)
+    if not options.verify:
+        _print_hardening(report, options)
+        return CLEAN if report.is_complete else FINDING
+    before, after = (
+        run_whole(
+            path,
+            input_shapes=_input_shapes(options.input_shapes),
+            inputs=dict(map(load_array, options.input)),
+            against=True,
+            seed=_seed(options),
+        )
+        for path in (options.model, options.output)
+    )
+    if options.format == "json":
+        runs = {"before": before.to_json(), "after": after.to_json()}
+        _print_hardening(report, options, **runs)
+    else:
+        _print_hardening(report, options)
+        for title, run in (("before", before), ("after", after)):
+            print(f"{title}: " + whole_text(run).rsplit("\n", 1)[-1])
+            for finding in run.findings:
+                print(f"  {finding.message}")
+    return CLEAN if report.is_complete and after.is_clean else FINDING
+
+
+def _print_hardening(report: Hardening, options: argparse.Namespace, **more: Any) -> None:
+    print(f"sliceport: wrote {options.output}", file=sys.stderr)
+    print(json.dumps(report.to_json() | more, indent=2, ensure_ascii=False) if options.format == "json" else report)
 
 
 def _run_whole(options: argparse.Namespace) -> int:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ov_ext.files import read_model, write_model
     from ov_ext.frontend import onnx_extensions
-    from ov_ext.hardening import Change, Hardening, harden
+    from ov_ext.hardening import harden
     from ov_ext.passes import use_builtin_ops, use_custom_ops
     from ov_ext.registration import register
     from ov_ext.slice import Slice
     from ov_ext.strided_slice import StridedSlice
 
 __all__ = [
-    "Change",
-    "Hardening",
     "Slice",
     "StridedSlice",
     "harden",
@@ -29,8 +27,6 @@ __all__ = [
 ]
 
 _HOME = {
-    "Change": "hardening",
-    "Hardening": "hardening",
     "Slice": "slice",
     "StridedSlice": "strided_slice",
     "harden": "hardening",

@@ -6,12 +6,12 @@ Each condition has an entry with a minimal model in `tests/divergences.py`, unde
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import openvino as ov
 
+from onnx_ops.hardening import Defect
 from onnx_ops.slicing import StridedSliceSpec
 from onnx_ops.slicing.spec import Entry
 from ov_ext.inference import Bounds
@@ -21,19 +21,6 @@ from ov_ext.values import bounds_of, list_bounds, list_length
 FLOAT_EXACT = 2**24
 _INT32_MIN = -(2**31)
 _SUB_BYTE = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
-
-
-@dataclass(frozen=True)
-class Defect:
-    """One thing that goes wrong.
-
-    Attributes:
-        id: Its name, that of the entry in `tests/divergences.py`.
-        reason: What the engine does, for people.
-    """
-
-    id: str
-    reason: str
 
 
 NEW_AND_SHRINK = Defect(

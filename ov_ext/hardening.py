@@ -3,97 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import openvino as ov
 from openvino import opset1, opset8
 
+from onnx_ops.hardening import Change, Defect, Hardening
 from onnx_ops.slicing.axis import INT64_MAX
 from onnx_ops.slicing.spec import Entry
-from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTE, WRONG_BOUNDS, Defect, SlicingNode, defects
+from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTE, WRONG_BOUNDS, SlicingNode, defects
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes, strided_slice
 from ov_ext.strided_slice import MASKS
 from ov_ext.values import as_constant
 
 _INT32_MAX = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Change:
-    """What was done with one node.
-
-    Attributes:
-        node: Its friendly name.
-        op: `Slice` or `StridedSlice`.
-        form: What stands in its place; `None` where nothing helps, and the node is as it was.
-        defects: What the plugin does wrong with it.
-    """
-
-    node: str
-    op: str
-    form: str | None
-    defects: tuple[Defect, ...]
-
-    @property
-    def needs_extension(self) -> bool:
-        """Whether the model now needs `ov_ext.register`."""
-        return self.form is not None and self.form.startswith("ov_ext.")
-
-    def to_json(self) -> dict[str, Any]:
-        """The change as JSON."""
-        return {
-            "node": self.node,
-            "op": self.op,
-            "form": self.form,
-            "defects": [{"id": defect.id, "reason": defect.reason} for defect in self.defects],
-        }
-
-
-@dataclass(frozen=True)
-class Hardening:
-    """What `harden` did.
-
-    Attributes:
-        nodes: How many built-in Slice and StridedSlice nodes the model had.
-        changes: One for each node that the plugin computes wrongly.
-    """
-
-    nodes: int
-    changes: tuple[Change, ...]
-
-    @property
-    def needs_extension(self) -> bool:
-        """Whether the model now needs `ov_ext.register`."""
-        return any(change.needs_extension for change in self.changes)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything that was found wrong is right now."""
-        return all(change.form is not None for change in self.changes)
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
-        return {
-            "target": "openvino-cpu",
-            "openvino": ov.__version__,
-            "nodes": self.nodes,
-            "needs_extension": self.needs_extension,
-            "changes": [change.to_json() for change in self.changes],
-        }
-
-    def __str__(self) -> str:
-        lines = []
-        for change in self.changes:
-            done = f"is now {change.form}" if change.form else "is left as it is: no form is computed right"
-            reasons = "; ".join(defect.reason for defect in change.defects)
-            lines.append(f"{change.op} {change.node!r} {done}: {reasons}")
-        left = sum(change.form is None for change in self.changes)
-        count = f"{self.nodes} slicing node" + ("" if self.nodes == 1 else "s")
-        ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
-        lines.append(f"{count}, {len(self.changes) - left} rewritten, {left} left wrong{ending}")
-        return "\n".join(lines)
 
 
 def harden(model: ov.Model) -> Hardening:
@@ -128,7 +51,7 @@ def harden(model: ov.Model) -> Hardening:
         return new
 
     replace_nodes(model, repair)
-    return Hardening(nodes, tuple(changes))
+    return Hardening("openvino-cpu", ov.__version__, nodes, tuple(changes))
 
 
 def _repaired(view: SlicingNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:

@@ -55,6 +55,13 @@ def directml() -> Iterator[device.Device]:
         yield opened
 
 
+@pytest.fixture
+def full_edition() -> None:
+    """DirectML with every operator."""
+    if not install.is_installed(full=True):
+        pytest.skip("the full edition is not installed: run sliceport directml install --full")
+
+
 @pytest.fixture(autouse=True)
 def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "COLUMNS"):

@@ -13,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_ops.cli import main
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.compare.whole import off_by, run_whole
-from onnx_ops.dml.device import install
 from onnx_ops.errors import ModelError, UsageError
 
 
@@ -160,12 +159,6 @@ def test_how_far_values_are_off():
     assert off_by(np.array([1, -4], np.float32), expected) == inf
     assert off_by(np.array([-0.0], np.float32), captured([0.0])) > 0  # equal as numbers, not as bytes
     assert off_by(np.array([2]), Captured.of(np.array([3]))) == inf
-
-
-@pytest.fixture
-def full_edition() -> None:
-    if not install.is_installed(full=True):
-        pytest.skip("the full edition is not installed: run sliceport directml install --full")
 
 
 def test_a_model_that_ends_the_host(full_edition, models):

@@ -1,0 +1,59 @@
+"""Writing an ONNX model, beside and renamed into place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_ops.errors import UsageError
+
+
+def write_model(
+    model: ir.Model, path: str | os.PathLike[str], *, source: str | os.PathLike[str], overwrite: bool = False
+) -> None:
+    """Write a model.
+
+    Weights in external data files stay where they are if the new file is beside the old one; else they are written
+    anew, into one file beside it by its name with `.data`.
+
+    Args:
+        model: The model.
+        path: The new file; its name ends in .onnx.
+        source: The file that the model was read from.
+        overwrite: Whether to replace the new file, or its data.
+
+    Raises:
+        UsageError: The name does not end in .onnx, the file exists and is to be kept, or it cannot be written.
+    """
+    target = Path(path)
+    if target.suffix != ".onnx":
+        raise UsageError(f"output {str(target)!r} must end in .onnx.")
+    is_external = any(
+        isinstance(value.const_value, ir.ExternalTensor)
+        for graph in model.graphs()
+        for value in graph.initializers.values()
+    )
+    moves = is_external and target.resolve().parent != Path(source).resolve().parent
+    files = [target.with_name(target.name + ".data"), target] if moves else [target]
+    for file in files:
+        if file.is_dir():
+            raise UsageError(f"output {str(file)!r} is a folder.")
+        if (file.exists() or file.is_symlink()) and not overwrite:
+            raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
+    try:
+        ir.save(model, beside / target.name, external_data=files[0].name if moves else None)
+        for file in files:  # the weights first: a model never stands without them
+            (beside / file.name).replace(file)
+    except OSError as error:
+        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror or error}).") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,36 @@
+"""All that makes a model right on onnxruntime's DirectML provider."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ops.hardening import Hardening
+from onnx_ops.model.nodes import SLICING
+from onnx_ops.passes.base import NodePass, nodes_of
+from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
+from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
+from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
+
+TARGET = "onnxruntime-dml"
+VERSION = "1.24.4"
+HARDEN_DIRECTML: tuple[type[NodePass], ...] = (SplitForDirectMLPass, SliceForDirectMLPass, ReshapeForDirectMLPass)
+
+
+def harden_for_directml(model: ir.Model) -> Hardening:
+    """Rewrite what onnxruntime-directml 1.24.4 computes wrongly or refuses into standard ONNX that it computes right.
+
+    Args:
+        model: The model; it is changed.
+
+    Returns:
+        What was changed, and why.
+    """
+    nodes = sum(1 for kind in SLICING for _ in nodes_of(model, kind))
+    passes = [kind() for kind in HARDEN_DIRECTML]
+    ir.passes.Sequential(*passes)(model)
+    return Hardening(
+        TARGET,
+        VERSION,
+        nodes,
+        tuple(change for done in passes for change in done.changes),
+    )

@@ -1,0 +1,56 @@
+"""Reshape with allowzero, where onnxruntime's DirectML provider refuses it, loses the attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from onnx_ops.hardening import Defect
+from onnx_ops.model.nodes import constant
+from onnx_ops.passes.base import NodePass, Sizes
+
+ALLOWZERO = Defect(
+    "allowzero and a -1",
+    "the provider refuses a Reshape with allowzero=1 and a -1 in its shape, and the session with it",
+)
+
+
+class ReshapeForDirectMLPass(NodePass):
+    """Take allowzero=1 from a Reshape whose shape has a -1: onnxruntime-directml 1.24.4 refuses the two together.
+
+    Beside a -1 the specification allows no 0 when allowzero is 1, so the attribute says nothing there.
+
+    1. The shape is a constant with a -1 and without a 0.
+    2. The shape is a Concat of which one part is a constant with a -1.
+
+    Given: y = Reshape(x, [-1, 4], allowzero=1)
+    Result: y = Reshape(x, [-1, 4])
+    """
+
+    op_type = "Reshape"
+
+    def rewrite(
+        self,
+        node: ir.Node,
+        opset: int,  # noqa: ARG002 - the base class's signature
+        sizes: Mapping[str, Sizes],  # noqa: ARG002 - the base class's signature
+    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+        """See the class."""
+        shape = node.inputs[1] if len(node.inputs) > 1 else None
+        if not node.attributes.get_int("allowzero", 0) or shape is None or not _has_minus_one(shape):
+            return None
+        node.attributes.pop("allowzero")
+        return "Reshape", (ALLOWZERO,)
+
+
+def _has_minus_one(shape: ir.Value) -> bool:
+    tensor = constant(shape)
+    if tensor is not None:
+        listed = tensor.numpy().reshape(-1).tolist()
+        return -1 in listed and 0 not in listed
+    producer = shape.producer()
+    if producer is None or producer.op_type != "Concat":
+        return False
+    known = [constant(part) for part in producer.inputs if part is not None]
+    return any(-1 in part.numpy().reshape(-1).tolist() for part in known if part is not None)

@@ -1,0 +1,102 @@
+"""Split, where onnxruntime's DirectML provider computes it wrongly, becomes Slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+
+import onnx_ir as ir
+
+from onnx_ops.errors import DynamicSlice, InvalidSlice
+from onnx_ops.hardening import Defect
+from onnx_ops.model.nodes import split_spec
+from onnx_ops.passes.base import NodePass, Sizes, empty_node, is_used, name_of, put_in_place, slice_nodes
+
+GATED = Defect(
+    "one part gates another",
+    "the provider fuses Mul(p, Sigmoid(q)) of two parts of one Split as if p were q (onnxruntime 32146)",
+)
+EMPTY_PART = Defect("a part is empty", "the provider skips a Split with an empty part, so the others are never written")
+_SPLIT_INPUT_OPSET = 13
+
+
+class SplitForDirectMLPass(NodePass):
+    """Write a Split as a Slice for each part that is used, where onnxruntime-directml 1.24.4 gets it wrong.
+
+    1. A part p is multiplied by the Sigmoid of another part q of the same Split, as in a GLU.
+    2. A part is empty. It becomes a constant where its shape is known.
+
+    Given: a, b = Split(x[4], axis=0); y = Mul(a, Sigmoid(b))
+    Result: a = Slice(x, [0], [2], [0]); b = Slice(x, [2], [4], [0]); y = Mul(a, Sigmoid(b))
+
+    Not rewritten: a Split whose part sizes are not constants, nor known from the size of its axis.
+    """
+
+    op_type = "Split"
+
+    def rewrite(
+        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
+    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+        """See the class."""
+        parts = _parts(node, opset, sizes)
+        found = []
+        if _is_gated(node):
+            found.append(GATED)
+        if parts is not None and 0 in parts[1]:
+            found.append(EMPTY_PART)
+        if not found:
+            return None
+        data = node.inputs[0]
+        if parts is None or data is None:
+            return None, tuple(found)
+        axis, lengths = parts
+        new: list[ir.Node] = []
+        successors = {}
+        for output, length, stop in zip(node.outputs, lengths, accumulate(lengths), strict=True):
+            if is_used(output):
+                new += _part(data, sizes, axis, stop - length, stop, opset)
+                new[-1].name = f"{name_of(node)}_{output.name}"
+                successors[output] = new[-1].outputs[0]
+        put_in_place(node, new, successors)
+        return "Slice", tuple(found)
+
+
+def _part(data: ir.Value, sizes: Mapping[str, Sizes], axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
+    """A Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
+    shape = sizes.get(data.name or "", (None,))
+    dims = [0 if i == axis % len(shape) and start == stop else dim for i, dim in enumerate(shape)]
+    known = [dim for dim in dims if dim is not None]
+    if start == stop and len(known) == len(dims) and data.dtype is not None:
+        return [empty_node(known, data.dtype)]
+    return slice_nodes(data, start, stop, axis, opset)
+
+
+def _parts(node: ir.Node, opset: int, sizes: Mapping[str, Sizes]) -> tuple[int, tuple[int, ...]] | None:
+    """Axis and sizes of the parts, if they are known."""
+    data = node.inputs[0] if node.inputs else None
+    shape = sizes.get(data.name or "") if data is not None else None
+    axis = node.attributes.get_int("axis", 0)
+    is_written = "split" in node.attributes or (opset >= _SPLIT_INPUT_OPSET and len(node.inputs) > 1)
+    is_sized = shape is not None and -len(shape) <= axis < len(shape) and shape[axis] is not None
+    if not is_written and not is_sized:
+        return None
+    known = tuple([dim or 0 for dim in shape]) if shape is not None else (0,)
+    try:
+        spec = split_spec(node, opset, known)
+    except (InvalidSlice, DynamicSlice):
+        return None
+    return spec.axis, spec.sizes
+
+
+def _is_gated(node: ir.Node) -> bool:
+    """Whether one output is multiplied by the Sigmoid of another."""
+    for gate in node.outputs:
+        for sigmoid in gate.consumers():
+            if sigmoid.op_type != "Sigmoid":
+                continue
+            for product in sigmoid.outputs[0].consumers():
+                if product.op_type == "Mul" and any(
+                    value is not gate and value in node.outputs for value in product.inputs
+                ):
+                    return True
+    return False
