@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     lower = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
     compare = commands.add_parser("compare", help="run lowered nodes and compare them with onnxruntime, bit for bit")
     for command in (lower, compare):
-        command.add_argument("model", metavar="MODEL.onnx", help="the model")
+        command.add_argument("model", metavar="MODEL", help="ONNX; for lower OpenVINO IR (.xml), too")
         _add_shapes(command)
         command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
         command.add_argument("--format", choices=("text", "json"), default="text", help="default text")
@@ -130,9 +130,12 @@ def _add_arrays(command: argparse.ArgumentParser) -> None:
 
 
 def _lower(options: argparse.Namespace) -> int:
-    from onnx_ops.lowering import lower
     from onnx_ops.text import program_text
 
+    if options.model.endswith(".xml"):
+        from ov_ext import lower
+    else:
+        from onnx_ops.lowering import lower
     program = lower(
         options.model,
         input_shapes=_input_shapes(options.input_shapes),

@@ -49,7 +49,7 @@ def lower(
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
-    options = Options(FeatureLevel.parse(feature_level), _layout(input_layout), _layout(output_layout), views=views)
+    options = Options(FeatureLevel.parse(feature_level), as_layout(input_layout), as_layout(output_layout), views=views)
     with _collector_paused():
         if isinstance(model, onnx.ModelProto):
             prepared = from_proto(model)
@@ -75,7 +75,8 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _layout(layout: Layout) -> str | dict[str, tuple[int, ...]] | None:
+def as_layout(layout: Layout) -> str | dict[str, tuple[int, ...]] | None:
+    """A layout as `Options` takes it."""
     if layout is None or isinstance(layout, str):
         return layout
     return {name: tuple(strides) for name, strides in layout.items()}

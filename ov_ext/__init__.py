@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ov_ext.files import read_model, write_model
     from ov_ext.frontend import onnx_extensions
     from ov_ext.hardening import harden
+    from ov_ext.lowering import lower
     from ov_ext.passes import use_builtin_ops, use_custom_ops
     from ov_ext.registration import register
     from ov_ext.slice import Slice
@@ -18,6 +19,7 @@ __all__ = [
     "Slice",
     "StridedSlice",
     "harden",
+    "lower",
     "onnx_extensions",
     "read_model",
     "register",
@@ -30,6 +32,7 @@ _HOME = {
     "Slice": "slice",
     "StridedSlice": "strided_slice",
     "harden": "hardening",
+    "lower": "lowering",
     "onnx_extensions": "frontend",
     "read_model": "files",
     "register": "registration",

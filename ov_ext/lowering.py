@@ -1,0 +1,53 @@
+"""From an OpenVINO model to its DirectML program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import openvino as ov
+
+from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
+from onnx_ops.dml.lower import Options, lower_nodes
+from onnx_ops.dml.program import Program
+from onnx_ops.lowering import Layout, as_layout
+from ov_ext.files import read_model
+from ov_ext.read import bind_shapes, read_slicing_nodes
+
+
+def lower(
+    model: str | os.PathLike[str] | ov.Model,
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    feature_level: str | FeatureLevel = LATEST,
+    input_layout: Layout = None,
+    output_layout: Layout = None,
+    views: bool = False,
+    strict: bool = False,
+) -> Program:
+    """Lower every Slice, StridedSlice, Split and VariadicSplit of an OpenVINO model to DirectML operators.
+
+    New and dropped axes are a change of sizes over the same buffer, never an operator. Values go by their tensor names,
+    else by the node's friendly name, with the output's number where there are several.
+
+    Args:
+        model: A file's path, or a model, which is not changed.
+        input_shapes: Sizes for inputs by name; the model is reshaped to them.
+        feature_level: See `onnx_ops.lower`, as the others.
+        input_layout: How the tensors that are cut lie in memory.
+        output_layout: The same for what comes out.
+        views: Whether forward slices become views of their input's buffer where they can.
+        strict: Whether a refused node raises instead of being reported.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: An option does not fit the model.
+        InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
+    """
+    options = Options(FeatureLevel.parse(feature_level), as_layout(input_layout), as_layout(output_layout), views=views)
+    prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
+    bind_shapes(prepared, input_shapes or {})
+    program = lower_nodes(read_slicing_nodes(prepared), options)
+    if strict:
+        program.raise_refused()
+    return program

@@ -1,0 +1,214 @@
+"""From an OpenVINO model to its slicing nodes, each resolved or with the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import openvino as ov
+
+from onnx_ops.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
+from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
+from onnx_ops.slicing.node import Cut, SlicingNode, Spec
+from ov_ext.passes import inputs_of, kind_of, masks_of
+from ov_ext.values import list_bounds
+
+_SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
+_STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
+_SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
+_NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}
+_ELEMENTS = {
+    "f32": "FLOAT",
+    "f16": "FLOAT16",
+    "f64": "DOUBLE",
+    "bf16": "BFLOAT16",
+    "boolean": "BOOL",
+    "string": "STRING",
+    "f8e4m3": "FLOAT8E4M3FN",
+    "f8e5m2": "FLOAT8E5M2",
+    "f8e8m0": "FLOAT8E8M0",
+    "f4e2m1": "FLOAT4E2M1",
+    "nf4": "FLOAT4E2M1",
+} | {f"{sign}{bits}": f"{name}{bits}" for sign, name in (("i", "INT"), ("u", "UINT")) for bits in (2, 4, 8, 16, 32, 64)}
+"""ONNX names of element types; nf4 has the bits of one of the 4-bit floats, and bits are all that counts."""
+
+
+def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
+    """Give inputs their shapes, and all that follows from them.
+
+    Raises:
+        UsageError: No input has that name, or the model cannot have that shape.
+    """
+    shapes = {}
+    for name, shape in input_shapes.items():
+        known = [value for value in model.inputs if name in (*value.get_names(), value.get_node().get_friendly_name())]
+        if not known:
+            names = ", ".join(repr(name_of(value)) for value in model.inputs)
+            raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {names}.")
+        if any(size < 0 for size in shape):
+            raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
+        if not known[0].get_partial_shape().compatible(ov.PartialShape(list(shape))):
+            declared = known[0].get_partial_shape()
+            raise UsageError(f"input {name!r} is declared {declared}, but its given shape is {list(shape)}.")
+        shapes[known[0]] = ov.PartialShape(list(shape))
+    if shapes:
+        try:
+            model.reshape(shapes)
+        except RuntimeError as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise UsageError(f"the model cannot have these shapes: {lines[-1].rstrip('.')}.") from None
+
+
+def name_of(value: ov.Output) -> str:
+    """The name of a value: a tensor name, else its node's, with the output's number where there are several."""
+    names = value.get_names()
+    if names:
+        return str(min(names))
+    node = value.get_node()
+    name = str(node.get_friendly_name())
+    return name if node.get_output_size() == 1 else f"{name}:{value.get_index()}"
+
+
+def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
+    """The slicing nodes of a model in its order, those of bodies included, the built-in ones and ours."""
+    constants: dict[int, bool] = {}
+    hint = _shapes_hint(model)
+    return [
+        _read(node, scope, _is_constant(node, constants), hint)
+        for scope, node in _nodes(model, ())
+        if _is_slicing(node)
+    ]
+
+
+def _is_slicing(node: ov.Node) -> bool:
+    return kind_of(node) in _SLICES | _STRIDED_SLICES | _SPLITS
+
+
+def _nodes(model: ov.Model, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+    for node in model.get_ordered_ops():
+        yield scope, node
+        kind, name = node.get_type_name(), node.get_friendly_name()
+        bodies = {"If": ("then_body", "else_body"), "Loop": ("body",), "TensorIterator": ("body",)}.get(kind, ())
+        for i, title in enumerate(bodies):
+            body = node.get_function(i) if kind == "If" else node.get_function()
+            yield from _nodes(body, (*scope, f"{name}.{title}"))
+
+
+def _is_constant(node: ov.Node, known: dict[int, bool]) -> bool:
+    """Whether a node's outputs are known before the model runs: constants, shapes that are static, what follows."""
+    waiting = [node]
+    while waiting:
+        top = waiting[-1]
+        key = top.get_instance_id()
+        if key in known:
+            waiting.pop()
+            continue
+        sources = inputs_of(top)
+        kind = top.get_type_name()
+        if kind == "ShapeOf":
+            known[key] = sources[0].get_partial_shape().is_static
+        elif kind == "Constant" or not sources or kind in _NEVER_CONSTANT:
+            known[key] = kind == "Constant"
+        else:
+            open_ones = [s.get_node() for s in sources if s.get_node().get_instance_id() not in known]
+            if open_ones:
+                waiting += open_ones
+                continue
+            known[key] = all(known[s.get_node().get_instance_id()] for s in sources)
+    return known[node.get_instance_id()]
+
+
+def _shapes_hint(model: ov.Model) -> str:
+    """What the user can give so that more becomes known, as the command line takes it."""
+    options = []
+    for value in model.inputs:
+        shape = value.get_partial_shape()
+        if shape.is_dynamic:
+            dims = "SHAPE"
+            if shape.rank.is_static:
+                dims = ",".join(f"D{i}" if dim.is_dynamic else str(dim) for i, dim in enumerate(shape))
+            options.append(f"{name_of(value)}:{dims}")
+    return f"; give sizes with --input-shapes {' '.join(options)}" if options else ""
+
+
+class _Written(NamedTuple):
+    spec: Spec
+    regions: tuple[Region, ...]
+
+
+def _read(node: ov.Node, scope: tuple[str, ...], is_constant: bool, hint: str) -> SlicingNode:
+    kind, version = kind_of(node)
+    data = node.input_value(0)
+    op_type, number = (kind[:-1], kind[-1]) if version == "ov_ext" else (kind, version.removeprefix("opset"))
+    name = node.get_friendly_name()
+    outputs = tuple(name_of(output) for output in node.outputs())
+    element = _ELEMENTS.get(data.get_element_type().get_type_name(), data.get_element_type().get_type_name().upper())
+    found = SlicingNode(
+        name, op_type, version if version == "ov_ext" else "", int(number), scope, name_of(data), element, outputs
+    )  # fmt: skip
+    if is_constant:
+        return _with(found, folded=True)
+    try:
+        spec, regions = _resolved(node)
+    except InvalidSlice as error:
+        return _with(found, refusal=Refusal("invalid", f"{found.label}: {error}."))
+    except DynamicSlice as error:
+        code = "dynamic_parameter" if data.get_partial_shape().is_static else "missing_shape"
+        return _with(found, refusal=Refusal(code, f"{found.label}: {error}{hint if code == 'missing_shape' else ''}."))
+    used = [bool(output.get_target_inputs()) for output in node.outputs()]
+    return _with(found, spec=spec, cuts=tuple(map(Cut, outputs, regions, used)))
+
+
+def _with(node: SlicingNode, **found: object) -> SlicingNode:
+    names = ("name", "op_type", "domain", "opset", "scope", "input", "element", "outputs")
+    return SlicingNode(*(getattr(node, name) for name in names), **found)  # type: ignore[arg-type]
+
+
+def _resolved(node: ov.Node) -> _Written:
+    """What is written in a node, and what each output selects.
+
+    Raises:
+        InvalidSlice: The node breaks its specification.
+        DynamicSlice: The shape or an index is not known.
+    """
+    shape = node.input_value(0).get_partial_shape()
+    if shape.is_dynamic:
+        raise DynamicSlice(f"the shape of its input {name_of(node.input_value(0))!r} is {shape}, not wholly known")
+    sizes = tuple(shape.to_shape())
+    kind = kind_of(node)
+    if kind in _SPLITS:
+        spec = _split_spec(node, sizes)
+        return _Written(spec, spec.resolve(sizes))
+    lists = [_list(source) for source in inputs_of(node)[1:]]
+    cut: SliceSpec | StridedSliceSpec
+    if kind in _SLICES:
+        cut = SliceSpec(lists[0], lists[1], lists[3] if len(lists) > 3 else None, lists[2])
+    else:
+        cut = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, **masks_of(node))
+    return _Written(cut, (cut.resolve(sizes),))
+
+
+def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:
+    """Split-1: equal parts; VariadicSplit-1: lengths, of which one may be -1, what is left."""
+    (axis,) = _list(node.input_value(1))
+    if kind_of(node)[0] == "Split":
+        return SplitSpec.evenly(axis, sizes, node.get_output_size())
+    lengths = list(_list(node.input_value(2)))
+    if lengths.count(-1) == 1 and -len(sizes) <= axis < len(sizes):
+        lengths[lengths.index(-1)] = sizes[axis] - sum(lengths) - 1
+    return SplitSpec(axis, tuple(lengths))
+
+
+def _list(source: ov.Output) -> tuple[int, ...]:
+    """The elements of an index input.
+
+    Raises:
+        DynamicSlice: They are not known.
+    """
+    node = source.get_node()
+    if node.get_type_name() == "Constant":
+        return tuple(map(int, node.data.reshape(-1).tolist()))
+    bounds = list_bounds(source)
+    if bounds is None or not all(bound.is_exact for bound in bounds):
+        raise DynamicSlice(f"an index comes from {node.get_type_name()} {node.get_friendly_name()!r}, not a constant")
+    return tuple([bound.low for bound in bounds])
