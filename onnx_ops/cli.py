@@ -17,6 +17,7 @@ from onnx_ops.dml.feature_levels import LATEST
 from onnx_ops.errors import SliceportError, UsageError
 
 if TYPE_CHECKING:
+    from onnx_ops.compare.run import Report
     from onnx_ops.hardening import Hardening
 
 CLEAN, FINDING, BAD_INPUT = 0, 1, 2
@@ -57,9 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="sliceport", description="Slicing carried between ONNX, OpenVINO and DirectML, exactly.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     lower = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
-    compare = commands.add_parser("compare", help="run lowered nodes and compare them with onnxruntime, bit for bit")
+    compare = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
     for command in (lower, compare):
-        command.add_argument("model", metavar="MODEL", help="ONNX; for lower OpenVINO IR (.xml), too")
+        command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
         _add_shapes(command)
         command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
         command.add_argument("--format", choices=("text", "json"), default="text", help="default text")
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     harden = commands.add_parser("harden", help="rewrite the slicing that an engine computes wrongly")
     harden.add_argument("model", metavar="MODEL", help="ONNX; for openvino-cpu OpenVINO IR (.xml), too")
     harden.add_argument("-o", "--output", required=True, metavar="OUT", help="where the rewritten model goes")
-    harden.add_argument("--target", choices=TARGETS, help="default openvino-cpu for OUT.xml, else onnxruntime-dml")
+    harden.add_argument("--target", choices=TARGETS, help="default openvino-cpu for .xml files, else onnxruntime-dml")
     harden.add_argument("--verify", action="store_true", help="onnxruntime-dml: run both on the real provider")
     harden.add_argument("--overwrite", action="store_true", help="replace OUT and its weights")
     _add_shapes(harden)
@@ -155,18 +156,9 @@ def _lower(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from onnx_ops.compare.inputs import load_array
-    from onnx_ops.compare.run import DEFAULT_EXECUTORS, compare
     from onnx_ops.text import report_text
 
-    report = compare(
-        options.model,
-        input_shapes=_input_shapes(options.input_shapes),
-        inputs=dict(map(load_array, options.input)),
-        executors=options.executors.split(",") if options.executors else DEFAULT_EXECUTORS,
-        feature_level=options.feature_level,
-        seed=_seed(options),
-    )
+    report = _compared_openvino(options) if options.model.endswith(".xml") else _compared(options)
     if options.format == "json":
         print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -174,8 +166,37 @@ def _compare(options: argparse.Namespace) -> int:
     return CLEAN if report.is_clean else FINDING
 
 
+def _compared(options: argparse.Namespace) -> Report:
+    from onnx_ops.compare.inputs import load_array
+    from onnx_ops.compare.run import DEFAULT_EXECUTORS, compare
+
+    return compare(
+        options.model,
+        input_shapes=_input_shapes(options.input_shapes),
+        inputs=dict(map(load_array, options.input)),
+        executors=options.executors.split(",") if options.executors else DEFAULT_EXECUTORS,
+        feature_level=options.feature_level,
+        seed=_seed(options),
+    )
+
+
+def _compared_openvino(options: argparse.Namespace) -> Report:
+    from ov_ext.compare import DEFAULT_EXECUTORS, compare
+
+    if options.input:
+        raise UsageError("--input is for ONNX models: nodes of OpenVINO models run alone, on random data.")
+    return compare(
+        options.model,
+        input_shapes=_input_shapes(options.input_shapes),
+        executors=options.executors.split(",") if options.executors else DEFAULT_EXECUTORS,
+        feature_level=options.feature_level,
+        seed=_seed(options),
+    )
+
+
 def _harden(options: argparse.Namespace) -> int:
-    target = options.target or (TARGETS[0] if options.output.endswith(".xml") else TARGETS[1])
+    is_ir = options.model.endswith(".xml") or options.output.endswith(".xml")
+    target = options.target or (TARGETS[0] if is_ir else TARGETS[1])
     if target == TARGETS[1]:
         return _harden_directml(options)
     from ov_ext import harden, read_model, write_model

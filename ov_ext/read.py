@@ -33,6 +33,11 @@ _ELEMENTS = {
 """ONNX names of element types; nf4 has the bits of one of the 4-bit floats, and bits are all that counts."""
 
 
+def element_type(element: str) -> ov.Type:
+    """OpenVINO's type for an ONNX name."""
+    return getattr(ov.Type, next(name for name, known in _ELEMENTS.items() if known == element))
+
+
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Give inputs their shapes, and all that follows from them.
 

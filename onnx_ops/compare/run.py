@@ -163,8 +163,11 @@ def compare(
             continue
         alone = bool(lowered.node.scope)
         known = _alone(lowered, seed) if alone else values
-        comparisons += [_compare_node(lowered, name, known, {} if alone else done, alone) for name in chosen]
-    command = _command(os.fspath(model), input_shapes or {}, program.feature_level, seed, chosen, bool(arrays))
+        comparisons += [compare_node(lowered, name, known, {} if alone else done, alone) for name in chosen]
+    command = command_line(
+        os.fspath(model), input_shapes or {}, program.feature_level, seed, (REFERENCE, *chosen), DEFAULT_EXECUTORS
+    )
+    command += " (and the same --inputs)" if arrays else ""
     return Report(tuple(comparisons), program, reference, command)
 
 
@@ -252,17 +255,31 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
     return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in known))
 
 
-def _compare_node(
+def compare_node(
     lowered: LoweredNode,
     executor: str,
     known: Mapping[str, Captured],
     done: dict[tuple[str, int], list[Bytes]],
     alone: bool,
+    *,
+    reference: str = REFERENCE,
+    node_executors: Mapping[str, Callable[[SlicingNode, Bytes], dict[str, Bytes]]] = NODE_EXECUTORS,
 ) -> Comparison:
+    """One node by one executor.
+
+    Args:
+        lowered: The node and what it was lowered to.
+        executor: One of `OPERATOR_EXECUTORS`, or of `node_executors`.
+        known: The values that operators are bound to, and the outputs that are expected, by name.
+        done: What operators gave before, by executor and number; it is filled.
+        alone: Whether the node runs by itself on random data.
+        reference: Who computed what is expected.
+        node_executors: Those that run the node itself.
+    """
     node = lowered.node
     try:
-        if executor in NODE_EXECUTORS:
-            got = NODE_EXECUTORS[executor](node, known[node.input].data)
+        if executor in node_executors:
+            got = node_executors[executor](node, known[node.input].data)
         else:
             got = _outputs(lowered, executor, known, done)
     except SliceportError as error:
@@ -274,7 +291,7 @@ def _compare_node(
         expected = known[cut.output]
         detail = _difference(expected, got.get(cut.output), cut.region.output_shape, ELEMENT_BITS[node.element])
         if detail:
-            message = f"{node.label}: output {cut.output!r} by {executor} differs from {REFERENCE}: {detail}"
+            message = f"{node.label}: output {cut.output!r} by {executor} differs from {reference}: {detail}"
             return Comparison(lowered, executor, "mismatch", message, compared, alone)
         compared += expected.data.size
     return Comparison(lowered, executor, "equal", "", compared, alone)
@@ -317,17 +334,18 @@ def _difference(expected: Captured, got: Bytes | None, shape: tuple[int, ...], b
     return f"first at index {index}, bytes {have} for {want} ({unequal.size} of {size} bytes differ)."
 
 
-def _command(
+def command_line(
     path: str,
     shapes: Mapping[str, Sequence[int]],
     level: FeatureLevel,
     seed: int,
-    chosen: Sequence[str],
-    own_inputs: bool,
+    executors: Sequence[str],
+    usual: Sequence[str],
 ) -> str:
+    """The command that runs the same again."""
     words = ["sliceport", "compare", path, "--seed", str(seed), "--feature-level", str(level)]
     if shapes:
         words += ["--input-shapes", *(f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items())]
-    if tuple(chosen) != DEFAULT_EXECUTORS[1:]:
-        words += ["--executors", ",".join((REFERENCE, *chosen))]
-    return shlex.join(words) + (" (and the same --inputs)" if own_inputs else "")
+    if tuple(executors) != tuple(usual):
+        words += ["--executors", ",".join(executors)]
+    return shlex.join(words)
