@@ -35,8 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.DEBUG if options.verbose > 1 else logging.CRITICAL, stream=sys.stderr)
     try:
-        run = {"lower": _lower, "compare": _compare, "harden": _harden, "directml": _directml}[options.command]
-        code = run(options)
+        code = int(options.run(options))
         sys.stdout.flush()
     except SliceportError as error:
         print(f"sliceport: {error}", file=sys.stderr)
@@ -86,6 +85,27 @@ def _parser() -> argparse.ArgumentParser:
     _add_arrays(harden)
     harden.add_argument("--format", choices=("text", "json"), default="text", help="default text")
     harden.set_defaults(verbose=0)
+    _add_rewrite(commands)
+    _add_directml(commands)
+    for name, run in (("lower", _lower), ("compare", _compare), ("harden", _harden), ("rewrite", _rewrite)):
+        commands.choices[name].set_defaults(run=run)
+    return parser
+
+
+def _add_rewrite(commands: Any) -> None:
+    rewrite = commands.add_parser("rewrite", help="make less of an ONNX model's slicing")
+    rewrite.add_argument("model", metavar="MODEL.onnx", help="the model")
+    rewrite.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="where the rewritten model goes")
+    rewrite.add_argument("--passes", metavar="A,B", help="of compose, identity, merge; default all")
+    rewrite.add_argument("--verify", action="store_true", help="run both on onnxruntime's CPU provider and compare")
+    rewrite.add_argument("--overwrite", action="store_true", help="replace OUT.onnx and its weights")
+    rewrite.add_argument("--format", choices=("text", "json"), default="text", help="default text")
+    rewrite.set_defaults(verbose=0)
+    _add_shapes(rewrite)
+    _add_arrays(rewrite)
+
+
+def _add_directml(commands: Any) -> None:
     directml = commands.add_parser("directml", help="the real DirectML on Linux, without Windows and without a GPU")
     actions = directml.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
@@ -103,8 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("-o", "--output", metavar="DIR", help="also write the outputs as .npy, and report.json")
     run.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
     run.add_argument("--format", choices=("text", "json"), default="text", help="default text")
-    directml.set_defaults(verbose=0)
-    return parser
+    directml.set_defaults(verbose=0, run=_directml)
 
 
 def _add_shapes(command: argparse.ArgumentParser) -> None:
@@ -244,6 +263,36 @@ def _harden_directml(options: argparse.Namespace) -> int:
             for finding in run.findings:
                 print(f"  {finding.message}")
     return CLEAN if report.is_complete and after.is_clean else FINDING
+
+
+def _rewrite(options: argparse.Namespace) -> int:
+    from onnx_ops.compare.equal_models import differing_outputs
+    from onnx_ops.compare.inputs import load_array
+    from onnx_ops.model.load import read_model
+    from onnx_ops.model.write import write_model
+    from onnx_ops.passes import PASSES, rewrite
+
+    model = read_model(options.model)
+    report = rewrite(model, options.passes.split(",") if options.passes else tuple(PASSES))
+    write_model(model, options.output, source=options.model, overwrite=options.overwrite)
+    print(f"sliceport: wrote {options.output}", file=sys.stderr)
+    different: list[str] = []
+    if options.verify:
+        different = differing_outputs(
+            options.model,
+            options.output,
+            input_shapes=_input_shapes(options.input_shapes),
+            inputs=dict(map(load_array, options.input)),
+            seed=_seed(options),
+        )
+    if options.format == "json":
+        verified = {"different_outputs": different} if options.verify else {}
+        print(json.dumps(report.to_json() | verified, indent=2, ensure_ascii=False))
+    else:
+        print(report)
+        if options.verify:
+            print(f"outputs that differ: {', '.join(different)}" if different else "all outputs are bit-equal")
+    return FINDING if different else CLEAN
 
 
 def _print_hardening(report: Hardening, options: argparse.Namespace, **more: Any) -> None:
