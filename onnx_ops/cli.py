@@ -96,7 +96,7 @@ def _add_rewrite(commands: Any) -> None:
     rewrite = commands.add_parser("rewrite", help="make less of an ONNX model's slicing")
     rewrite.add_argument("model", metavar="MODEL.onnx", help="the model")
     rewrite.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="where the rewritten model goes")
-    rewrite.add_argument("--passes", metavar="A,B", help="of compose, identity, merge; default all")
+    rewrite.add_argument("--passes", metavar="A,B", help="of split, compose, identity, merge; default all")
     rewrite.add_argument("--verify", action="store_true", help="run both on onnxruntime's CPU provider and compare")
     rewrite.add_argument("--overwrite", action="store_true", help="replace OUT.onnx and its weights")
     rewrite.add_argument("--format", choices=("text", "json"), default="text", help="default text")

@@ -8,6 +8,7 @@ from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.rewrite import PASSES, Rewriting, rewrite
 from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
 from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
+from onnx_ops.passes.split_to_slice import SplitToSlicePass
 
 __all__ = [
     "HARDEN_DIRECTML",
@@ -19,6 +20,7 @@ __all__ = [
     "Rewriting",
     "SliceForDirectMLPass",
     "SplitForDirectMLPass",
+    "SplitToSlicePass",
     "harden_for_directml",
     "rewrite",
 ]

@@ -13,10 +13,11 @@ import onnx_ir as ir
 from onnx_ops.errors import DynamicSlice, InvalidSlice
 from onnx_ops.hardening import Change, Defect
 from onnx_ops.model.inference import all_values, infer_shapes
-from onnx_ops.model.nodes import slice_spec
+from onnx_ops.model.nodes import slice_spec, split_spec
 
 Sizes = tuple[int | None, ...]
 _SLICE_INPUTS_OPSET = 10
+_SPLIT_INPUT_OPSET = 13
 _NEW = "sliceport.new"
 
 
@@ -157,6 +158,23 @@ def written_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, t
     if min(axes, default=0) < 0 or len(set(axes)) < len(axes):
         return None
     return dict(zip(axes, zip(spec.starts, spec.ends, steps, strict=True), strict=True))
+
+
+def split_parts(node: ir.Node, opset: int, sizes: Mapping[str, Sizes]) -> tuple[int, tuple[int, ...]] | None:
+    """Axis and sizes of the parts, if they are known."""
+    data = node.inputs[0] if node.inputs else None
+    shape = sizes.get(data.name or "") if data is not None else None
+    axis = node.attributes.get_int("axis", 0)
+    is_written = "split" in node.attributes or (opset >= _SPLIT_INPUT_OPSET and len(node.inputs) > 1)
+    is_sized = shape is not None and -len(shape) <= axis < len(shape) and shape[axis] is not None
+    if not is_written and not is_sized:
+        return None
+    known = tuple([dim or 0 for dim in shape]) if shape is not None else (0,)
+    try:
+        spec = split_spec(node, opset, known)
+    except (InvalidSlice, DynamicSlice):
+        return None
+    return spec.axis, spec.sizes
 
 
 def is_used(value: ir.Value) -> bool:

@@ -15,8 +15,10 @@ from onnx_ops.passes.base import NodePass, nodes_of
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
+from onnx_ops.passes.split_to_slice import SplitToSlicePass
 
 PASSES: dict[str, type[NodePass]] = {
+    "split": SplitToSlicePass,
     "compose": ComposeSlicesPass,
     "identity": RemoveIdentitySlicesPass,
     "merge": MergeEqualSlicesPass,

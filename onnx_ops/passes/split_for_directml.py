@@ -7,17 +7,14 @@ from itertools import accumulate
 
 import onnx_ir as ir
 
-from onnx_ops.errors import DynamicSlice, InvalidSlice
 from onnx_ops.hardening import Defect
-from onnx_ops.model.nodes import split_spec
-from onnx_ops.passes.base import NodePass, Sizes, empty_node, is_used, name_of, put_in_place, slice_nodes
+from onnx_ops.passes.base import NodePass, Sizes, empty_node, is_used, name_of, put_in_place, slice_nodes, split_parts
 
 GATED = Defect(
     "one part gates another",
     "the provider fuses Mul(p, Sigmoid(q)) of two parts of one Split as if p were q (onnxruntime 32146)",
 )
 EMPTY_PART = Defect("a part is empty", "the provider skips a Split with an empty part, so the others are never written")
-_SPLIT_INPUT_OPSET = 13
 
 
 class SplitForDirectMLPass(NodePass):
@@ -38,7 +35,7 @@ class SplitForDirectMLPass(NodePass):
         self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
     ) -> tuple[str | None, tuple[Defect, ...]] | None:
         """See the class."""
-        parts = _parts(node, opset, sizes)
+        parts = split_parts(node, opset, sizes)
         found = []
         if _is_gated(node):
             found.append(GATED)
@@ -69,23 +66,6 @@ def _part(data: ir.Value, sizes: Mapping[str, Sizes], axis: int, start: int, sto
     if start == stop and len(known) == len(dims) and data.dtype is not None:
         return [empty_node(known, data.dtype)]
     return slice_nodes(data, start, stop, axis, opset)
-
-
-def _parts(node: ir.Node, opset: int, sizes: Mapping[str, Sizes]) -> tuple[int, tuple[int, ...]] | None:
-    """Axis and sizes of the parts, if they are known."""
-    data = node.inputs[0] if node.inputs else None
-    shape = sizes.get(data.name or "") if data is not None else None
-    axis = node.attributes.get_int("axis", 0)
-    is_written = "split" in node.attributes or (opset >= _SPLIT_INPUT_OPSET and len(node.inputs) > 1)
-    is_sized = shape is not None and -len(shape) <= axis < len(shape) and shape[axis] is not None
-    if not is_written and not is_sized:
-        return None
-    known = tuple([dim or 0 for dim in shape]) if shape is not None else (0,)
-    try:
-        spec = split_spec(node, opset, known)
-    except (InvalidSlice, DynamicSlice):
-        return None
-    return spec.axis, spec.sizes
 
 
 def _is_gated(node: ir.Node) -> bool:

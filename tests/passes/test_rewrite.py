@@ -176,6 +176,55 @@ def test_equal_slices_are_one():
     same(before, after, data(2), data(7))
 
 
+@pytest.mark.parametrize("opset", [2, 11, 13, 18])
+@pytest.mark.parametrize("read", ["a", "b", "c"])
+@pytest.mark.parametrize("sizes", [None, [1, 4, 1], [6, 0, 0]])
+def test_a_split_of_which_one_part_is_read(opset, read, sizes):
+    more = {"num_outputs": 3} if opset >= 18 and sizes is None else {}
+    inputs, initializers = ["x"], []
+    if sizes is not None and opset >= 13:
+        inputs, initializers = ["x", "sizes"], [numpy_helper.from_array(np.array(sizes), "sizes")]
+    elif sizes is not None:
+        more = {"split": sizes}
+    nodes = [
+        helper.make_node("Split", inputs, ["a", "b", "c"], "split", axis=-1, **more),
+        helper.make_node("Identity", [read], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 6])],
+        [helper.make_empty_tensor_value_info("y")],
+        initializers,
+    )
+    before = onnx.shape_inference.infer_shapes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    )
+    after = rewritten(before)
+    assert [node.op_type for node in after.graph.node if node.op_type != "Constant"] in (
+        ["Slice", "Identity"],
+        ["Identity"],
+    )
+    same(before, after, data(2, 6))
+
+
+def test_splits_that_stay():
+    for parts, shape in ((["a", "b"], [4]), (["a"], ["n"])):
+        nodes = [
+            helper.make_node("Split", ["x"], ["a", "b"], "split", axis=0, num_outputs=2),
+            *(helper.make_node("Neg", [part], [f"{part}y"]) for part in parts),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_empty_tensor_value_info(f"{part}y") for part in parts],
+        )
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        model = from_proto(onnx.shape_inference.infer_shapes(proto))
+        assert not any(rewrite(model).changes.values())
+
+
 def test_graph_outputs_keep_their_names():
     before = slices(([0], [9], [0], [1]), shape=[4])
     after = rewritten(before)
@@ -206,7 +255,7 @@ def test_the_command_line(tmp_path, capsys):
     ]
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out)]) == 2
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--overwrite", "--passes", "merge,x"]) == 2
-    assert "pass 'x' is not known; known are compose, identity, merge." in capsys.readouterr().err
+    assert "pass 'x' is not known; known are split, compose, identity, merge." in capsys.readouterr().err
 
 
 def test_passes_say_when_they_changed_something():
