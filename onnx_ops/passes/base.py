@@ -14,6 +14,7 @@ from onnx_ops.errors import DynamicSlice, InvalidSlice
 from onnx_ops.hardening import Change, Defect
 from onnx_ops.model.inference import all_values, infer_shapes
 from onnx_ops.model.nodes import slice_spec, split_spec
+from onnx_ops.slicing.spec import AxisSlice, SplitSpec
 
 Sizes = tuple[int | None, ...]
 _SLICE_INPUTS_OPSET = 10
@@ -33,33 +34,50 @@ class NodePass(ir.passes.InPlacePass):
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
+        self._sizes: dict[ir.Value, Sizes] = {}
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when a node was rewritten."""
         self.changes = []
-        sizes = sizes_by_name(model)
+        self._sizes = known_sizes(model)
         for node, opset in list(nodes_of(model, self.op_type)):
-            found = self.rewrite(node, opset, sizes)
+            found = self.rewrite(node, opset)
             if found is not None:
                 form, defects = found
                 self.changes.append(Change(name_of(node), node.op_type, form, defects))
+        self._sizes = {}
         _name_apart(model)
         return ir.passes.PassResult(model, modified=any(change.form is not None for change in self.changes))
 
     @abstractmethod
-    def rewrite(
-        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
-        """Rewrite a node if it is one that goes wrong.
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
+        """Rewrite a node if it is one to rewrite.
 
         Args:
             node: The node.
             opset: Version of the operator set that it is of.
-            sizes: What is known of the shapes of the main graph's and its subgraphs' values.
 
         Returns:
-            What stands in its place, None if nothing helps, and what was wrong; None if nothing was.
+            What stands in its place, None if nothing helps, and what was wrong; None if there is nothing to do.
         """
+
+    def sizes(self, value: ir.Value | None) -> Sizes | None:
+        """What is known of a value's shape; nothing of values in functions."""
+        return None if value is None else self._sizes.get(value)
+
+    def put_in_place(self, old: ir.Node, new: Sequence[ir.Node], values: Mapping[ir.Value, ir.Value]) -> None:
+        """Put nodes in the place of one; values of it get successors with their names, types and shapes."""
+        for before, after in values.items():
+            after.metadata_props.update(before.metadata_props)
+            if before in self._sizes:
+                self._sizes[after] = self._sizes[before]
+        new[-1].metadata_props.update(old.metadata_props)
+        graph = old.graph
+        assert graph is not None
+        parameters = old.inputs[1:]
+        ir.convenience.replace_nodes_and_values(graph, old, [old], new, list(values), list(values.values()))
+        for value in parameters:
+            drop_unread(value)
 
 
 def _name_apart(model: ir.Model) -> None:
@@ -91,15 +109,24 @@ def name_of(node: ir.Node) -> str:
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
-def sizes_by_name(model: ir.Model) -> dict[str, Sizes]:
-    """The sizes that can be inferred, None where one is open; the model itself is not changed."""
+def known_sizes(model: ir.Model) -> dict[ir.Value, Sizes]:
+    """The sizes that can be inferred, None where one is open, of the values of all graphs; the model is not changed.
+
+    By the value and not by its name, which branches and functions may use again.
+    """
     probe = ir.serde.deserialize_model(ir.serde.serialize_model(model))
     infer_shapes(probe)
-    found: dict[str, Sizes] = {}
-    for value in all_values(probe):
-        shape = value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
-        if value.name and shape is not None:
-            found[value.name] = tuple([dim if isinstance(dim, int) else None for dim in shape])
+    found: dict[ir.Value, Sizes] = {}
+    for graph, twin in zip(model.graphs(), probe.graphs(), strict=True):
+        pairs = list(zip(graph.inputs, twin.inputs, strict=True))
+        pairs += [(value, twin.initializers[name]) for name, value in graph.initializers.items()]
+        for node, other in zip(graph, twin, strict=True):
+            pairs += zip(node.outputs, other.outputs, strict=False)  # trailing outputs without a name are not written
+        for value, inferred in pairs:
+            tensor = inferred.const_value
+            shape = inferred.shape if inferred.shape is not None or tensor is None else tensor.shape
+            if shape is not None:
+                found[value] = tuple([dim if isinstance(dim, int) else None for dim in shape])
     return found
 
 
@@ -117,12 +144,12 @@ def empty_node(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
 
 def slice_nodes(data: ir.Value, start: int, end: int, axis: int, opset: int) -> list[ir.Node]:
     """A forward Slice of one axis in the spelling of an operator set, with the constants that it reads before it."""
-    made = slice_node(data, {axis: (start, end, 1)}, opset)
+    made = slice_node(data, {axis: AxisSlice(start, end, 1)}, opset)
     assert made is not None
     return made
 
 
-def slice_node(data: ir.Value, entries: Mapping[int, tuple[int, int, int]], opset: int) -> list[ir.Node] | None:
+def slice_node(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) -> list[ir.Node] | None:
     """A Slice by start, end and step of each axis, after its constants; None if the operator set lacks its steps."""
     starts, ends, steps = (list(values) for values in zip(*entries.values(), strict=True)) if entries else ([], [], [])
     axes = list(entries)
@@ -135,8 +162,8 @@ def slice_node(data: ir.Value, entries: Mapping[int, tuple[int, int, int]], opse
     return [*constants, ir.node("Slice", [data, *(node.outputs[0] for node in constants)])]
 
 
-def written_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, tuple[int, int, int]] | None:
-    """Start, end and step of each axis that a Slice names; None if they are no constants, or wrong.
+def written_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice] | None:
+    """What a Slice does to each axis that it names; None if that is no constant, or wrong.
 
     Args:
         node: The Slice.
@@ -144,56 +171,29 @@ def written_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, t
         shape: What is known of its input's shape: with its rank, negative axes are counted from the front.
     """
     try:
-        spec = slice_spec(node, opset)
+        return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
     except (InvalidSlice, DynamicSlice):
         return None
-    axes = spec.axes if spec.axes is not None else tuple(range(len(spec.starts)))
-    steps = spec.steps if spec.steps is not None else (1,) * len(spec.starts)
-    if not len(axes) == len(steps) == len(spec.starts) == len(spec.ends) or 0 in steps:
-        return None
-    if shape is not None:
-        if not all(-len(shape) <= axis < len(shape) for axis in axes):
-            return None
-        axes = tuple([axis % len(shape) for axis in axes])
-    if min(axes, default=0) < 0 or len(set(axes)) < len(axes):
-        return None
-    return dict(zip(axes, zip(spec.starts, spec.ends, steps, strict=True), strict=True))
 
 
-def split_parts(node: ir.Node, opset: int, sizes: Mapping[str, Sizes]) -> tuple[int, tuple[int, ...]] | None:
-    """Axis and sizes of the parts, if they are known."""
-    data = node.inputs[0] if node.inputs else None
-    shape = sizes.get(data.name or "") if data is not None else None
+def split_parts(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec | None:
+    """The parts of a Split, if they are known and, as far as its axis is, fill it."""
     axis = node.attributes.get_int("axis", 0)
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     is_written = "split" in node.attributes or (opset >= _SPLIT_INPUT_OPSET and len(node.inputs) > 1)
-    is_sized = shape is not None and -len(shape) <= axis < len(shape) and shape[axis] is not None
-    if not is_written and not is_sized:
+    if not is_written and size is None:
         return None
     known = tuple([dim or 0 for dim in shape]) if shape is not None else (0,)
     try:
         spec = split_spec(node, opset, known)
     except (InvalidSlice, DynamicSlice):
         return None
-    return spec.axis, spec.sizes
+    return spec if size is None or sum(spec.sizes) == size else None
 
 
 def is_used(value: ir.Value) -> bool:
     """Whether anything reads a value."""
     return value.is_graph_output() or bool(value.uses())
-
-
-def put_in_place(old: ir.Node, new: Sequence[ir.Node], values: Mapping[ir.Value, ir.Value]) -> None:
-    """Put nodes in the place of one; values of it get successors with their names, types and shapes."""
-    for before, after in values.items():
-        after.metadata_props.update(before.metadata_props)
-    new[-1].metadata_props.update(old.metadata_props)
-    graph = old.graph
-    assert graph is not None
-    parameters = old.inputs[1:]
-    ir.convenience.replace_nodes_and_values(graph, old, [old], new, list(values), list(values.values()))
-    for value in parameters:
-        if value is not None and not is_used(value):
-            _drop(value)
 
 
 def replace_by(node: ir.Node, value: ir.Value) -> bool:
@@ -214,7 +214,7 @@ def drop_unread(value: ir.Value | None) -> None:
     if value is None or is_used(value):
         return
     producer = value.producer()
-    if producer is None or producer.op_type not in ("Slice", "Identity"):
+    if producer is None or producer.domain not in ("", "ai.onnx") or producer.op_type not in ("Slice", "Identity"):
         _drop(value)
     elif producer.graph is not None:
         read = producer.inputs

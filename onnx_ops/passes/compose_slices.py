@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, Sizes, drop_unread, put_in_place, slice_node, written_slice
-from onnx_ops.slicing import resolve_axis
-from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN, compose
-
-Entry = tuple[int, int, int]
+from onnx_ops.passes.base import NodePass, drop_unread, slice_node, written_slice
 
 
 class ComposeSlicesPass(NodePass):
@@ -22,29 +16,27 @@ class ComposeSlicesPass(NodePass):
     3. Both cut an axis of an open size, forward, all bounds from 0 up: starts add up and the nearer end counts.
 
     Given: y = Slice(Slice(x[10], [1], [9], [0], [2]), [1], [3], [0])
-    Result: y = Slice(x, [3], [7], [0], [2])
+    Result: y = Slice(x, [3], [6], [0], [2])
 
     Not rewritten: bounds that are no constants; other bounds of an open axis; steps before opset 10, which has none.
     """
 
     op_type = "Slice"
 
-    def rewrite(
-        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
         """See the class."""
         first = _behind_identities(node.inputs[0]) if node.inputs else None
         if first is None or first.op_type != "Slice" or first.domain not in ("", "ai.onnx"):
             return None
         data = first.inputs[0]
-        shape = sizes.get(data.name or "") if data is not None else None
+        shape = self.sizes(data)
         outer, inner = written_slice(first, opset, shape), written_slice(node, opset, shape)
         if data is None or outer is None or inner is None:
             return None
-        entries: dict[int, Entry] = dict(outer)
+        entries = dict(outer)
         for axis, entry in inner.items():
             size = shape[axis] if shape is not None and axis < len(shape) else None
-            made = _composed(outer[axis], entry, size) if axis in outer else entry
+            made = outer[axis].then(entry, size) if axis in outer else entry
             if made is None:
                 return None
             entries[axis] = made
@@ -53,7 +45,7 @@ class ComposeSlicesPass(NodePass):
             return None
         new[-1].name = node.name
         passed = node.inputs[0]
-        put_in_place(node, new, {node.outputs[0]: new[-1].outputs[0]})
+        self.put_in_place(node, new, {node.outputs[0]: new[-1].outputs[0]})
         drop_unread(passed)
         return "Slice", ()
 
@@ -64,20 +56,3 @@ def _behind_identities(value: ir.Value | None) -> ir.Node | None:
         source = producer.inputs[0]
         producer = source.producer() if source is not None else None
     return producer
-
-
-def _composed(outer: Entry, inner: Entry, size: int | None) -> Entry | None:
-    """One entry for two of an axis, if there is one for every size that the axis can have."""
-    if size is not None:
-        first = resolve_axis(*outer, size)
-        kept = compose(first, resolve_axis(*inner, len(first)))
-        if not kept:
-            return 0, 0, 1
-        return kept.start, kept.stop if kept.stop >= 0 else INT64_MIN, kept.step
-    if min(*outer, *inner) < 0:
-        return None
-    start, end, step = outer
-    far = INT64_MAX if inner[1] > (INT64_MAX - start) // step else start + inner[1] * step
-    if start + inner[0] * step > INT64_MAX or step * inner[2] > INT64_MAX:
-        return None
-    return start + inner[0] * step, min(end, far), step * inner[2]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, Sizes, replace_by, written_slice
+from onnx_ops.passes.base import NodePass, replace_by, written_slice
 
 
 class MergeEqualSlicesPass(NodePass):
@@ -27,12 +26,10 @@ class MergeEqualSlicesPass(NodePass):
         self._seen: dict[Any, ir.Value] = {}
         return super().call(model)
 
-    def rewrite(
-        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
-        entries = written_slice(node, opset, sizes.get(data.name or "") if data is not None else None)
+        entries = written_slice(node, opset, self.sizes(data))
         if data is None or entries is None:
             return None
         first = self._seen.setdefault((id(node.graph), id(data), tuple(sorted(entries.items()))), node.outputs[0])

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, Sizes, replace_by, written_slice
-from onnx_ops.slicing import resolve_axis
-from onnx_ops.slicing.axis import INT64_MAX
+from onnx_ops.passes.base import NodePass, replace_by, written_slice
 
 
 class RemoveIdentitySlicesPass(NodePass):
@@ -26,19 +22,14 @@ class RemoveIdentitySlicesPass(NodePass):
 
     op_type = "Slice"
 
-    def rewrite(
-        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
-        shape = sizes.get(data.name or "") if data is not None else None
+        shape = self.sizes(data)
         entries = written_slice(node, opset, shape)
         if data is None or entries is None:
             return None
-        for axis, entry in entries.items():
-            size = shape[axis] if shape is not None and axis < len(shape) else None
-            if size is None and entry != (0, INT64_MAX, 1):
-                return None
-            if size is not None and resolve_axis(*entry, size) != range(size):
-                return None
+        known = {axis: shape[axis] for axis in entries} if shape is not None else {}
+        if not all(entry.is_whole(known.get(axis)) for axis, entry in entries.items()):
+            return None
         return ("nothing", ()) if replace_by(node, data) else None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
 from onnx_ops.model.nodes import constant
-from onnx_ops.passes.base import NodePass, Sizes
+from onnx_ops.passes.base import NodePass
 
 ALLOWZERO = Defect(
     "allowzero and a -1",
@@ -22,7 +20,7 @@ class ReshapeForDirectMLPass(NodePass):
     Beside a -1 the specification allows no 0 when allowzero is 1, so the attribute says nothing there.
 
     1. The shape is a constant with a -1 and without a 0.
-    2. The shape is a Concat of which one part is a constant with a -1.
+    2. The shape is a Concat; of its parts, one is a constant with a -1 and none is one with a 0.
 
     Given: y = Reshape(x, [-1, 4], allowzero=1)
     Result: y = Reshape(x, [-1, 4])
@@ -30,12 +28,7 @@ class ReshapeForDirectMLPass(NodePass):
 
     op_type = "Reshape"
 
-    def rewrite(
-        self,
-        node: ir.Node,
-        opset: int,  # noqa: ARG002 - the base class's signature
-        sizes: Mapping[str, Sizes],  # noqa: ARG002 - the base class's signature
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:  # noqa: ARG002 - the base class's signature
         """See the class."""
         shape = node.inputs[1] if len(node.inputs) > 1 else None
         if not node.attributes.get_int("allowzero", 0) or shape is None or not _has_minus_one(shape):
@@ -45,12 +38,14 @@ class ReshapeForDirectMLPass(NodePass):
 
 
 def _has_minus_one(shape: ir.Value) -> bool:
-    tensor = constant(shape)
-    if tensor is not None:
-        listed = tensor.numpy().reshape(-1).tolist()
-        return -1 in listed and 0 not in listed
+    """Whether a -1 is known to be there, and no 0."""
+    known = [size for tensor in map(constant, _parts(shape)) if tensor is not None for size in tensor.numpy().flat]
+    return -1 in known and 0 not in known
+
+
+def _parts(shape: ir.Value) -> list[ir.Value]:
+    """What a Concat joins; else the value itself."""
     producer = shape.producer()
-    if producer is None or producer.op_type != "Concat":
-        return False
-    known = [constant(part) for part in producer.inputs if part is not None]
-    return any(-1 in part.numpy().reshape(-1).tolist() for part in known if part is not None)
+    if producer is None or producer.op_type != "Concat" or producer.domain not in ("", "ai.onnx"):
+        return [shape]
+    return [part for part in producer.inputs if part is not None]

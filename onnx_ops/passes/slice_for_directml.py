@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import onnx_ir as ir
 
-from onnx_ops.errors import DynamicSlice, InvalidSlice
 from onnx_ops.hardening import Defect
-from onnx_ops.model.nodes import slice_spec
-from onnx_ops.passes.base import NodePass, Sizes, constant_node, empty_node, put_in_place
-from onnx_ops.slicing import SliceSpec
+from onnx_ops.passes.base import NodePass, Sizes, empty_node, slice_node, written_slice
+from onnx_ops.slicing import resolve_axis
+from onnx_ops.slicing.spec import AxisSlice
 
 NO_AXES = Defect("steps without axes", "the provider refuses a Slice that has steps and leaves out its axes")
 BELOW = Defect("backwards from below the axis", "the provider refuses a backward Slice that starts below the axis")
@@ -45,64 +43,53 @@ class SliceForDirectMLPass(NodePass):
 
     op_type = "Slice"
 
-    def rewrite(
-        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
         """See the class."""
         if opset < _SLICE_INPUTS_OPSET:
             return None
-        try:
-            spec = slice_spec(node, opset)
-        except (InvalidSlice, DynamicSlice):
+        data = node.inputs[0] if node.inputs else None
+        shape = self.sizes(data)
+        entries = written_slice(node, opset, shape)
+        if data is None or entries is None:
             return None
-        data = node.inputs[0]
-        shape = sizes.get(data.name or "") if data is not None else None
-        empty = _empty_shape(spec, shape)
-        if empty is not None and data is not None and data.dtype is not None:
-            new = empty_node(empty, data.dtype)
-            new.name = node.name
-            put_in_place(node, [new], {node.outputs[0]: new.outputs[0]})
-            return "Constant", (EMPTY,)
-        starts, found = _starts(spec, shape)
-        if spec.axes is None and len(node.inputs) > _STEPS and node.inputs[_STEPS] is not None:
-            found.append(NO_AXES)
+        empty = _empty_shape(entries, shape)
+        if empty is not None and data.dtype is not None:
+            form, found, new = "Constant", [EMPTY], [empty_node(empty, data.dtype)]
+        else:
+            form, found, made = "Slice", [], slice_node(data, _taken(entries, shape), opset)
+            found += [NO_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
+            found += _refused(entries, shape)
+            assert made is not None
+            new = made
         if not found:
             return None
-        spec = replace(spec, starts=starts, axes=spec.axes or tuple(range(len(spec.starts))))
-        for index, values in ((1, spec.starts), (3, spec.axes)):
-            made = constant_node(values or ())
-            assert node.graph is not None
-            node.graph.insert_before(node, made)
-            node.resize_inputs(max(len(node.inputs), index + 1))
-            node.replace_input_with(index, made.outputs[0])
-        return "Slice", tuple(found)
+        new[-1].name = node.name
+        self.put_in_place(node, new, {node.outputs[0]: new[-1].outputs[0]})
+        return form, tuple(found)
 
 
-def _empty_shape(spec: SliceSpec, shape: Sizes | None) -> tuple[int, ...] | None:
+def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[int] | None:
     """The shape of what is selected of a known shape, if it has no elements and the data has some."""
     known = [size for size in shape or () if size]
     if shape is None or len(known) != len(shape):
         return None
-    try:
-        region = spec.resolve(known)
-    except InvalidSlice:
-        return None
-    return region.output_shape if region.is_empty else None
+    kept = [len(resolve_axis(*entries[axis], size)) if axis in entries else size for axis, size in enumerate(known)]
+    return kept if 0 in kept else None
 
 
-def _starts(spec: SliceSpec, shape: Sizes | None) -> tuple[tuple[int, ...], list[Defect]]:
-    starts, found = [], []
-    axes = spec.axes if spec.axes is not None else tuple(range(len(spec.starts)))
-    steps = spec.steps or (1,) * len(spec.starts)
-    for start, end, axis, step in zip(spec.starts, spec.ends, axes, steps, strict=False):
-        size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
-        is_below = start <= _INT32_MIN or (size is not None and start < -size)
-        if step < 0 and is_below:
-            found.append(BELOW)
-        elif step > 0 and start <= _INT32_MIN and end < 0:
-            found.append(LEAST_START)
-        else:
-            starts.append(start)
-            continue
-        starts.append(0)
-    return tuple(starts), list(dict.fromkeys(found))
+def _refused(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[Defect]:
+    """What the provider refuses of the bounds."""
+    taken = _taken(entries, shape)
+    changed = [entry for axis, entry in entries.items() if taken[axis] != entry]
+    return list(dict.fromkeys(BELOW if entry.step < 0 else LEAST_START for entry in changed))
+
+
+def _taken(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
+    """The bounds as the provider takes them."""
+    taken = {}
+    for axis, entry in entries.items():
+        size = shape[axis] if shape is not None else None
+        is_below = entry.start <= _INT32_MIN or (size is not None and entry.start < -size)
+        is_refused = is_below if entry.step < 0 else entry.start <= _INT32_MIN and entry.end < 0
+        taken[axis] = entry._replace(start=0) if is_refused else entry
+    return taken

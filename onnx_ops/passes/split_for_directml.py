@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import accumulate
-
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, Sizes, empty_node, is_used, name_of, put_in_place, slice_nodes, split_parts
+from onnx_ops.passes.base import NodePass, Sizes, empty_node, is_used, name_of, slice_nodes, split_parts
 
 GATED = Defect(
     "one part gates another",
@@ -31,40 +28,37 @@ class SplitForDirectMLPass(NodePass):
 
     op_type = "Split"
 
-    def rewrite(
-        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
         """See the class."""
-        parts = split_parts(node, opset, sizes)
+        data = node.inputs[0] if node.inputs else None
+        parts = split_parts(node, opset, self.sizes(data))
         found = []
         if _is_gated(node):
             found.append(GATED)
-        if parts is not None and 0 in parts[1]:
+        if parts is not None and 0 in parts.sizes:
             found.append(EMPTY_PART)
         if not found:
             return None
-        data = node.inputs[0]
         if parts is None or data is None:
             return None, tuple(found)
-        axis, lengths = parts
         new: list[ir.Node] = []
         successors = {}
-        for output, length, stop in zip(node.outputs, lengths, accumulate(lengths), strict=True):
+        for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
             if is_used(output):
-                new += _part(data, sizes, axis, stop - length, stop, opset)
+                new += _part(data, self.sizes(data), parts.axis, start, stop, opset)
                 new[-1].name = f"{name_of(node)}_{output.name}"
                 successors[output] = new[-1].outputs[0]
-        put_in_place(node, new, successors)
+        self.put_in_place(node, new, successors)
         return "Slice", tuple(found)
 
 
-def _part(data: ir.Value, sizes: Mapping[str, Sizes], axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
+def _part(data: ir.Value, shape: Sizes | None, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
     """A Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
-    shape = sizes.get(data.name or "", (None,))
-    dims = [0 if i == axis % len(shape) and start == stop else dim for i, dim in enumerate(shape)]
-    known = [dim for dim in dims if dim is not None]
-    if start == stop and len(known) == len(dims) and data.dtype is not None:
-        return [empty_node(known, data.dtype)]
+    if start == stop and shape is not None and data.dtype is not None:
+        dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]
+        known = [dim for dim in dims if dim is not None]
+        if len(known) == len(dims):
+            return [empty_node(known, data.dtype)]
     return slice_nodes(data, start, stop, axis, opset)
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import accumulate
-
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, Sizes, is_used, put_in_place, slice_nodes, split_parts
+from onnx_ops.passes.base import NodePass, is_used, slice_nodes, split_parts
 
 
 class SplitToSlicePass(NodePass):
@@ -22,19 +19,15 @@ class SplitToSlicePass(NodePass):
 
     op_type = "Split"
 
-    def rewrite(
-        self, node: ir.Node, opset: int, sizes: Mapping[str, Sizes]
-    ) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
         """See the class."""
         read = [i for i, output in enumerate(node.outputs) if is_used(output)]
-        parts = split_parts(node, opset, sizes) if len(read) == 1 else None
         data = node.inputs[0] if node.inputs else None
+        parts = split_parts(node, opset, self.sizes(data)) if len(read) == 1 else None
         if parts is None or data is None:
             return None
-        axis, lengths = parts
         (i,) = read
-        stop = list(accumulate(lengths))[i]
-        new = slice_nodes(data, stop - lengths[i], stop, axis, opset)
+        new = slice_nodes(data, *parts.bounds[i], parts.axis, opset)
         new[-1].name = node.name
-        put_in_place(node, new, {node.outputs[i]: new[-1].outputs[0]})
+        self.put_in_place(node, new, {node.outputs[i]: new[-1].outputs[0]})
         return "Slice", ()

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing.axis import resolve_axis
+from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN, compose, resolve_axis
 from onnx_ops.slicing.region import Region
 
 
@@ -24,6 +24,47 @@ def normalize_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise InvalidSlice(f"axis {axis} is out of range for a tensor of rank {rank}")
     return axis % rank
+
+
+class AxisSlice(NamedTuple):
+    """What a slice does to one axis.
+
+    Attributes:
+        start: First index, negative from the end.
+        end: First index not kept, negative from the end.
+        step: The step, not 0.
+    """
+
+    start: int
+    end: int
+    step: int
+
+    def is_whole(self, size: int | None) -> bool:
+        """Whether all of an axis is kept in its order; of an open size (None): whatever the size."""
+        if size is None:
+            return self == (0, INT64_MAX, 1)
+        return resolve_axis(*self, size) == range(size)
+
+    def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
+        """The one slice that does what this and another after it do, if there is one.
+
+        Of an open size (None) it is one that holds for every size: both go forward and count from the front.
+
+        >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
+        AxisSlice(start=3, end=6, step=2)
+        >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), None)
+        AxisSlice(start=3, end=7, step=2)
+        """
+        if size is not None:
+            first = resolve_axis(*self, size)
+            kept = compose(first, resolve_axis(*following, len(first)))
+            if not kept:
+                return AxisSlice(0, 0, 1)
+            return AxisSlice(kept.start, kept.stop if kept.stop >= 0 else INT64_MIN, kept.step)
+        start, step = self.start + following.start * self.step, self.step * following.step
+        if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
+            return None
+        return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +82,28 @@ class SliceSpec:
     ends: tuple[int, ...]
     axes: tuple[int, ...] | None = None
     steps: tuple[int, ...] | None = None
+
+    def by_axis(self, rank: int | None) -> dict[int, AxisSlice]:
+        """What is done to each axis that is named.
+
+        Args:
+            rank: Rank of the tensor; None if it is not known, which negative axes do not allow.
+
+        Raises:
+            InvalidSlice: Lengths differ, an axis is out of range or named twice, or a step is 0.
+
+        >>> SliceSpec(starts=(0,), ends=(2,), axes=(-1,)).by_axis(3)
+        {2: AxisSlice(start=0, end=2, step=1)}
+        """
+        axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
+        if rank is None:
+            if any(axis < 0 for axis in axes):
+                raise InvalidSlice("a negative axis needs a rank to be counted from")
+            rank = max(axes, default=0) + 1
+        self.resolve((1,) * rank)  # the checks
+        steps = self.steps or (1,) * len(self.starts)
+        entries = map(AxisSlice, self.starts, self.ends, steps)
+        return dict(zip([normalize_axis(axis, rank) for axis in axes], entries, strict=True))
 
     def resolve(self, shape: Sequence[int]) -> Region:
         """The region selected from a tensor of `shape`.
@@ -123,6 +186,11 @@ class SplitSpec:
             )
         return cls(axis, (chunk,) * (parts - 1) + (last,))
 
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """The first index of each part, and the first after it."""
+        return list(pairwise(accumulate(self.sizes, initial=0)))
+
     def resolve(self, shape: Sequence[int]) -> tuple[Region, ...]:
         """The region of each part of a tensor of `shape`.
 
@@ -141,7 +209,7 @@ class SplitSpec:
             )
         ranges = list(map(range, shape))
         regions = []
-        for start, stop in pairwise(accumulate(self.sizes, initial=0)):
+        for start, stop in self.bounds:
             ranges[axis] = range(start, stop)
             regions.append(Region.of(shape, ranges))
         return tuple(regions)

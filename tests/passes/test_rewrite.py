@@ -263,3 +263,69 @@ def test_passes_say_when_they_changed_something():
     result = ir.passes.Sequential(*(kind() for kind in PASSES.values()))(model)
     assert result.modified
     assert not ComposeSlicesPass()(model).modified
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_one_name_in_two_branches_is_two_values(swapped):
+    """`v` has two elements in one branch and five in the other; what keeps all of the first does not of the second."""
+    branches = []
+    for end in (5, 2) if swapped else (2, 5):
+        nodes = [
+            helper.make_node("Constant", [], ["end"], value_ints=[end]),
+            helper.make_node("Slice", ["x", "zero", "end"], ["v"]),
+            helper.make_node("Neg", ["v"], ["n"]),
+            helper.make_node("Slice", ["n", "zero", "three"], ["w"]),
+            helper.make_node("Neg", ["w"], ["o"]),
+        ]
+        shapes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [end]) for name in ("v", "n")]
+        out = helper.make_tensor_value_info("o", TensorProto.FLOAT, None)
+        branches.append(helper.make_graph(nodes, f"branch{end}", [], [out], value_info=shapes))
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([value]), name) for name, value in (("zero", 0), ("three", 3))],
+    )
+    for taken in (True, False):
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(taken), "c"))
+        model = from_proto(proto)
+        report = rewrite(model)
+        assert (report.before, report.after) == (4, 3)
+        same(proto, ir.serde.serialize_model(model), data(8))
+        del proto.graph.initializer[-1]
+
+
+def test_names_in_functions_are_their_own():
+    """The function's `x` is open, though the graph has an `x` of four elements."""
+    body = [
+        helper.make_node("Constant", [], ["zero"], value_ints=[0]),
+        helper.make_node("Constant", [], ["four"], value_ints=[4]),
+        helper.make_node("Slice", ["x", "zero", "four"], ["s"]),
+        helper.make_node("Neg", ["s"], ["out"]),
+    ]
+    opsets = [helper.make_opsetid("", 13)]
+    function = helper.make_function("local", "cut", ["x"], ["out"], body, opsets)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Concat", ["x", "x"], ["xx"], axis=0),
+            helper.make_node("cut", ["xx"], ["y"], domain="local"),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    proto = helper.make_model(
+        graph, opset_imports=[*opsets, helper.make_opsetid("local", 1)], functions=[function], ir_version=8
+    )
+    model = from_proto(proto)
+    assert not any(rewrite(model).changes.values())
+    same(proto, ir.serde.serialize_model(model), data(4))
+
+
+def test_the_example_of_compose():
+    after = rewritten(slices(([1], [9], [0], [2]), ([1], [3], [0], None), shape=[10]))
+    values = [numpy_helper.to_array(node.attribute[0].t).tolist() for node in after.graph.node[:-1]]
+    assert values == [[3], [6], [0], [2]]
