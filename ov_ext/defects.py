@@ -109,7 +109,7 @@ DEFECTS = (
 )
 
 
-class SlicingNode:
+class BuiltInNode:
     """A built-in slicing node, read once.
 
     Attributes:
@@ -161,12 +161,12 @@ class SlicingNode:
         return (*mask, *(0,) * self.count)[: self.count] if self.count is not None else mask
 
 
-def defects(view: SlicingNode) -> list[Defect]:
+def defects(view: BuiltInNode) -> list[Defect]:
     """Which of `DEFECTS` a node has."""
     return [*_of_masks(view), *_of_values(view), *_of_data(view)]
 
 
-def _of_masks(view: SlicingNode) -> Iterator[Defect]:
+def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
     if view.op != "StridedSlice" or view.count is None:
         return
     new, shrink, ellipsis = view.bits("new_axis"), view.bits("shrink_axis"), view.bits("ellipsis")
@@ -186,7 +186,7 @@ def _of_masks(view: SlicingNode) -> Iterator[Defect]:
         yield ELLIPSIS_THEN_NEW
 
 
-def _of_values(view: SlicingNode) -> Iterator[Defect]:
+def _of_values(view: BuiltInNode) -> Iterator[Defect]:
     if view.count == 0 and view.at_run_time:
         yield NO_ENTRIES
     steps = view.values[2] if len(view.values) > 2 else None
@@ -200,7 +200,7 @@ def _of_values(view: SlicingNode) -> Iterator[Defect]:
             return
 
 
-def _of_data(view: SlicingNode) -> Iterator[Defect]:
+def _of_data(view: BuiltInNode) -> Iterator[Defect]:
     data = view.inputs[0]
     shape = data.get_partial_shape()
     constant = data.get_node().get_type_name() == "Constant"

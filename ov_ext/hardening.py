@@ -11,7 +11,7 @@ from openvino import opset1, opset8
 from onnx_ops.hardening import Change, Defect, Hardening
 from onnx_ops.slicing.axis import INT64_MAX
 from onnx_ops.slicing.spec import Entry
-from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTE, WRONG_BOUNDS, SlicingNode, defects
+from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTE, WRONG_BOUNDS, BuiltInNode, defects
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes, strided_slice
 from ov_ext.strided_slice import MASKS
 from ov_ext.values import as_constant
@@ -42,7 +42,7 @@ def harden(model: ov.Model) -> Hardening:
         if kind_of(node) not in BUILT_IN:
             return None
         nodes += 1
-        view = SlicingNode(node)
+        view = BuiltInNode(node)
         found = defects(view)
         if not found:
             return None
@@ -54,10 +54,11 @@ def harden(model: ov.Model) -> Hardening:
     return Hardening("openvino-cpu", ov.__version__, nodes, tuple(changes))
 
 
-def _repaired(view: SlicingNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
+def _repaired(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
     """The node that takes the place, and what it is made of."""
     output = view.ours.output(0)
-    if output.get_partial_shape().is_static and 0 in output.get_shape():
+    is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
+    if is_empty and STRINGS not in found:  # OpenVINO makes no constants of strings that are none
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
     if SUB_BYTE in found:
         folded = _folded(view)
@@ -72,11 +73,11 @@ def _repaired(view: SlicingNode, found: Sequence[Defect]) -> tuple[ov.Node | Non
     return view.ours, _extension(view)
 
 
-def _extension(view: SlicingNode) -> str:
+def _extension(view: BuiltInNode) -> str:
     return f"ov_ext.{view.op}"
 
 
-def _folded(view: SlicingNode) -> ov.Node | None:
+def _folded(view: BuiltInNode) -> ov.Node | None:
     """The values themselves."""
     data = view.inputs[0].get_node()
     output = view.ours.output(0)
@@ -89,7 +90,7 @@ def _folded(view: SlicingNode) -> ov.Node | None:
     return ov.op.Constant(tensor) if done else None
 
 
-def _as_split(view: SlicingNode) -> ov.Node | None:
+def _as_split(view: BuiltInNode) -> ov.Node | None:
     """A part of a VariadicSplit for each cut axis, if the shape is known, steps are 1 and no axis comes or goes."""
     shape = view.inputs[0].get_partial_shape()
     values = view.all_values
@@ -106,7 +107,7 @@ def _as_split(view: SlicingNode) -> ov.Node | None:
     return opset8.convert_like(part, view.inputs[0])  # a node of one output, to take the place
 
 
-def _slice_with_sane_values(view: SlicingNode) -> tuple[ov.Node, str] | None:
+def _slice_with_sane_values(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Slice with constants that every engine reads as the same numbers."""
     if not view.count:
         return _identity(view)
@@ -119,7 +120,7 @@ def _slice_with_sane_values(view: SlicingNode) -> tuple[ov.Node, str] | None:
     return opset8.slice(*inputs), "Slice"
 
 
-def _identity(view: SlicingNode) -> tuple[ov.Node, str]:
+def _identity(view: BuiltInNode) -> tuple[ov.Node, str]:
     """All of the data."""
     if view.rank == 0:
         return opset8.reshape(view.inputs[0], _constant([]), special_zero=False), "Reshape"
@@ -127,7 +128,7 @@ def _identity(view: SlicingNode) -> tuple[ov.Node, str]:
     return strided_slice([view.inputs[0], one, one, one], masked), "StridedSlice"
 
 
-def _spelled_out(view: SlicingNode) -> tuple[ov.Node, str] | None:
+def _spelled_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Gather for what is shrunk at run time, then StridedSlice with an entry for each axis and each new one."""
     if view.count is None or view.rank is None:
         return None
@@ -149,7 +150,7 @@ def _spelled_out(view: SlicingNode) -> tuple[ov.Node, str] | None:
     return node.get_node(), " + ".join(dict.fromkeys(form))
 
 
-def _sliced(view: SlicingNode, data: ov.Output, entries: Sequence[Entry]) -> ov.Node:
+def _sliced(view: BuiltInNode, data: ov.Output, entries: Sequence[Entry]) -> ov.Node:
     """StridedSlice with these entries, in which all axes of data are named; only masks that matter are set."""
     shape = view.inputs[0].get_partial_shape()
     masks = dict.fromkeys(MASKS, (0,) * len(entries))
@@ -175,7 +176,7 @@ def _sliced(view: SlicingNode, data: ov.Output, entries: Sequence[Entry]) -> ov.
     return strided_slice([data, *inputs], masks)
 
 
-def _picked(view: SlicingNode, index: int, entries: Sequence[Entry], needed: Sequence[bool]) -> ov.Output:
+def _picked(view: BuiltInNode, index: int, entries: Sequence[Entry], needed: Sequence[bool]) -> ov.Output:
     """The elements of an index input for some entries, 1 where it does not matter."""
     known = [_known(view, index, entry) if need else 1 for entry, need in zip(entries, needed, strict=True)]
     if None not in known:
@@ -189,7 +190,7 @@ def _picked(view: SlicingNode, index: int, entries: Sequence[Entry], needed: Seq
     return opset8.gather(opset8.concat([source, one], 0), chosen, _scalar(0)).output(0)
 
 
-def _known(view: SlicingNode, index: int, entry: Entry) -> int | None:
+def _known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
     """The element of an index input for an entry, if it is known; steps that are not given are 1."""
     if index >= len(view.values):
         return 1

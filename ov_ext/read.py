@@ -198,10 +198,7 @@ def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:
     (axis,) = _list(node.input_value(1))
     if kind_of(node)[0] == "Split":
         return SplitSpec.evenly(axis, sizes, node.get_output_size())
-    lengths = list(_list(node.input_value(2)))
-    if lengths.count(-1) == 1 and -len(sizes) <= axis < len(sizes):
-        lengths[lengths.index(-1)] = sizes[axis] - sum(lengths) - 1
-    return SplitSpec(axis, tuple(lengths))
+    return SplitSpec.with_rest(axis, sizes, _list(node.input_value(2)))
 
 
 def _list(source: ov.Output) -> tuple[int, ...]:

@@ -27,7 +27,6 @@ class Slice(SlicingOp):
     """
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("Slice8", VERSION)
-    index_names = NAMES
 
     def __init__(self, inputs: Sequence[Any] | None = None) -> None:
         """Make the operator of nodes, outputs of nodes, or values that become constants.

@@ -46,7 +46,6 @@ class SlicingOp(ov.Op):
     """Base of `Slice` and `StridedSlice`."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo]
-    index_names: ClassVar[tuple[str, ...]]
 
     def __init__(self) -> None:
         super().__init__(self)

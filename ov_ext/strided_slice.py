@@ -28,7 +28,6 @@ class StridedSlice(SlicingOp):
     """
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
-    index_names = NAMES
 
     def __init__(
         self,

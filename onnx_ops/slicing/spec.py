@@ -186,6 +186,21 @@ class SplitSpec:
             )
         return cls(axis, (chunk,) * (parts - 1) + (last,))
 
+    @classmethod
+    def with_rest(cls, axis: int, shape: Sequence[int], sizes: Sequence[int]) -> SplitSpec:
+        """Parts of which one may be -1: what the others leave of the axis of a tensor of `shape`.
+
+        Raises:
+            InvalidSlice: The axis is out of range.
+
+        >>> SplitSpec.with_rest(-1, (7,), (2, -1, 1)).sizes
+        (2, 4, 1)
+        """
+        axis = normalize_axis(axis, len(shape))
+        rest = shape[axis] - sum(sizes) - 1
+        is_open = list(sizes).count(-1) == 1
+        return cls(axis, tuple([rest if is_open and size == -1 else size for size in sizes]))
+
     @property
     def bounds(self) -> list[tuple[int, int]]:
         """The first index of each part, and the first after it."""

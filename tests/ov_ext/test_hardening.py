@@ -196,3 +196,13 @@ def test_a_shrink_at_run_time_with_other_slices():
     for begin in (1, -1, 2):
         got = compiled([data, np.array([0, begin, 0]), np.zeros(3, np.int64)])[0]
         assert np.array_equal(got, data[::-1, begin])
+
+
+@pytest.mark.parametrize("element", ["string", "u4", "bf16", "boolean"])
+def test_nothing_of_any_type(element):
+    source = parameter([4], element)
+    node = make("Slice", [source, *map(constant, ([2], [2], [-(2**31)], [0]))], ours=False)
+    model = ov.Model([node], [source], "m")
+    (change,) = ov_ext.harden(model).changes
+    assert change.form == ("ov_ext.Slice" if element == "string" else "Constant")
+    assert model.output(0).get_shape() == ov.Shape([0])
