@@ -96,11 +96,11 @@ def _add_rewrite(commands: Any) -> None:
     rewrite = commands.add_parser("rewrite", help="make less of an ONNX model's slicing")
     rewrite.add_argument("model", metavar="MODEL.onnx", help="the model")
     rewrite.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="where the rewritten model goes")
-    rewrite.add_argument("--passes", metavar="A,B", help="of split, compose, identity, merge; default all")
+    rewrite.add_argument("--passes", metavar="A,B", help="which passes; the README lists them")
     rewrite.add_argument("--verify", action="store_true", help="run both on onnxruntime's CPU provider and compare")
     rewrite.add_argument("--overwrite", action="store_true", help="replace OUT.onnx and its weights")
     rewrite.add_argument("--format", choices=("text", "json"), default="text", help="default text")
-    rewrite.set_defaults(verbose=0)
+    rewrite.add_argument("-v", "--verbose", action="count", default=0, help="also say what is not applied, and why")
     _add_shapes(rewrite)
     _add_arrays(rewrite)
 
@@ -270,10 +270,10 @@ def _rewrite(options: argparse.Namespace) -> int:
     from onnx_ops.compare.inputs import load_array
     from onnx_ops.model.load import read_model
     from onnx_ops.model.write import write_model
-    from onnx_ops.passes import PASSES, rewrite
+    from onnx_ops.passes import BY_DEFAULT, rewrite
 
     model = read_model(options.model)
-    report = rewrite(model, options.passes.split(",") if options.passes else tuple(PASSES))
+    report = rewrite(model, options.passes.split(",") if options.passes else BY_DEFAULT)
     write_model(model, options.output, source=options.model, overwrite=options.overwrite)
     print(f"sliceport: wrote {options.output}", file=sys.stderr)
     different: list[str] = []
@@ -289,7 +289,7 @@ def _rewrite(options: argparse.Namespace) -> int:
         verified = {"different_outputs": different} if options.verify else {}
         print(json.dumps(report.to_json() | verified, indent=2, ensure_ascii=False))
     else:
-        print(report)
+        print(report.text(verbose=options.verbose > 0))
         if options.verify:
             print(f"outputs that differ: {', '.join(different)}" if different else "all outputs are bit-equal")
     return FINDING if different else CLEAN

@@ -8,6 +8,8 @@ import warnings
 import numpy as np
 import onnx
 import onnx.reference
+import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
 from onnx.backend.test.case import node
@@ -15,6 +17,8 @@ from running import as_bytes, run_node
 
 import onnx_ops
 from onnx_ops.dml.feature_levels import FeatureLevel
+from onnx_ops.model.load import from_proto
+from onnx_ops.passes import rewrite
 
 
 def node_tests() -> dict[str, tuple[onnx.ModelProto, list[np.ndarray], list[np.ndarray]]]:
@@ -66,3 +70,21 @@ def test_bit_equal(name, level):
     for cut, expected in zip(lowered.node.cuts, outputs, strict=True):
         assert cut.region.output_shape == expected.shape
         assert np.array_equal(got[cut.output][: expected.nbytes], as_bytes(expected))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_after_all_passes(name):
+    """What onnx expects comes out of onnxruntime after every pass, too."""
+    proto, inputs, outputs = CASES[name]
+    model = from_proto(with_constants(proto, inputs))
+    rewrite(model)
+    after = ir.serde.serialize_model(model)
+    onnx.checker.check_model(after, full_check=True)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(after.SerializeToString(), options, ["CPUExecutionProvider"])
+    got = session.run(None, {proto.graph.input[0].name: inputs[0]})
+    for array, expected in zip(got, outputs, strict=True):
+        assert array.shape == expected.shape
+        assert array.dtype == expected.dtype
+        assert np.array_equal(as_bytes(array), as_bytes(expected))

@@ -35,6 +35,7 @@ from onnx_ops.dml.tensor import (
 from onnx_ops.errors import Refusal, UsageError
 from onnx_ops.slicing import Region, cover, window
 from onnx_ops.slicing.node import Cut, SlicingNode
+from onnx_ops.slicing.tiling import tiling
 
 Strides = tuple[int, ...]
 
@@ -199,28 +200,11 @@ def _tilings(nodes: Sequence[SlicingNode], members: Sequence[int]) -> list[list[
     for axis, group in by_axis.items():
         runs = {i: nodes[i].cuts[0].region.ranges[axis] for i in group}
         size = nodes[group[0]].cuts[0].region.input_shape[axis]
-        while (tiling := _chain(runs, size)) and cover([nodes[i].cuts[0].region for i in tiling]):
-            found.append(tiling)
-            for i in tiling:
+        while (tiles := tiling(runs, size)) and cover([nodes[i].cuts[0].region for i in tiles]):
+            found.append(tiles)
+            for i in tiles:
                 del runs[i]
     return found
-
-
-def _chain(runs: dict[int, range], size: int) -> list[int] | None:
-    """Runs that follow one another from 0 to `size`, if there are any."""
-    reaching: dict[int, int | None] = {0: None}  # each index that a chain of runs reaches: the chain's last run
-    for i in sorted(runs, key=lambda i: runs[i].start):
-        if runs[i].start in reaching:
-            reaching.setdefault(runs[i].stop, i)
-    chain: list[int] = []
-    end = size
-    while end:
-        last = reaching.get(end)
-        if last is None:
-            return None
-        chain.append(last)
-        end = runs[last].start
-    return chain[::-1]
 
 
 def _check_element(element: str) -> None:

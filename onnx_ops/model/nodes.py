@@ -28,7 +28,12 @@ class MissingParameter(DynamicSlice):
 
 def is_slicing(node: ir.Node) -> bool:
     """Whether the node is one that this package lowers."""
-    return node.op_type in SLICING and node.domain in ("", "ai.onnx")
+    return is_standard(node, *SLICING)
+
+
+def is_standard(node: ir.Node | None, *op_types: str) -> bool:
+    """Whether there is a node, and it is one of these standard operators."""
+    return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
 
 
 def constant(value: ir.Value) -> ir.TensorProtocol | None:
@@ -39,7 +44,7 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None:
     if value.const_value is not None:
         return value.const_value
     producer = value.producer()
-    if producer is None or producer.op_type != "Constant" or producer.domain not in ("", "ai.onnx"):
+    if producer is None or not is_standard(producer, "Constant"):
         return None
     for name, attribute in producer.attributes.items():
         kind = None if attribute.is_ref() else attribute.type

@@ -145,11 +145,19 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     settled = Settled()
     if _is_settled(model, slicing, settled.known):
         return settled
-    _set_weights_aside(model)
+    set_weights_aside(model)
     name_left_out_outputs(model)
     infer_shapes(model)
     if _is_settled(model, slicing, settled.known):
         return settled
+    settled.constants = fold(model, slicing)
+    settled.known.clear()  # folding knows more
+    return settled
+
+
+def fold(model: ir.Model, slicing: Sequence[ir.Node]) -> dict[int, tuple[bytes, ...]]:
+    """Fold constants, the slicing nodes by this package's rules; the bytes of each output of those, by their `id`."""
+    constants: dict[int, tuple[bytes, ...]] = {}
     before, now = None, (len(slicing), sum(map(is_known, slicing)))
     while now != before:
         _fold_constants(model)
@@ -158,11 +166,10 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
         for node in slicing:
             parts = _fold_slicing(node, model.opset_imports)
             if parts is not None:
-                settled.constants[id(node)] = parts
+                constants[id(node)] = parts
         slicing = [node for node in slicing if node.graph is not None]
         before, now = now, (len(slicing), sum(map(is_known, slicing)))
-    settled.known.clear()  # folding knows more
-    return settled
+    return constants
 
 
 def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Known]) -> bool:
@@ -181,10 +188,10 @@ def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Kn
         for output, region in zip(node.outputs, found[1], strict=False):
             output.shape = ir.Shape(region.output_shape)
             output.type = output.type or (None if node.inputs[0] is None else node.inputs[0].type)
-    return settled and not _any_constant(model, slicing)
+    return settled and not any_constant(model, slicing)
 
 
-def _any_constant(model: ir.Model, slicing: Sequence[ir.Node]) -> bool:
+def any_constant(model: ir.Model, slicing: Sequence[ir.Node]) -> bool:
     """Whether some slicing node cuts a constant, or what is computed from constants and known shapes alone."""
     if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
         return False
@@ -208,7 +215,7 @@ def _is_small_constant(value: ir.Value) -> bool:
     return tensor is not None and tensor.nbytes <= LARGE_BYTES
 
 
-def _set_weights_aside(model: ir.Model) -> None:
+def set_weights_aside(model: ir.Model) -> None:
     """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
     for name, value in list(model.graph.initializers.items()):
         tensor = value.const_value

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
-from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, drop_unread, slice_node, written_slice
+from onnx_ops.model.nodes import is_standard
+from onnx_ops.passes.base import NodePass, NotApplied, Outcome
+from onnx_ops.passes.knowledge import Sizes
+from onnx_ops.passes.reading import agreed_slice, source_of
+from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
+from onnx_ops.passes.writing import slice_node
+from onnx_ops.slicing import AxisSlice
 
 
 class ComposeSlicesPass(NodePass):
@@ -18,41 +25,58 @@ class ComposeSlicesPass(NodePass):
     Given: y = Slice(Slice(x[10], [1], [9], [0], [2]), [1], [3], [0])
     Result: y = Slice(x, [3], [6], [0], [2])
 
-    Not rewritten: bounds that are no constants; other bounds of an open axis; steps before opset 10, which has none.
+    Not rewritten: Slices that `SiblingsToSplitPass` makes a Split of; bounds that are no constants; other bounds of an
+    open axis; steps before opset 10, which has none.
     """
 
-    op_type = "Slice"
+    op_types = ("Slice",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def apply(self, model: ir.Model) -> None:
         """See the class."""
-        first = _behind_identities(node.inputs[0]) if node.inputs else None
-        if first is None or first.op_type != "Slice" or first.domain not in ("", "ai.onnx"):
+        self._split_members = split_members(model, self.known)
+        super().apply(model)
+
+    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
+        """See the class."""
+        source = source_of(node.inputs[0]) if node.inputs else None
+        first = None if source is None else source.producer()
+        if first is None or not is_standard(first, "Slice") or not first.inputs or first.inputs[0] is None:
             return None
+        if node in self._split_members:
+            raise NotApplied(IN_SPLIT)
         data = first.inputs[0]
         shape = self.sizes(data)
-        outer, inner = written_slice(first, opset, shape), written_slice(node, opset, shape)
-        if data is None or outer is None or inner is None:
-            return None
-        entries = dict(outer)
-        for axis, entry in inner.items():
-            size = shape[axis] if shape is not None and axis < len(shape) else None
-            made = outer[axis].then(entry, size) if axis in outer else entry
-            if made is None:
-                return None
-            entries[axis] = made
+        second = agreed_slice(node, opset, shape)
+        if keeps_all(second, self.sizes(node.inputs[0])):
+            return None  # RemoveIdentitySlicesPass takes it
+        entries = compose_entries(agreed_slice(first, opset, shape), second, shape)
         new = slice_node(data, entries, opset)
         if new is None:
-            return None
+            raise NotApplied("it would need steps, which Slice has from opset 10 on")
         new[-1].name = node.name
-        passed = node.inputs[0]
-        self.put_in_place(node, new, {node.outputs[0]: new[-1].outputs[0]})
-        drop_unread(passed)
+        self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
         return "Slice", ()
 
 
-def _behind_identities(value: ir.Value | None) -> ir.Node | None:
-    producer = value.producer() if value is not None else None
-    while producer is not None and producer.op_type == "Identity" and producer.domain in ("", "ai.onnx"):
-        source = producer.inputs[0]
-        producer = source.producer() if source is not None else None
-    return producer
+def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:
+    """Whether a slice keeps all of a tensor of `shape`."""
+    known = dict(enumerate(shape or ()))
+    return all(entry.is_whole(known.get(axis)) for axis, entry in entries.items())
+
+
+def compose_entries(
+    first: Mapping[int, AxisSlice], second: Mapping[int, AxisSlice], shape: Sizes | None
+) -> dict[int, AxisSlice]:
+    """What one slice and another after it do to each axis of a tensor of `shape`.
+
+    Raises:
+        NotApplied: There is no one slice that does it for every size that an open axis can have.
+    """
+    entries = dict(first)
+    for axis, entry in second.items():
+        size = shape[axis] if shape is not None and axis < len(shape) else None
+        made = first[axis].then(entry, size) if axis in first else entry
+        if made is None:
+            raise NotApplied(f"axis {axis} is open, and no one Slice does the same for every size of it")
+        entries[axis] = made
+    return entries

@@ -1,35 +1,55 @@
-"""A Slice that keeps everything goes."""
+"""A Slice or Split that keeps everything goes."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, replace_by, written_slice
+from onnx_ops.passes.base import NodePass, NotApplied, Outcome
+from onnx_ops.passes.reading import agreed_slice, filled_parts
+from onnx_ops.passes.writing import is_used, slice_node
 
 
 class RemoveIdentitySlicesPass(NodePass):
-    """Remove a Slice that keeps all of its input in its order.
+    """Remove a Slice or Split that keeps all of its input in its order, and what a Slice does to axes that it keeps.
 
     1. The size of an axis is known, and all of it is kept, forward.
     2. The size is open, the start is 0, the step 1 and the end INT64_MAX.
+    3. A Split has one part, which is all of its axis; its size is known.
+    4. Nothing reads what comes out, of a Gather either.
+    5. Some axes of a Slice are kept whole by 1 or 2 and others are cut: the Slice names only those.
 
     Given: y = Neg(Slice(x[4], [0], [9], [0]))
     Result: y = Neg(x)
 
-    Not rewritten: a Slice that makes an output of its graph; bounds that are no constants.
+    An output of the graph becomes an Identity. Not rewritten: bounds that are no constants.
     """
 
-    op_type = "Slice"
+    op_types = ("Slice", "Split", "Gather")
 
-    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
-        shape = self.sizes(data)
-        entries = written_slice(node, opset, shape)
-        if data is None or entries is None:
+        if not any(map(is_used, node.outputs)):
+            self.take_away(node)
+            return "nothing", ()
+        if data is None or node.op_type == "Gather":
             return None
-        known = {axis: shape[axis] for axis in entries} if shape is not None else {}
-        if not all(entry.is_whole(known.get(axis)) for axis, entry in entries.items()):
-            return None
-        return ("nothing", ()) if replace_by(node, data) else None
+        if node.op_type == "Split":
+            if len(node.outputs) != 1:
+                return None
+            filled_parts(node, opset, self.sizes(data))
+        else:
+            try:
+                entries = agreed_slice(node, opset, self.sizes(data))
+            except NotApplied:
+                return None
+            cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(self.size(data, axis))}
+            if cut and len(cut) < len(entries):
+                new = slice_node(data, cut, opset)
+                assert new is not None
+                new[-1].name = node.name
+                self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
+                return "Slice", ()
+            if cut:
+                return None
+        return self.replace_by(node, {node.outputs[0]: data}), ()

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
 from onnx_ops.model.nodes import constant
-from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.base import NodePass, Outcome
 
 ALLOWZERO = Defect(
     "allowzero and a -1",
@@ -22,13 +22,13 @@ class ReshapeForDirectMLPass(NodePass):
     1. The shape is a constant with a -1 and without a 0.
     2. The shape is a Concat; of its parts, one is a constant with a -1 and none is one with a 0.
 
-    Given: y = Reshape(x, [-1, 4], allowzero=1)
+    Given: y = Reshape(x[8], [-1, 4], allowzero=1)
     Result: y = Reshape(x, [-1, 4])
     """
 
-    op_type = "Reshape"
+    op_types = ("Reshape",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:  # noqa: ARG002 - the base class's signature
+    def rewrite(self, node: ir.Node, opset: int) -> Outcome:  # noqa: ARG002 - the base class's signature
         """See the class."""
         shape = node.inputs[1] if len(node.inputs) > 1 else None
         if not node.attributes.get_int("allowzero", 0) or shape is None or not _has_minus_one(shape):

@@ -10,20 +10,41 @@ import onnx_ir as ir
 
 from onnx_ops.errors import UsageError
 from onnx_ops.hardening import Change
-from onnx_ops.model.nodes import SLICING
-from onnx_ops.passes.base import NodePass, nodes_of
+from onnx_ops.model.nodes import SLICING, constant
+from onnx_ops.passes.base import Left, SlicingPass, nodes_of
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
+from onnx_ops.passes.fold_slices import FoldSlicesPass
+from onnx_ops.passes.gather_to_slice import GatherToSlicePass, ScalarGatherToSlicePass
+from onnx_ops.passes.knowledge import infer
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
+from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
+from onnx_ops.passes.shorten_chains import ShortenChainsPass
+from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
+from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
+from onnx_ops.passes.slice_of_split import SliceOfSplitPass
+from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 
-PASSES: dict[str, type[NodePass]] = {
-    "split": SplitToSlicePass,
-    "compose": ComposeSlicesPass,
-    "identity": RemoveIdentitySlicesPass,
+PASSES: dict[str, type[SlicingPass]] = {
+    "fold": FoldSlicesPass,
     "merge": MergeEqualSlicesPass,
+    "gather": GatherToSlicePass,
+    "concat": SliceOfConcatPass,
+    "compose": ComposeSlicesPass,
+    "part": SliceOfSplitPass,
+    "chain": ShortenChainsPass,
+    "identity": RemoveIdentitySlicesPass,
+    "split": SplitToSlicePass,
+    "siblings": SiblingsToSplitPass,
+    "nested": SplitOfPartPass,
+    "scalar": ScalarGatherToSlicePass,
+    "up": MoveSlicesUpPass,
 }
 """By the names that `sliceport rewrite --passes` takes, in the order in which they run."""
+BY_DEFAULT = tuple(name for name in PASSES if name not in ("scalar", "up"))
+ALL = tuple(PASSES[name]() for name in BY_DEFAULT)
+"""What `ir.passes.Sequential` and `ir.passes.PassManager` take: one of each pass that runs by default."""
 
 
 @dataclass(frozen=True)
@@ -31,34 +52,46 @@ class Rewriting:
     """What was rewritten.
 
     Attributes:
-        before: Slicing nodes before.
+        before: Slicing nodes before: Slice, Split, and Gather by constant indices.
         after: Slicing nodes after.
         changes: By pass, what it did.
+        left: By pass, what it did not do in the end, and why.
     """
 
     before: int
     after: int
     changes: dict[str, tuple[Change, ...]]
+    left: dict[str, tuple[Left, ...]]
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
-        listed = {
-            name: [{"node": change.node, "op": change.op, "form": change.form} for change in changes]
+        passes = {
+            name: {
+                "changes": [{"node": done.node, "op": done.op, "form": done.form} for done in changes],
+                "not_applied": [{"node": left.node, "op": left.op, "reason": left.reason} for left in self.left[name]],
+            }
             for name, changes in self.changes.items()
         }
-        return {"nodes_before": self.before, "nodes_after": self.after, "passes": listed}
+        return {"nodes_before": self.before, "nodes_after": self.after, "passes": passes}
 
-    def __str__(self) -> str:
+    def text(self, *, verbose: bool = False) -> str:
+        """The report for people; `verbose` adds what was not applied."""
         lines = [
             f"{name}: {change.op} {change.node!r} is now {change.form}"
             for name, changes in self.changes.items()
             for change in changes
         ]
+        if verbose:
+            lines += [
+                f"{name}: {left.op} {left.node!r} stays: {left.reason}"
+                for name, all_left in self.left.items()
+                for left in all_left
+            ]
         return "\n".join([*lines, f"slicing nodes: {self.before} before, {self.after} after"])
 
 
-def rewrite(model: ir.Model, passes: Sequence[str] = tuple(PASSES)) -> Rewriting:
-    """Run passes over a model.
+def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
+    """Run passes over a model, again and again until none of them finds anything more.
 
     Args:
         model: The model; it is changed.
@@ -71,14 +104,27 @@ def rewrite(model: ir.Model, passes: Sequence[str] = tuple(PASSES)) -> Rewriting
         if name not in PASSES:
             raise UsageError(f"pass {name!r} is not known; known are {', '.join(PASSES)}.")
     before = _count(model)
-    changes: dict[str, tuple[Change, ...]] = {}
-    for name, kind in PASSES.items():
-        if name in passes:
-            done = kind()
-            done(model)
-            changes[name] = tuple(done.changes)
-    return Rewriting(before, _count(model), changes)
+    known = infer(model, folding=True)
+    chosen = {name: kind() for name, kind in PASSES.items() if name in passes}
+    if "chain" in chosen and "scalar" in chosen:
+        chosen["chain"] = ShortenChainsPass(gathers=False)
+    changes: dict[str, tuple[Change, ...]] = dict.fromkeys(chosen, ())
+    modified = True
+    while modified:
+        modified = False
+        for name, done in chosen.items():
+            done.share(known)
+            if done(model).modified:
+                modified = True
+                if name == "fold":  # shapes follow from what is constant now
+                    known = infer(model, folding=True)
+            changes[name] += tuple(done.changes)
+    return Rewriting(before, _count(model), changes, {name: tuple(done.left) for name, done in chosen.items()})
 
 
 def _count(model: ir.Model) -> int:
-    return sum(1 for kind in SLICING for _ in nodes_of(model, kind))
+    slicing = sum(1 for _ in nodes_of(model, *SLICING))
+    return slicing + sum(
+        len(node.inputs) > 1 and node.inputs[1] is not None and constant(node.inputs[1]) is not None
+        for node, _ in nodes_of(model, "Gather")
+    )

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, Sizes, empty_node, slice_node, written_slice
-from onnx_ops.slicing import resolve_axis
-from onnx_ops.slicing.spec import AxisSlice
+from onnx_ops.passes.base import NodePass, Outcome
+from onnx_ops.passes.knowledge import Sizes
+from onnx_ops.passes.reading import written_slice
+from onnx_ops.passes.writing import SLICE_INPUTS_OPSET, empty_node, slice_node
+from onnx_ops.slicing import AxisSlice
+from onnx_ops.slicing.spec import cut_shape
 
 NO_AXES = Defect("steps without axes", "the provider refuses a Slice that has steps and leaves out its axes")
 BELOW = Defect("backwards from below the axis", "the provider refuses a backward Slice that starts below the axis")
@@ -22,7 +25,6 @@ EMPTY = Defect(
     "the provider skips all that it fuses with a Slice that selects nothing, so the others are never written",
 )
 _INT32_MIN = -(2**31)
-_SLICE_INPUTS_OPSET = 10
 _STEPS = 4
 
 
@@ -41,20 +43,21 @@ class SliceForDirectMLPass(NodePass):
     Not seen: bounds that are not constants.
     """
 
-    op_type = "Slice"
+    op_types = ("Slice",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
         """See the class."""
-        if opset < _SLICE_INPUTS_OPSET:
+        if opset < SLICE_INPUTS_OPSET:
             return None
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
         entries = written_slice(node, opset, shape)
-        if data is None or entries is None:
+        if data is None:
             return None
         empty = _empty_shape(entries, shape)
-        if empty is not None and data.dtype is not None:
-            form, found, new = "Constant", [EMPTY], [empty_node(empty, data.dtype)]
+        dtype = self.known.dtype(data)
+        if empty is not None and dtype is not None:
+            form, found, new = "Constant", [EMPTY], [empty_node(empty, dtype)]
         else:
             form, found, made = "Slice", [], slice_node(data, _taken(entries, shape), opset)
             found += [NO_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
@@ -64,16 +67,16 @@ class SliceForDirectMLPass(NodePass):
         if not found:
             return None
         new[-1].name = node.name
-        self.put_in_place(node, new, {node.outputs[0]: new[-1].outputs[0]})
+        self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
         return form, tuple(found)
 
 
-def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[int] | None:
+def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:
     """The shape of what is selected of a known shape, if it has no elements and the data has some."""
     known = [size for size in shape or () if size]
     if shape is None or len(known) != len(shape):
         return None
-    kept = [len(resolve_axis(*entries[axis], size)) if axis in entries else size for axis, size in enumerate(known)]
+    kept = cut_shape(entries, known)
     return kept if 0 in kept else None
 
 

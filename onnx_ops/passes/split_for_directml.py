@@ -5,7 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.passes.base import NodePass, Sizes, empty_node, is_used, name_of, slice_nodes, split_parts
+from onnx_ops.passes.base import NodePass, NotApplied, Outcome, name_of
+from onnx_ops.passes.reading import split_parts
+from onnx_ops.passes.writing import empty_node, is_used, slice_nodes
+from onnx_ops.slicing import SplitSpec
 
 GATED = Defect(
     "one part gates another",
@@ -26,12 +29,12 @@ class SplitForDirectMLPass(NodePass):
     Not rewritten: a Split whose part sizes are not constants, nor known from the size of its axis.
     """
 
-    op_type = "Split"
+    op_types = ("Split",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> tuple[str | None, tuple[Defect, ...]] | None:
+    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
-        parts = split_parts(node, opset, self.sizes(data))
+        parts = self._parts(node, opset)
         found = []
         if _is_gated(node):
             found.append(GATED)
@@ -45,21 +48,27 @@ class SplitForDirectMLPass(NodePass):
         successors = {}
         for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
             if is_used(output):
-                new += _part(data, self.sizes(data), parts.axis, start, stop, opset)
+                new += self._part(data, parts.axis, start, stop, opset)
                 new[-1].name = f"{name_of(node)}_{output.name}"
                 successors[output] = new[-1].outputs[0]
-        self.put_in_place(node, new, successors)
+        self.put_in_place([node], new, successors)
         return "Slice", tuple(found)
 
+    def _parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
+        try:
+            return split_parts(node, opset, self.sizes(node.inputs[0] if node.inputs else None))
+        except NotApplied:
+            return None
 
-def _part(data: ir.Value, shape: Sizes | None, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
-    """A Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
-    if start == stop and shape is not None and data.dtype is not None:
-        dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]
-        known = [dim for dim in dims if dim is not None]
-        if len(known) == len(dims):
-            return [empty_node(known, data.dtype)]
-    return slice_nodes(data, start, stop, axis, opset)
+    def _part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
+        """A Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
+        shape, dtype = self.sizes(data), self.known.dtype(data)
+        if start == stop and shape is not None and dtype is not None:
+            dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]
+            known = [dim for dim in dims if dim is not None]
+            if len(known) == len(dims):
+                return [empty_node(known, dtype)]
+        return slice_nodes(data, start, stop, axis, opset)
 
 
 def _is_gated(node: ir.Node) -> bool:

@@ -13,15 +13,18 @@ from onnx_ops.slicing.axis import (
     coalesce,
     compose,
     merge,
+    moved,
+    progression,
     resolve_axis,
     window,
 )
 from onnx_ops.slicing.region import Region, cover
-from onnx_ops.slicing.spec import Entry, SliceSpec, SplitSpec, StridedSliceSpec
+from onnx_ops.slicing.spec import AxisSlice, Entry, SliceSpec, SplitSpec, StridedSliceSpec
 
 __all__ = [
     "INT64_MAX",
     "INT64_MIN",
+    "AxisSlice",
     "Entry",
     "Region",
     "SliceSpec",
@@ -33,6 +36,8 @@ __all__ = [
     "compose",
     "cover",
     "merge",
+    "moved",
+    "progression",
     "resolve_axis",
     "window",
 ]

@@ -88,6 +88,31 @@ def compose(outer: range, inner: range) -> range:
     return canonical(range(first, first + len(inner) * step, step))
 
 
+def moved(kept: range, by: int) -> range:
+    """The same indices further along the axis by some elements; none may fall below 0.
+
+    >>> moved(range(4, 2, -1), -3)
+    range(1, -1, -1)
+    """
+    return range(kept.start + by, kept.stop + by, kept.step)
+
+
+def progression(indices: Sequence[int], size: int) -> range | None:
+    """Listed indices of an axis, negative from the end, as a range; None if one is out of range, or they are no range.
+
+    >>> progression([-1, 2, 0], size=5)
+    range(4, -1, -2)
+    >>> progression([1, 1], size=5) is None
+    True
+    """
+    if any(not -size <= index < size for index in indices):
+        return None
+    found = [index % size for index in indices]
+    step = found[1] - found[0] if len(found) > 1 else 1
+    kept = range(found[0], found[0] + len(found) * step, step) if found and step else range(0)
+    return canonical(kept) if list(kept) == found else None
+
+
 def window(kept: range) -> Window:
     """The tight window of a non-empty axis.
 

@@ -5,7 +5,7 @@ Messages raised here lack the operator and node; whoever knows them puts them in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
@@ -39,6 +39,15 @@ class AxisSlice(NamedTuple):
     end: int
     step: int
 
+    @classmethod
+    def of(cls, kept: range) -> AxisSlice:
+        """The slice that keeps these indices.
+
+        >>> AxisSlice.of(range(3, -1, -1)).end == INT64_MIN
+        True
+        """
+        return cls(kept.start, kept.stop if kept.stop >= 0 else INT64_MIN, kept.step)
+
     def is_whole(self, size: int | None) -> bool:
         """Whether all of an axis is kept in its order; of an open size (None): whatever the size."""
         if size is None:
@@ -58,13 +67,20 @@ class AxisSlice(NamedTuple):
         if size is not None:
             first = resolve_axis(*self, size)
             kept = compose(first, resolve_axis(*following, len(first)))
-            if not kept:
-                return AxisSlice(0, 0, 1)
-            return AxisSlice(kept.start, kept.stop if kept.stop >= 0 else INT64_MIN, kept.step)
+            return AxisSlice.of(kept)
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
+
+
+def cut_shape(entries: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:
+    """What is left of a shape.
+
+    >>> cut_shape({1: AxisSlice(0, 9, 2)}, (4, 5))
+    (4, 3)
+    """
+    return tuple([len(resolve_axis(*entries[i], size)) if i in entries else size for i, size in enumerate(shape)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def test_all_pairs_of_slices_on_a_known_axis():
             ([first[0]], [first[1]], [0], [first[2]]), ([second[0]], [second[1]], [0], [second[2]]), shape=[5]
         )
         after = rewritten(before)
-        assert count(after) == 1
+        assert count(after) <= 1  # none where nothing is left
         same(before, after, data(5))
 
 
@@ -201,10 +201,8 @@ def test_a_split_of_which_one_part_is_read(opset, read, sizes):
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     )
     after = rewritten(before)
-    assert [node.op_type for node in after.graph.node if node.op_type != "Constant"] in (
-        ["Slice", "Identity"],
-        ["Identity"],
-    )
+    (node,) = [node for node in after.graph.node if node.op_type != "Constant"]
+    assert node.op_type in ("Slice", "Identity")
     same(before, after, data(2, 6))
 
 
@@ -255,7 +253,7 @@ def test_the_command_line(tmp_path, capsys):
     ]
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out)]) == 2
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--overwrite", "--passes", "merge,x"]) == 2
-    assert "pass 'x' is not known; known are split, compose, identity, merge." in capsys.readouterr().err
+    assert "pass 'x' is not known; known are fold, merge, " in capsys.readouterr().err
 
 
 def test_passes_say_when_they_changed_something():

@@ -1,0 +1,246 @@
+"""Slices of constants and of known shapes become constants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnx_ops.hardening import Change
+from onnx_ops.model.inference import infer_shapes
+from onnx_ops.model.nodes import SLICING, constant, is_standard
+from onnx_ops.model.prepare import LARGE_BYTES, any_constant, fold, name_left_out_outputs, set_weights_aside
+from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
+from onnx_ops.passes.reading import CONTESTED_ENDS, agreed_slice, filled_parts, gathered, source_of
+from onnx_ops.passes.writing import drop_unread, empty_node, is_used, mark_new, tensor_node
+from onnx_ops.slicing import resolve_axis
+
+_OPS = (*SLICING, "Gather")
+_KEEPING = "sliceport.keeping"
+_INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
+_MOVE = """
+    Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose
+    Expand Tile
+"""
+_COMPUTE = """
+    Shape Size ConstantOfShape Cast Range Where Equal Less Greater LessOrEqual GreaterOrEqual And Or Not Add Sub Mul Div
+    Mod Neg Abs Min Max Floor Ceil
+"""
+_MOVING = frozenset(_MOVE.split())
+_EXACT = _MOVING | frozenset(_COMPUTE.split())
+"""Operators that every engine computes alike, bit for bit."""
+
+
+class FoldSlicesPass(SlicingPass):
+    """Make a constant of what a Slice, a Split or a Gather selects, where it is the same for all inputs.
+
+    1. The data are a constant of at most 8 KiB.
+    2. The data are integers that are computed, without rounding in question, from constants and known shapes, or
+       anything that is only moved.
+    3. The data are a Shape, and the sizes that are selected are known; others may be open.
+    4. The bounds, part sizes or indices are computed as in 2: they become constants.
+    5. Nothing is selected, of a known shape.
+    6. A Shape reads a slice whose sizes are all known: it becomes a constant, and the slice goes with its last reader.
+
+    Given: y = Reshape(x, Concat(Gather(Shape(x[n, 4]), [1]), [-1], axis=0))
+    Result: y = Reshape(x, Concat([4], [-1], axis=0))
+
+    Not rewritten: strings; floats that are computed, which engines round differently.
+    """
+
+    def apply(self, model: ir.Model) -> None:
+        """See the class."""
+        for node, opset in list(nodes_of(model, *_OPS)):
+            for output in node.outputs:
+                self._fold_shapes_of(output)
+                self._fold_empty(output)
+            if node.graph is None or not any(map(is_used, node.outputs)):
+                continue
+            try:
+                sizes = self._sizes_selected(node, opset)
+            except NotApplied:
+                continue
+            if sizes is not None:
+                self._replace(node, [ir.tensor(part, dtype=ir.DataType.INT64) for part in sizes])
+        folded = _folded(model)
+        for node, _ in list(nodes_of(model, *_OPS)):
+            used = [output for output in node.outputs if is_used(output)]
+            tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
+            if used and len(tensors) == len(used) and _may_fold(node, tensors):
+                self._replace(node, tensors)
+            elif node.graph is not None:
+                self._fold_parameters(node, folded)
+
+    def _fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
+        """Make constants of the inputs behind the data that are known."""
+        found = False
+        for i, value in enumerate(node.inputs[1:], 1):
+            tensor = None if value is None or constant(value) is not None else folded.get(value)
+            producer = None if value is None else value.producer()
+            if tensor is None or producer is None or tensor.nbytes > LARGE_BYTES or not _is_exact(producer):
+                continue
+            made = tensor_node(tensor)
+            mark_new(made.outputs[0])
+            assert node.graph is not None
+            node.graph.insert_before(node, made)
+            node.replace_input_with(i, made.outputs[0])
+            drop_unread(value)
+            found = True
+        if found:
+            self.changes.append(Change(name_of(node), node.op_type, f"{node.op_type} by constants", ()))
+        computed = [value for value in node.inputs[1:] if value is not None and constant(value) is None]
+        if computed and node.op_type in SLICING:
+            where = ", ".join(repr(value.name) for value in computed)
+            self.left.append(
+                Left(name_of(node), node.op_type, f"it reads {where}, which is not the same for all inputs")
+            )
+
+    def _fold_shapes_of(self, output: ir.Value) -> None:
+        """Make constants of the Shapes that read an output of known sizes."""
+        sizes = self.sizes(output)
+        known = [size for size in sizes or () if size is not None]
+        if sizes is None or len(known) < len(sizes):
+            return
+        for reader in output.consumers():
+            if is_standard(reader, "Shape"):
+                kept = _kept_sizes(reader, len(known))
+                self._replace(reader, [ir.tensor([known[axis] for axis in kept], dtype=ir.DataType.INT64)])
+
+    def _fold_empty(self, output: ir.Value) -> None:
+        """Make a constant of an output without elements."""
+        sizes, node = self.sizes(output), output.producer()
+        known = [size for size in sizes or () if size is not None]
+        if node is None or sizes is None or len(known) < len(sizes) or 0 not in known or not is_used(output):
+            return
+        dtype = self.known.dtype(output)
+        if dtype is None or dtype == ir.DataType.STRING:
+            return
+        name, op_type = name_of(node), node.op_type
+        made = empty_node(known, dtype)
+        self.known.inherit(made.outputs[0], output)
+        graph = node.graph
+        assert graph is not None
+        ir.convenience.replace_nodes_and_values(graph, node, [], [made], [output], made.outputs)
+        mark_new(output)
+        if not any(map(is_used, node.outputs)):
+            self.take_away(node)
+        self.changes.append(Change(name, op_type, "Constant", ()))
+
+    def _replace(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
+        used = [output for output in node.outputs if is_used(output)]
+        new = [tensor_node(tensor) for tensor in tensors]
+        for constant_node, output in zip(new, used, strict=True):
+            constant_node.name = f"{name_of(node)}_{output.name}" if len(used) > 1 else node.name
+        self.put_in_place([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)})
+        self.changes.append(Change(name_of(node), node.op_type, "Constant", ()))
+
+    def _sizes_selected(self, node: ir.Node, opset: int) -> list[list[int] | int] | None:
+        """What is selected of a Shape, for each used output, if all of it is known."""
+        data = source_of(node.inputs[0]) if node.inputs else None
+        shape = None if data is None else data.producer()
+        sizes = self.sizes(shape.inputs[0]) if shape is not None and is_standard(shape, "Shape") else None
+        used = [i for i, output in enumerate(node.outputs) if is_used(output)]
+        if shape is None or sizes is None or not used:
+            return None
+        listed = [sizes[axis] for axis in _kept_sizes(shape, len(sizes))]
+        ranges, is_scalar = _selected(node, opset, len(listed))
+        parts: list[list[int] | int] = []
+        for i in used:
+            known = [size for index in ranges[i] if (size := listed[index]) is not None]
+            if len(known) < len(ranges[i]):
+                return None
+            parts.append(known[0] if is_scalar else known)
+        return parts
+
+
+def _kept_sizes(shape: ir.Node, rank: int) -> range:
+    """The axes whose sizes a Shape gives."""
+    return resolve_axis(shape.attributes.get_int("start", 0), shape.attributes.get_int("end", None), 1, rank)
+
+
+def _selected(node: ir.Node, opset: int, count: int) -> tuple[list[range], bool]:
+    """The indices that each output keeps of a list, and whether it is a scalar.
+
+    Raises:
+        NotApplied: They are not known.
+    """
+    if node.op_type == "Gather":
+        _, kept, is_scalar = gathered(node, opset, (count,))
+        return [kept], is_scalar
+    if node.op_type == "Split":
+        return [range(*bounds) for bounds in filled_parts(node, opset, (count,)).bounds], False
+    entries = agreed_slice(node, opset, (count,))
+    return [resolve_axis(*entries[0], count) if entries else range(count)], False
+
+
+def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
+    """What slicing nodes give, and read besides their data, where it is the same for all inputs; not in functions."""
+    probe = model.clone()
+    twins = list(zip(model.graph.all_nodes(), probe.graph.all_nodes(), strict=True))
+    made: dict[ir.Value, ir.Value] = {}
+    for node, twin in twins:
+        made.update(zip(node.outputs, twin.outputs, strict=True))
+    slicing = [node for node, _ in twins if is_standard(node, *_OPS)]
+    read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
+    wanted = [value for value in dict.fromkeys(read) if value in made]
+    name_left_out_outputs(probe)
+    kept = [(value, _keep(probe, made[value])) for value in wanted]
+    set_weights_aside(probe)
+    infer_shapes(probe)
+    producers = [made[value].producer() for value in wanted]
+    if not any_constant(probe, [producer for producer in producers if producer is not None and producer.inputs]):
+        return {}
+    fold(probe, [twin for node, twin in twins if is_standard(node, *SLICING) and not _is_contested(node)])
+    found = [(value, constant(node.inputs[0])) for value, node in kept if node.inputs[0] is not None]
+    return {value: tensor for value, tensor in found if tensor is not None}
+
+
+def _is_contested(node: ir.Node) -> bool:
+    """Whether it is a Slice that onnxruntime and the specification read differently."""
+    ends = node.inputs[2] if node.op_type == "Slice" and len(node.inputs) > 4 else None
+    tensor = None if ends is None else constant(ends)
+    return tensor is not None and any(end in CONTESTED_ENDS for end in tensor.numpy().flat)
+
+
+def _keep(probe: ir.Model, value: ir.Value) -> ir.Node:
+    """A node that reads a value and that nothing folds: what the value has become afterwards is its input."""
+    producer = value.producer()
+    assert producer is not None
+    assert producer.graph is not None
+    probe.opset_imports[_KEEPING] = 1
+    node = ir.node("Keep", [value], domain=_KEEPING)
+    node.outputs[0].name = f"{_KEEPING}.{value.name}"
+    producer.graph.append(node)
+    return node
+
+
+def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
+    """Whether the values are the same on every engine, and small."""
+    if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
+        return False
+    return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else _MOVING)
+
+
+def _is_exact(node: ir.Node, data: Collection[str] = _EXACT) -> bool:
+    """Whether only operators that every engine computes alike lead from constants and shapes to a node.
+
+    Args:
+        node: The node.
+        data: The operators that its data may come through; parameters are integers.
+    """
+    waiting: list[tuple[ir.Node, Collection[str]]] = [(node, data)]
+    seen: set[tuple[ir.Node, bool]] = set()
+    while waiting:
+        here, allowed = waiting.pop()
+        if (here, allowed is data) in seen:
+            continue
+        seen.add((here, allowed is data))
+        if not is_standard(here, *allowed):
+            return False
+        if here.op_type not in ("Shape", "Size"):
+            joins = here.op_type == "Concat"
+            for i, value in enumerate(here.inputs):
+                producer = None if value is None else value.producer()
+                if producer is not None:
+                    waiting.append((producer, allowed if i == 0 or joins else _EXACT))
+    return True

@@ -1,0 +1,79 @@
+"""Runs of one axis that a single Split makes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def tiling(runs: Mapping[Key, range], size: int) -> list[Key] | None:
+    """The most runs that follow one another from 0 to `size`, in their order; None if there are none.
+
+    Args:
+        runs: Non-empty runs of step 1.
+        size: Number of elements on the axis.
+
+    >>> tiling({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
+    ['left', 'right']
+    """
+    best: dict[int, tuple[int, Key | None]] = {0: (0, None)}  # each index that runs reach: how many, and the last
+    for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
+        start, stop = runs[key].start, runs[key].stop
+        if start in best and best[start][0] + 1 > best.get(stop, (0, None))[0]:
+            best[stop] = (best[start][0] + 1, key)
+    found: list[Key] = []
+    end = size
+    while end:
+        last = best.get(end, (0, None))[1]
+        if last is None:
+            return None
+        found.append(last)
+        end = runs[last].start
+    return found[::-1]
+
+
+def disjoint(runs: Mapping[Key, range]) -> list[Key]:
+    """The most runs of which no two overlap, in their order; of as many, those that keep the most elements.
+
+    Args:
+        runs: Non-empty runs of step 1.
+
+    >>> disjoint({"all": range(5), "left": range(2), "right": range(3, 5), "short": range(4, 5)})
+    ['left', 'right']
+    """
+    ordered = sorted(runs, key=lambda key: (runs[key].stop, runs[key].start))
+    stops = [runs[key].stop for key in ordered]
+    best: list[tuple[int, int]] = [(0, 0)]  # by how many of the runs are looked at: runs taken, elements kept
+    taken: list[bool] = []
+    for i, key in enumerate(ordered):
+        count, kept = best[bisect_right(stops, runs[key].start, 0, i)]
+        with_it = (count + 1, kept + len(runs[key]))
+        taken.append(with_it > best[-1])
+        best.append(max(with_it, best[-1]))
+    found: list[Key] = []
+    i = len(ordered)
+    while i:
+        if taken[i - 1]:
+            found.append(ordered[i - 1])
+            i = bisect_right(stops, runs[ordered[i - 1]].start, 0, i - 1)
+        else:
+            i -= 1
+    return found[::-1]
+
+
+def filled(runs: Sequence[range], size: int) -> list[range]:
+    """Runs in their order, and those that fill the gaps between them.
+
+    >>> filled([range(1, 2), range(2, 4)], size=6)
+    [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]
+    """
+    found: list[range] = []
+    end = 0
+    for run in (*runs, range(size, size)):
+        found += [range(end, run.start)] if run.start > end else []
+        found += [run] if run else []
+        end = run.stop
+    return found

@@ -1,0 +1,119 @@
+"""The examples in the docstrings of passes, as models: `y = Slice(x[10], [1], [9], [0])` is a line of Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_ops.passes.base import SlicingPass
+
+OPSET = 17
+_PARAMETERS = ("data", "starts", "ends", "axes", "steps")
+
+
+def examples(kind: type[SlicingPass]) -> list[tuple[str, str]]:
+    """What is given and what is to come out, of each example of a pass."""
+    text = " ".join((kind.__doc__ or "").split())
+    return re.findall(r"Given: (.*?) Result: (.*?\))(?= [A-Z]|$)", text)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.inputs: dict[str, onnx.ValueInfoProto] = {}
+        self.initializers: list[onnx.TensorProto] = []
+        self.read: set[str] = set()
+        self.assigned: list[str] = []
+        self.count = 0
+
+    def value(self, expression: ast.expr) -> str:
+        """The name of a value: a name, an input with its shape, a list or integer, or a call."""
+        match expression:
+            case ast.Name(id=name):
+                self.read.add(name)
+                if not any(name in node.output for node in self.nodes):
+                    self.inputs.setdefault(name, helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+                return name
+            case ast.Subscript(value=ast.Name(id=name), slice=shape):
+                dims = shape.elts if isinstance(shape, ast.Tuple) else [shape]
+                sizes = [dim.id if isinstance(dim, ast.Name) else ast.literal_eval(dim) for dim in dims]
+                self.inputs[name] = helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes)
+                self.read.add(name)
+                return name
+            case ast.Call():
+                self.count += 1
+                name = f"v{self.count}"
+                self.call(expression, [name])
+                return name
+        array = np.array(ast.literal_eval(expression), np.int64)
+        self.initializers.append(numpy_helper.from_array(array, f"c{len(self.initializers)}"))
+        return self.initializers[-1].name
+
+    def call(self, expression: ast.expr, outputs: list[str]) -> None:
+        """A node; keywords are attributes, but for the parameters of Slice."""
+        assert isinstance(expression, ast.Call)
+        assert isinstance(expression.func, ast.Name)
+        op_type = expression.func.id
+        inputs = [self.value(argument) for argument in expression.args]
+        attributes: dict[str, Any] = {}
+        for keyword in expression.keywords:
+            if op_type == "Slice":
+                assert _PARAMETERS[len(inputs)] == keyword.arg
+                inputs.append(self.value(keyword.value))
+            else:
+                attributes[str(keyword.arg)] = ast.literal_eval(keyword.value)
+        self.nodes.append(helper.make_node(op_type, inputs, outputs, **attributes))
+
+
+def models(given: str, result: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The models of an example; what both assign and neither reads comes out."""
+    before, after = map(_written, (given, result))
+    read = before.read | after.read
+    outputs = [name for name in before.assigned if name in after.assigned and name not in read]
+    return _model(before, outputs), _model(after, outputs)
+
+
+def _written(text: str) -> _Writer:
+    writer = _Writer()
+    for statement in ast.parse(text).body:
+        assert isinstance(statement, ast.Assign)
+        (target,) = statement.targets
+        names = [ast.unparse(name) for name in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        writer.assigned += names
+        writer.call(statement.value, names)
+    return writer
+
+
+def _model(writer: _Writer, outputs: list[str]) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        writer.nodes,
+        "example",
+        list(writer.inputs.values()),
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        writer.initializers,
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+
+
+def meaning(proto: onnx.ModelProto) -> list[Any]:
+    """Each output as what computes it, whatever the names: operator, attributes, and what it reads."""
+    constants = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in proto.graph.initializer}
+    made: dict[str, Any] = {name: ("constant", repr(value)) for name, value in constants.items()}
+    for node in proto.graph.node:
+        attributes = tuple(
+            sorted((attribute.name, repr(helper.get_attribute_value(attribute))) for attribute in node.attribute)
+        )
+        if node.op_type == "Constant":
+            tensor = numpy_helper.to_array(node.attribute[0].t)
+            made[node.output[0]] = ("constant", repr(tensor.tolist()))
+            continue
+        read = tuple(made.get(name, name) for name in node.input)
+        for i, name in enumerate(node.output):
+            made[name] = (node.op_type, attributes, read, i)
+    return [made[output.name] for output in proto.graph.output]

@@ -1,0 +1,32 @@
+"""The example in each pass's docstring is what the pass does."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import pytest
+from passes.examples import examples, meaning, models
+
+from onnx_ops.model.load import from_proto
+from onnx_ops.passes import HARDEN_DIRECTML, PASSES
+
+KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML)}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_given_and_result(name):
+    found = examples(KINDS[name])
+    assert found
+    for given, result in found:
+        given_model, result_model = models(given, result)
+        before = from_proto(given_model)
+        assert KINDS[name]()(before).modified
+        after = ir.serde.serialize_model(before)
+        onnx.checker.check_model(after, full_check=True)
+        assert meaning(after) == meaning(result_model)
+        assert not KINDS[name]()(before).modified
+
+
+def test_rules_are_numbered():
+    for kind in KINDS.values():
+        assert "\n    1. " in (kind.__doc__ or "")

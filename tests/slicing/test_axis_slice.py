@@ -1,0 +1,120 @@
+"""What slices of one axis do one after another, and what a Split makes of them: exhaustively at small size."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import bounds, steps
+
+from onnx_ops.slicing import INT64_MAX, INT64_MIN, AxisSlice, moved, progression, resolve_axis
+from onnx_ops.slicing.spec import cut_shape
+from onnx_ops.slicing.tiling import disjoint, filled, tiling
+
+ENDS = (*range(-5, 6), INT64_MAX, INT64_MIN)
+SLICES = [AxisSlice(*entry) for entry in itertools.product((*range(-5, 6), INT64_MAX), ENDS, (1, 2, -1, -2))]
+
+
+def kept(entry: AxisSlice, listed: list[int]) -> list[int]:
+    return [listed[i] for i in resolve_axis(*entry, len(listed))]
+
+
+def test_one_after_another_on_known_sizes():
+    for size in range(5):
+        results = {}
+        for entry in SLICES:
+            results.setdefault(tuple(kept(entry, list(range(size)))), entry)
+        for first, second in itertools.product(results.values(), SLICES):
+            both = first.then(second, size)
+            assert kept(both, list(range(size))) == kept(second, kept(first, list(range(size))))
+
+
+def test_one_after_another_on_open_sizes_holds_for_every_size():
+    made = 0
+    for first, second in itertools.product(SLICES, SLICES):
+        both = first.then(second, None)
+        forward = min(*first, *second) >= 0
+        assert (both is None) == (not forward or first.start + second.start * first.step > INT64_MAX)
+        if both is not None:
+            made += 1
+            for size in range(8):
+                assert kept(both, list(range(size))) == kept(second, kept(first, list(range(size))))
+    assert made > 5000
+
+
+@given(st.data(), st.integers(0, 12))
+def test_one_after_another_by_chance(data, size):
+    first = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
+    second = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
+    expected = kept(second, kept(first, list(range(size))))
+    assert kept(first.then(second, size), list(range(size))) == expected
+    both = first.then(second, None)
+    assert both is None or kept(both, list(range(size))) == expected
+    assert cut_shape({1: first}, (3, size)) == (3, len(kept(first, list(range(size)))))
+
+
+def test_what_is_whole():
+    for entry in (*SLICES, AxisSlice(0, INT64_MAX - 1, 1)):
+        whole = [kept(entry, list(range(size))) == list(range(size)) for size in range(7)]
+        for size in range(7):
+            assert entry.is_whole(size) == whole[size]
+        if entry.is_whole(None):
+            assert all(whole)
+    assert AxisSlice(0, INT64_MAX, 1).is_whole(None)
+    assert not AxisSlice(0, INT64_MAX - 1, 1).is_whole(None)
+
+
+def test_of_and_moved():
+    for size in range(6):
+        for entry in SLICES:
+            run = resolve_axis(*entry, size)
+            assert resolve_axis(*AxisSlice.of(run), size) == run
+            if run:
+                assert list(resolve_axis(*AxisSlice.of(moved(run, 3)), size + 3)) == [i + 3 for i in run]
+
+
+def test_progressions():
+    for size in range(1, 5):
+        for count in range(4):
+            for listed in itertools.product(range(-size - 1, size + 1), repeat=count):
+                found = progression(listed, size)
+                inside = all(-size <= index < size for index in listed)
+                steps_ = {b - a for a, b in itertools.pairwise([index % size for index in listed])}
+                if inside and len(steps_) <= 1 and 0 not in steps_:
+                    assert list(found) == [index % size for index in listed]
+                else:
+                    assert found is None
+
+
+def runs_of(size: int) -> list[range]:
+    return [range(start, stop) for start in range(size) for stop in range(start + 1, size + 1)]
+
+
+def test_tilings_and_disjoint_runs_are_the_best():
+    size = 4
+    every = runs_of(size)
+    for count in range(6):
+        for chosen in itertools.combinations(every, count):
+            runs = dict(enumerate(chosen))
+            subsets = [s for n in range(count + 1) for s in itertools.combinations(chosen, n) if is_disjoint(s)]
+            most = max(subsets, key=lambda s: (len(s), sum(map(len, s))))
+            found = [runs[i] for i in disjoint(runs)]
+            assert is_disjoint(found)
+            assert found == sorted(found, key=lambda run: run.start)
+            assert (len(found), sum(map(len, found))) == (len(most), sum(map(len, most)))
+            tilings = [s for s in subsets if sum(map(len, s)) == size]
+            tiles = tiling(runs, size)
+            if tilings:
+                assert sum(len(runs[i]) for i in tiles) == size
+                assert len(tiles) == max(map(len, tilings))
+                assert filled([runs[i] for i in tiles], size) == [runs[i] for i in tiles]
+            else:
+                assert tiles is None
+            parts = filled(found, size)
+            assert [i for part in parts for i in part] == list(range(size))
+            assert all(run in parts for run in found)
+
+
+def is_disjoint(runs) -> bool:
+    return len({i for run in runs for i in run}) == sum(map(len, runs))
