@@ -19,11 +19,12 @@ from onnx_ops.dml.program import LoweredNode
 from onnx_ops.errors import UsageError
 from onnx_ops.slicing import SliceSpec, SplitSpec
 from onnx_ops.slicing.node import SlicingNode
+from onnx_ops.slicing.spec import MASKS
 from ov_ext.lowering import lower
 from ov_ext.passes import strided_slice
 from ov_ext.read import element_type
 from ov_ext.slice import Slice
-from ov_ext.strided_slice import MASKS, StridedSlice
+from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import as_constant
 
 Bytes = npt.NDArray[np.uint8]

@@ -10,10 +10,9 @@ from openvino import opset1, opset8
 
 from onnx_ops.hardening import Change, Defect, Hardening
 from onnx_ops.slicing.axis import INT64_MAX
-from onnx_ops.slicing.spec import Entry
+from onnx_ops.slicing.spec import MASKS, Entry
 from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTE, WRONG_BOUNDS, BuiltInNode, defects
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes, strided_slice
-from ov_ext.strided_slice import MASKS
 from ov_ext.values import as_constant
 
 _INT32_MAX = 2**31 - 1

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 import openvino as ov
 from openvino import opset1, opset8
 
+from onnx_ops.slicing.spec import MASKS
 from ov_ext.slice import Slice
-from ov_ext.strided_slice import MASKS, StridedSlice
+from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import ones_like
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}

@@ -9,11 +9,11 @@ import openvino as ov
 
 from onnx_ops.errors import InvalidSlice
 from onnx_ops.slicing import Region, StridedSliceSpec
+from onnx_ops.slicing.spec import MASKS
 from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
 from ov_ext.values import is_integral, list_length
 
-MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 NAMES = ("begin", "end", "strides")
 
 

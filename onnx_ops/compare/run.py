@@ -24,6 +24,7 @@ from onnx_ops.errors import ModelError, SliceportError, UsageError
 from onnx_ops.lowering import lower
 from onnx_ops.model.load import from_proto, read_proto
 from onnx_ops.model.prepare import LARGE_BYTES, inline_functions, name_left_out_outputs
+from onnx_ops.model.strided_slice_op import embed_function
 from onnx_ops.slicing.node import SlicingNode
 
 Bytes = npt.NDArray[np.uint8]
@@ -204,6 +205,7 @@ def _values(
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
     _load_small_tensors(model)
     name_left_out_outputs(model)
+    embed_function(model)
     proto = ir.serde.serialize_model(model)
     inputs, captured = run_with_inputs(proto, model, shapes, given, seed, names, folder)
     captured |= {name: Captured.of(inputs[name]) for name in read & inputs.keys()}

@@ -18,7 +18,7 @@ from onnx_ops.dml.program import Call, LoweredNode, Program
 from onnx_ops.errors import ModelError
 from onnx_ops.folder import fill_folder, write_json
 from onnx_ops.model.load import read_proto
-from onnx_ops.model.nodes import SLICING
+from onnx_ops.model.nodes import SLICING, STRIDED_SLICE_DOMAIN
 
 MOST_INPUT_BYTES = 64 * 2**20
 """Inputs of more bytes are not written as `.npy`; their DxDispatch file fills them with a sequence."""
@@ -119,7 +119,9 @@ def _graph_key(outputs: Sequence[str]) -> str:
 
 def _nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
-        if node.op_type in SLICING and node.domain in ("", "ai.onnx"):
+        if (node.op_type in SLICING and node.domain in ("", "ai.onnx")) or (
+            node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
+        ):
             yield node
         for attribute in node.attribute:
             for subgraph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):

@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.errors import InvalidSlice
+from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN
 from onnx_ops.slicing import SliceSpec
 
 _DOMAIN = "sliceport.inference"
@@ -84,7 +85,7 @@ def slices_by_our_rule(model: ir.Model, exceptions: Collection[int] = ()) -> Ite
     ]
     domains = [node.domain for node in slices]
     schema = _slice_schema()
-    with _REGISTRY:
+    with _REGISTRY, strided_slice_registered(model):
         onnx.defs.register_schema(schema)
         model.opset_imports[_DOMAIN] = schema.since_version
         try:
@@ -97,6 +98,21 @@ def slices_by_our_rule(model: ir.Model, exceptions: Collection[int] = ()) -> Ite
             del model.opset_imports[_DOMAIN]
             # onnx crashes at the end of the process when a schema that calls Python is still registered
             onnx.defs.deregister_schema(schema.name, schema.since_version, schema.domain)
+
+
+@contextmanager
+def strided_slice_registered(model: ir.Model) -> Iterator[None]:
+    """While it lasts, onnx knows `ov_ext::StridedSlice`, if the model has it and nobody registered it."""
+    from onnx_ops.model import strided_slice_op
+
+    is_wanted = STRIDED_SLICE_DOMAIN in model.opset_imports and not strided_slice_op.is_registered()
+    if is_wanted:
+        strided_slice_op.register()
+    try:
+        yield
+    finally:
+        if is_wanted:
+            strided_slice_op.deregister()
 
 
 def _slice_schema() -> onnx.defs.OpSchema:

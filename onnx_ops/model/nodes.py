@@ -10,9 +10,12 @@ import struct
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.slicing import Region, SliceSpec, SplitSpec
+from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
+from onnx_ops.slicing.spec import MASKS
 
 SLICING = ("Slice", "Split")
+STRIDED_SLICE_DOMAIN = "ov_ext"
+STRIDED_SLICE_VERSION = 1
 _FORMATS = {ir.DataType.INT32.value: ("i", 4), ir.DataType.INT64.value: ("q", 8)}
 _MOST_PARAMETERS = 2**20
 MISSING = "sliceport.missing"
@@ -28,7 +31,12 @@ class MissingParameter(DynamicSlice):
 
 def is_slicing(node: ir.Node) -> bool:
     """Whether the node is one that this package lowers."""
-    return is_standard(node, *SLICING)
+    return is_standard(node, *SLICING) or is_strided_slice(node)
+
+
+def is_strided_slice(node: ir.Node | None) -> bool:
+    """Whether there is a node, and it is our `ov_ext::StridedSlice`."""
+    return node is not None and node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
 
 
 def is_standard(node: ir.Node | None, *op_types: str) -> bool:
@@ -76,7 +84,7 @@ def is_known(node: ir.Node) -> bool:
     )
 
 
-Known = tuple[SliceSpec | SplitSpec, tuple[Region, ...]]
+Known = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, ...]]
 """A node as it is written, and what each of its outputs selects."""
 
 
@@ -90,8 +98,8 @@ def resolve(node: ir.Node, opset: int) -> Known:
     shape = known_shape(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
-    if node.op_type == "Slice":
-        spec = slice_spec(node, opset)
+    if node.op_type != "Split":
+        spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
         return spec, (spec.resolve(shape),)
     parts = split_spec(node, opset, shape)
     return parts, parts.resolve(shape)
@@ -114,6 +122,20 @@ def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
     if starts is None or ends is None:
         raise InvalidSlice(f"{'starts' if starts is None else 'ends'} is missing")
     return SliceSpec(starts, ends, axes, steps)
+
+
+def strided_slice_spec(node: ir.Node) -> StridedSliceSpec:
+    """An `ov_ext::StridedSlice` node as it is written.
+
+    Raises:
+        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+    """
+    _check_inputs(node, 3, 4, STRIDED_SLICE_VERSION)
+    begin, end, strides = _input(node, 1, "begin"), _input(node, 2, "end"), _input(node, 3, "strides")
+    if begin is None or end is None:
+        raise InvalidSlice(f"{'begin' if begin is None else 'end'} is missing")
+    return StridedSliceSpec(begin, end, strides, **{name: _ints(node, name) or () for name in MASKS})
 
 
 def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:

@@ -23,7 +23,7 @@ from onnx_ops.model.inference import (
     refresh_constant_shapes,
     slices_by_our_rule,
 )
-from onnx_ops.model.nodes import MISSING, SLICING, Known, constant, is_known, is_slicing, resolve
+from onnx_ops.model.nodes import MISSING, STRIDED_SLICE_DOMAIN, Known, constant, is_known, is_slicing, resolve
 from onnx_ops.slicing import as_slice
 
 LARGE_BYTES = 8192
@@ -38,6 +38,7 @@ def inline_functions(model: ir.Model) -> None:
     Raises:
         ModelError: A function cannot be inlined (it calls itself, or imports another operator set version).
     """
+    model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)  # known by what it means
     if not model.functions:
         return
     try:
@@ -248,7 +249,7 @@ def _fold_constants(model: ir.Model) -> None:
     from onnxscript.optimizer import fold_constants
 
     def should_fold(node: ir.Node) -> bool | None:
-        if node.op_type in SLICING:
+        if is_slicing(node):
             return False
         if node.op_type == "ConstantOfShape" and not node.domain:
             shape = constant(node.inputs[0]) if node.inputs and node.inputs[0] is not None else None

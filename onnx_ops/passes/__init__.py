@@ -1,6 +1,7 @@
 """Passes over onnx-ir models."""
 
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
+from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass, ScalarGatherToSlicePass
 from onnx_ops.passes.harden_directml import HARDEN_DIRECTML, harden_for_directml
@@ -24,6 +25,7 @@ __all__ = [
     "HARDEN_DIRECTML",
     "PASSES",
     "ComposeSlicesPass",
+    "ExpandStridedSlicePass",
     "FoldSlicesPass",
     "GatherToSlicePass",
     "MergeEqualSlicesPass",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_ops.hardening import Change, Defect
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN, is_standard
 from onnx_ops.passes.knowledge import Knowledge, Sizes, infer
 from onnx_ops.passes.writing import drop_unread, mark_new, name_apart
 
@@ -152,9 +152,13 @@ class NodePass(SlicingPass):
 
     op_types: tuple[str, ...]
 
+    def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
+        """The nodes to look at, with the version of the standard operator set where they are."""
+        return list(nodes_of(model, *self.op_types))
+
     def apply(self, model: ir.Model) -> None:
         """Rewrite node by node."""
-        for node, opset in list(nodes_of(model, *self.op_types)):
+        for node, opset in self.nodes(model):
             if node.graph is None:  # gone with one that was rewritten
                 continue
             name = name_of(node)
@@ -185,13 +189,22 @@ class NodePass(SlicingPass):
 
 def nodes_of(model: ir.Model, *op_types: str) -> Iterator[tuple[ir.Node, int]]:
     """The nodes of standard operators with the version of their operator set."""
+    return ((node, opset) for node, opset in all_nodes(model) if is_standard(node, *op_types))
+
+
+def all_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are.
+
+    Not those of `ov_ext::StridedSlice`, which is looked at as a whole.
+    """
     version = model.opset_imports.get("", 1)
-    holders: list[tuple[ir.Graph | ir.Function, int]] = [(model.graph, version)]
-    holders += [(function, function.opset_imports.get("", version)) for function in model.functions.values()]
-    for holder, opset in holders:
-        for node in holder.all_nodes():
-            if is_standard(node, *op_types):
-                yield node, opset
+    for node in model.graph.all_nodes():
+        yield node, version
+    for (domain, *_), function in model.functions.items():
+        if domain == STRIDED_SLICE_DOMAIN:
+            continue
+        for node in function.all_nodes():
+            yield node, function.opset_imports.get("", version)
 
 
 def name_of(node: ir.Node) -> str:

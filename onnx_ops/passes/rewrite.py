@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from onnx_ops.errors import UsageError
 from onnx_ops.hardening import Change
-from onnx_ops.model.nodes import SLICING, constant
-from onnx_ops.passes.base import Left, SlicingPass, nodes_of
+from onnx_ops.model.nodes import SLICING, constant, is_strided_slice
+from onnx_ops.passes.base import Left, SlicingPass, all_nodes, nodes_of
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
+from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass, ScalarGatherToSlicePass
 from onnx_ops.passes.knowledge import infer
@@ -27,6 +28,7 @@ from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 
 PASSES: dict[str, type[SlicingPass]] = {
+    "strided": ExpandStridedSlicePass,
     "fold": FoldSlicesPass,
     "merge": MergeEqualSlicesPass,
     "gather": GatherToSlicePass,
@@ -123,7 +125,7 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
 
 
 def _count(model: ir.Model) -> int:
-    slicing = sum(1 for _ in nodes_of(model, *SLICING))
+    slicing = sum(1 for _ in nodes_of(model, *SLICING)) + sum(is_strided_slice(node) for node, _ in all_nodes(model))
     return slicing + sum(
         len(node.inputs) > 1 and node.inputs[1] is not None and constant(node.inputs[1]) is not None
         for node, _ in nodes_of(model, "Gather")

@@ -261,6 +261,10 @@ class Entry(NamedTuple):
     axis: int
 
 
+MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+"""The masks of a StridedSlice, in the order of the specification."""
+
+
 @dataclass(frozen=True, slots=True)
 class StridedSliceSpec:
     """OpenVINO StridedSlice-1, as OpenVINO's own shape inference reads it.
@@ -297,7 +301,7 @@ class StridedSliceSpec:
             InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or too many entries.
         """
         count = len(self.begin)
-        for name in ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask"):
+        for name in MASKS:
             mask = getattr(self, name)
             if any(bit not in (0, 1) for bit in mask):
                 raise InvalidSlice(f"{name} must hold only 0 and 1, got {list(mask)}")
@@ -348,6 +352,12 @@ class StridedSliceSpec:
                 output_shape.append(len(ranges[axis]))
         return Region(tuple(shape), tuple(ranges), tuple(output_shape))
 
+    def single(self, position: int) -> StridedSliceSpec:
+        """One entry by itself, as if it were the only one."""
+        masks = {name: (_bit_of(getattr(self, name), position),) for name in MASKS}
+        strides = None if self.strides is None else (self.strides[position],)
+        return StridedSliceSpec((self.begin[position],), (self.end[position],), strides, **masks)
+
     def _shrunk(self, i: int, axis: int, size: int) -> range:
         begin = self.begin[i]
         if not -size <= begin < size:
@@ -363,5 +373,9 @@ class StridedSliceSpec:
         return resolve_axis(begin, end, stride, size)
 
 
+def _bit_of(mask: Sequence[int], i: int) -> int:
+    return mask[i] if i < len(mask) else 0
+
+
 def _bit(mask: Sequence[int], i: int) -> bool:
-    return i < len(mask) and mask[i] == 1
+    return _bit_of(mask, i) == 1

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from onnx_ops.model import strided_slice_op
 from onnx_ops.passes.base import SlicingPass
 
 OPSET = 17
@@ -67,7 +68,8 @@ class _Writer:
                 inputs.append(self.value(keyword.value))
             else:
                 attributes[str(keyword.arg)] = ast.literal_eval(keyword.value)
-        self.nodes.append(helper.make_node(op_type, inputs, outputs, **attributes))
+        domain = "ov_ext" if op_type == "StridedSlice" else None
+        self.nodes.append(helper.make_node(op_type, inputs, outputs, domain=domain, **attributes))
 
 
 def models(given: str, result: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
@@ -97,8 +99,13 @@ def _model(writer: _Writer, outputs: list[str]) -> onnx.ModelProto:
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         writer.initializers,
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
-    return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    proto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid(*opset) for opset in (("", OPSET), ("ov_ext", 1))], ir_version=8
+    )
+    strided_slice_op.register()
+    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    strided_slice_op.deregister()
+    return inferred
 
 
 def meaning(proto: onnx.ModelProto) -> list[Any]:

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from passes.test_random_graphs import check, show
 
+from onnx_ops.model import strided_slice_op
 from onnx_ops.model.load import from_proto
 from onnx_ops.passes import PASSES
 
@@ -35,7 +36,9 @@ def model(shape, *nodes, opset=13, outputs=("y",), constants=None) -> onnx.Model
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         initializers,
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    proto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("ov_ext", 1)], ir_version=9
+    )
     return onnx.shape_inference.infer_shapes(proto, data_prop=True)
 
 
@@ -43,7 +46,34 @@ def cut(source, start, end, out, axis=0, step=1):
     return ("Slice", [source, [start], [end], [axis], [step]], out)
 
 
+def strided(shape, begin, end, strides=None, **masks) -> onnx.ModelProto:
+    """A model of one ov_ext::StridedSlice, which carries the operator's function."""
+    lists = [begin, end] + ([] if strides is None else [strides])
+    strided_slice_op.register()
+    proto = model(shape, ("StridedSlice", ["x", *lists], "y", {"domain": "ov_ext", **masks}), opset=17)
+    strided_slice_op.deregister()
+    with_function = from_proto(proto)
+    assert strided_slice_op.embed_function(with_function)
+    return ir.serde.serialize_model(with_function)
+
+
 FIRES = {
+    "strided cut": ("strided", strided([4, "n"], [1, 0], [3, -1], [1, 2])),
+    "strided dropped": ("strided", strided([4, 6], [-1, 0], [0, 9], shrink_axis_mask=[1])),
+    "strided dropped open": ("strided", strided(["n", 6], [1, 0], [0, 9], shrink_axis_mask=[1])),
+    "strided new": ("strided", strided([4, 6], [0, 1, 0], [0, 3, 0], new_axis_mask=[1, 0, 1])),
+    "strided masks": (
+        "strided",
+        strided([4, 6], [3, 3, 0], [1, 1, 0], [-1, -2, 1], begin_mask=[1], end_mask=[0, 1], new_axis_mask=[0, 0, 1]),
+    ),
+    "strided ellipsis": (
+        "strided",
+        strided(
+            [4, "n", 6], [1, 0, 0, 2], [0, 0, 0, 5], shrink_axis_mask=[1], ellipsis_mask=[0, 1], new_axis_mask=[0, 0, 1]
+        ),
+    ),
+    "strided whole": ("strided", strided([4, 6], [0], [9])),
+    "strided contested": ("strided", strided([4, 6], [-1], [M], [-1])),
     "compose known": ("compose", model([9], cut("x", -1, L, "a", step=-2), cut("a", 1, 3, "y"))),
     "compose open": ("compose", model(["n"], cut("x", 1, 9, "a"), cut("a", 2, M, "y"))),
     "compose other axes": ("compose", model(["n", "m"], cut("x", -3, -1, "a"), cut("a", -1, L, "y", 1, -1))),
@@ -235,6 +265,26 @@ FIRES = {
     "up Expand": ("up", model([1, 6], ("Expand", ["x", [4, 6]], "a"), ("Slice", ["a", [0, 1], [2, 3]], "y"))),
 }
 STAYS = {
+    "strided rank": (
+        "strided",
+        model(None, ("StridedSlice", ["x", [0], [1]], "y", {"domain": "ov_ext"})),
+        "rank of its data is not known",
+    ),
+    "strided run-time": (
+        "strided",
+        model([2, 3], ("Shape", ["x"], "s"), ("StridedSlice", ["x", "s", "s"], "y", {"domain": "ov_ext"})),
+        "not a constant",
+    ),
+    "strided beyond": (
+        "strided",
+        model([2, "n"], ("StridedSlice", ["x", [2], [3]], "y", {"domain": "ov_ext", "shrink_axis_mask": [1]})),
+        "shrinks axis 0 to index 2",
+    ),
+    "strided step": (
+        "strided",
+        model(["n"], ("StridedSlice", ["x", [2], [3], [0]], "y", {"domain": "ov_ext"})),
+        "is 0, but it must not be",
+    ),
     "compose open from the end": ("compose", model(["n"], cut("x", 1, -1, "a"), cut("a", 0, 2, "y")), "is open"),
     "compose run-time": (
         "compose",

@@ -253,7 +253,7 @@ def test_the_command_line(tmp_path, capsys):
     ]
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out)]) == 2
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--overwrite", "--passes", "merge,x"]) == 2
-    assert "pass 'x' is not known; known are fold, merge, " in capsys.readouterr().err
+    assert "pass 'x' is not known; known are strided, fold, " in capsys.readouterr().err
 
 
 def test_passes_say_when_they_changed_something():

@@ -1,0 +1,101 @@
+"""`ov_ext::StridedSlice` in standard operators: what every runtime can run, for any masks, ranks and run-time indices.
+
+onnxscript reads this file's source, so the function is written in the part of Python that it knows.
+"""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnxscript import INT64, script
+from onnxscript import opset17 as op
+from onnxscript.values import Opset
+
+_DOMAIN = Opset("ov_ext", 1)
+
+
+@script(_DOMAIN, default_opset=op)
+def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a line
+    data,
+    begin,
+    end,
+    strides,
+    begin_mask: Sequence[int] = (0,),
+    end_mask: Sequence[int] = (0,),
+    new_axis_mask: Sequence[int] = (0,),
+    shrink_axis_mask: Sequence[int] = (0,),
+    ellipsis_mask: Sequence[int] = (0,),
+):
+    """Align the entries with the axes, slice, and give the result the shape with new and without dropped axes.
+
+    An entry more, which does nothing, stands at the end of all lists, so that none is empty; likewise an axis of size 1
+    before the first, and a size behind the last while they are sorted.
+    """
+    zero = op.Constant(value_ints=[0])
+    one = op.Constant(value_ints=[1])
+    most = op.Constant(value_ints=[9223372036854775807])
+    count = op.Shape(begin)
+    entries = op.Add(count, one)
+    zeros = op.Expand(zero, entries)
+
+    starts = op.Concat(op.Cast(begin, to=INT64.dtype), zero, axis=0)
+    ends = op.Concat(op.Cast(end, to=INT64.dtype), zero, axis=0)
+    steps = op.Concat(op.Cast(strides, to=INT64.dtype), one, axis=0)
+    is_listed = op.Concat(op.Expand(one, count), zero, axis=0)
+    begin_bits = op.Slice(op.Concat(op.Constant(value_ints=begin_mask), zeros, axis=0), zero, entries)
+    end_bits = op.Slice(op.Concat(op.Constant(value_ints=end_mask), zeros, axis=0), zero, entries)
+    new_bits = op.Slice(op.Concat(op.Constant(value_ints=new_axis_mask), zeros, axis=0), zero, entries)
+    shrink_bits = op.Slice(op.Concat(op.Constant(value_ints=shrink_axis_mask), zeros, axis=0), zero, entries)
+    ellipsis_bits = op.Slice(op.Concat(op.Constant(value_ints=ellipsis_mask), zeros, axis=0), zero, entries)
+
+    is_ellipsis = op.Mul(ellipsis_bits, is_listed)
+    is_new = op.Mul(op.Mul(new_bits, op.Sub(one, ellipsis_bits)), is_listed)
+    takes_axis = op.Sub(op.Sub(is_listed, is_ellipsis), is_new)
+    is_shrunk = op.Mul(shrink_bits, takes_axis)
+
+    rank = op.Shape(op.Shape(data))
+    hidden = op.Sub(rank, op.ReduceSum(takes_axis, zero))
+    width = op.Add(takes_axis, op.Mul(is_ellipsis, hidden))
+    axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)
+
+    sizes_before = op.Gather(op.Concat(op.Shape(data), one, axis=0), op.Max(op.Min(axes, rank), zero))
+    is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
+    errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=7), is_shrunk), zero)
+    missing = op.Max(op.Neg(hidden), zero)
+    # a Reshape to one element: it fails where there is an index out of range, or an entry without an axis
+    refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, missing), one)), one)
+
+    is_backward = op.Less(steps, zero)
+    far_start = op.Where(is_backward, most, zero)
+    far_end = op.Where(is_backward, op.Neg(most), most)
+    bounded = op.Where(is_backward, op.Min(ends, op.Constant(value_ints=[2147483646])), ends)
+    first = op.Where(op.Cast(begin_bits, to=9), far_start, starts)
+    last = op.Where(op.Cast(end_bits, to=9), far_end, bounded)
+    after = op.Where(op.Equal(starts, op.Neg(one)), most, op.Add(starts, one))
+    shrinks = op.Cast(is_shrunk, to=9)
+    cut = op.Cast(takes_axis, to=9)
+    kept = op.Slice(
+        op.Unsqueeze(data, zero),
+        op.Compress(op.Where(shrinks, starts, first), cut),
+        op.Compress(op.Where(shrinks, after, last), cut),
+        op.Compress(op.Add(axes, one), cut),
+        op.Compress(op.Where(shrinks, one, steps), cut),
+    )
+
+    every_axis = op.Range(op.Squeeze(zero), op.Squeeze(rank), op.Squeeze(one))
+    same = op.Mul(
+        op.Cast(op.Equal(op.Unsqueeze(axes, one), op.Unsqueeze(every_axis, zero)), to=7), op.Unsqueeze(is_shrunk, one)
+    )
+    stays = op.Sub(one, op.ReduceSum(same, zero, keepdims=0))
+    spread = op.Add(entries, one)
+    new_keys = op.Add(op.Mul(axes, spread), op.CumSum(op.Expand(one, entries), op.Squeeze(zero), exclusive=1))
+    axis_keys = op.Add(op.Mul(every_axis, spread), entries)
+    last_key = op.Mul(op.Add(rank, one), op.Add(spread, spread))
+    wanted = op.Cast(op.Concat(is_new, stays, one, axis=0), to=9)
+    keys = op.Compress(op.Concat(new_keys, axis_keys, last_key, axis=0), wanted)
+    sizes = op.Compress(op.Concat(op.Expand(one, entries), op.Slice(op.Shape(kept), one, most), one, axis=0), wanted)
+    _, order = op.TopK(keys, op.Shape(keys), largest=0)
+    shape = op.Slice(op.Gather(sizes, order), zero, op.Neg(one))
+    return op.Reshape(kept, op.Mul(shape, refused_unless_one), allowzero=1)

@@ -1,0 +1,226 @@
+"""`ov_ext::StridedSlice` in ONNX: schema, inference, function, reference evaluator, and what they are lowered to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from strategies import shapes, strided_slice_specs
+
+import onnx_ops
+from onnx_ops.cli import main
+from onnx_ops.compare import compare
+from onnx_ops.errors import InvalidSlice, UsageError
+from onnx_ops.model import strided_slice_op
+from onnx_ops.model.load import from_proto
+from onnx_ops.passes import ExpandStridedSlicePass, rewrite
+from onnx_ops.slicing import StridedSliceSpec, as_slice
+from onnx_ops.slicing.spec import MASKS
+
+
+@pytest.fixture
+def registered():
+    strided_slice_op.register()
+    yield
+    strided_slice_op.deregister()
+
+
+def model(spec: StridedSliceSpec, shape, *, run_time=False, opset=17, index=np.int64, after=()) -> onnx.ModelProto:
+    lists = {"begin": spec.begin, "end": spec.end} | ({} if spec.strides is None else {"strides": spec.strides})
+    arrays = {name: np.array(values, index) for name, values in lists.items()}
+    masks = {name: list(getattr(spec, name)) for name in MASKS if getattr(spec, name)}
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT32, shape)]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(index))
+    inputs += [helper.make_tensor_value_info(name, kind, [len(a)]) for name, a in arrays.items()] if run_time else []
+    graph = helper.make_graph(
+        [helper.make_node("StridedSlice", ["x", *arrays], ["y"], "s", domain="ov_ext", **masks), *after],
+        "g",
+        inputs,
+        [helper.make_tensor_value_info("z" if after else "y", TensorProto.INT32, None)],
+        [] if run_time else [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("ov_ext", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def data(shape) -> np.ndarray:
+    return np.arange(np.prod(shape, dtype=int), dtype=np.int32).reshape(shape)
+
+
+def expected(spec: StridedSliceSpec, x: np.ndarray) -> np.ndarray:
+    region = spec.resolve(x.shape)
+    return x[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
+
+
+def embedded(proto: onnx.ModelProto) -> onnx.ModelProto:
+    held = from_proto(proto)
+    assert strided_slice_op.embed_function(held)
+    assert not strided_slice_op.embed_function(held)
+    return ir.serde.serialize_model(held)
+
+
+def run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    return ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, feeds)[0]
+
+
+def inferred(proto: onnx.ModelProto) -> list[int | None] | None:
+    found = onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+    kind = found.graph.output[0].type.tensor_type
+    dims = kind.shape.dim if kind.HasField("shape") else None
+    return None if dims is None else [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+
+
+@st.composite
+def cases(draw):
+    shape = draw(shapes(max_rank=4, max_size=4, min_rank=0))
+    spec = draw(strided_slice_specs(len(shape)))
+    if spec.strides is not None:  # onnx's and onnxruntime's own Slice cannot take steps near the greatest integer
+        near = tuple(max(-100, min(step, 100)) or 1 for step in spec.strides)
+        spec = StridedSliceSpec(spec.begin, spec.end, near, *(getattr(spec, name) for name in MASKS))
+    return spec, shape
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(cases())
+def test_function_reference_and_expansion_agree(case):
+    spec, shape = case
+    x = data(shape)
+    feeds = {"x": x, "begin": np.array(spec.begin, np.int64), "end": np.array(spec.end, np.int64)}
+    feeds |= {} if spec.strides is None else {"strides": np.array(spec.strides, np.int64)}
+    plain, with_function = model(spec, shape), embedded(model(spec, shape, run_time=True))
+    evaluator = ReferenceEvaluator(plain, new_ops=[strided_slice_op.reference_op()])
+    try:
+        wanted = expected(spec, x)
+    except InvalidSlice as error:
+        with pytest.raises(InvalidSlice, match="axis|ellipsis"):
+            evaluator.run(None, {"x": x})
+        with pytest.raises(Exception, match="Reshape|Expand|Slice"):
+            run(with_function, feeds)
+        made = ExpandStridedSlicePass()
+        assert not made(from_proto(plain)).modified
+        reason = str(error)
+        assert reason in made.left[0].reason
+        return
+    for got in (evaluator.run(None, {"x": x})[0], run(with_function, feeds), run(embedded(plain), {"x": x})):
+        assert got.shape == wanted.shape
+        assert np.array_equal(got, wanted)
+    held = from_proto(plain)
+    assert ExpandStridedSlicePass()(held).modified
+    expanded = ir.serde.serialize_model(held)
+    assert not expanded.functions
+    assert {node.op_type for node in expanded.graph.node} <= {"Slice", "Squeeze", "Unsqueeze", "Constant", "Identity"}
+    assume(len(shape))
+    got = run(expanded, {"x": x})
+    assert got.shape == wanted.shape
+    assert np.array_equal(got, wanted)
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(cases(), st.data())
+def test_inference(registered, case, more):
+    spec, shape = case
+    try:
+        wanted = list(spec.resolve(shape).output_shape)
+    except InvalidSlice:
+        assume(is_wrong_for_any_size(spec, len(shape)))
+        with pytest.raises(onnx.shape_inference.InferenceError, match="StridedSlice: "):
+            inferred(model(spec, shape))
+        return
+    assert inferred(model(spec, shape)) == wanted
+    assert len(inferred(model(spec, shape, run_time=True))) == len(wanted)
+    opened = more.draw(st.lists(st.integers(0, len(shape) - 1), unique=True)) if shape else []
+    dims = [None if axis in opened else size for axis, size in enumerate(shape)]
+    found = inferred(model(spec, dims))
+    assert len(found) == len(wanted)
+    assert all(size is None or size == known for size, known in zip(found, wanted, strict=True))
+    assert inferred(model(spec, None)) is None
+
+
+def is_wrong_for_any_size(spec: StridedSliceSpec, rank: int) -> bool:
+    try:
+        spec.entries(rank)
+    except InvalidSlice:
+        return True
+    return False
+
+
+def test_registering_is_a_call_and_may_be_repeated():
+    assert not onnx.defs.has("StridedSlice", "ov_ext")
+    strided_slice_op.register()
+    strided_slice_op.register()
+    schema = onnx.defs.get_schema("StridedSlice", 1, "ov_ext")
+    assert [parameter.name for parameter in schema.inputs] == ["data", "begin", "end", "strides"]
+    assert set(schema.attributes) == set(MASKS)
+    strided_slice_op.deregister()
+    strided_slice_op.deregister()
+    assert not onnx.defs.has("StridedSlice", "ov_ext")
+
+
+def test_a_process_that_registered_ends_well():
+    code = "from onnx_ops.model.strided_slice_op import register; register()"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_checker_knows_it(registered):
+    spec = StridedSliceSpec((1,), (3,))
+    known = onnx.shape_inference.infer_shapes(model(spec, [4, 2]))
+    onnx.checker.check_model(known, full_check=True, check_custom_domain=True)
+    wrong = known
+    wrong.graph.node[0].attribute.append(helper.make_attribute("mask", [1]))
+    with pytest.raises(onnx.checker.ValidationError, match="Unrecognized attribute"):
+        onnx.checker.check_model(wrong, check_custom_domain=True)
+
+
+def test_int32_indices_and_left_out_strides():
+    spec = StridedSliceSpec((1, -3), (3, 9), None, shrink_axis_mask=(1,))
+    proto = model(spec, [4, 5], index=np.int32, run_time=True)
+    feeds = {"x": data((4, 5)), "begin": np.array([1, -3], np.int32), "end": np.array([3, 9], np.int32)}
+    assert np.array_equal(run(embedded(proto), feeds), data((4, 5))[1, -3:])
+
+
+def test_the_function_needs_opset_14():
+    with pytest.raises(UsageError, match="needs opset 14; expand it instead"):
+        strided_slice_op.embed_function(from_proto(model(StridedSliceSpec((1,), (3,)), [4], opset=13)))
+
+
+@pytest.mark.parametrize("with_function", [False, True])
+def test_lowering_and_comparing(tmp_path, with_function, capsys):
+    """`x[..., None, 1:, 2]` and a Slice of it, whose shape is known only through the operator."""
+    spec = StridedSliceSpec((0, 0, 1, 2), (0, 0, 9, 0), None, (), (), (0, 1), (0, 0, 0, 1), (1,))
+    constants = [helper.make_node("Constant", [], [name], value_ints=[n]) for name, n in (("a", 1), ("b", 2))]
+    after = [*constants, helper.make_node("Slice", ["y", "a", "b", "b"], ["z"], "after")]
+    proto = model(spec, [3, 4, 5], after=after)
+    path = tmp_path / "m.onnx"
+    onnx.save(embedded(proto) if with_function else proto, path)
+    strided, after_it = onnx_ops.lower(path).nodes
+    assert (strided.node.op_type, strided.node.domain, strided.verdict) == ("StridedSlice", "ov_ext", "lowered")
+    assert strided.node.cuts[0].region.output_shape == (3, 1, 3)
+    assert after_it.verdict == "lowered"
+    report = compare(path)
+    assert report.is_clean
+    assert [comparison.status for comparison in report.comparisons] == ["equal"] * 2
+    out = tmp_path / "o.onnx"
+    assert main(["rewrite", str(path), "-o", str(out), "--format", "json"]) == 0
+    assert '"form": "Slice, Squeeze, Unsqueeze"' in capsys.readouterr().out
+    rewritten = onnx.load(out)
+    assert not rewritten.functions
+    assert [opset.domain for opset in rewritten.opset_import] == [""]
+    assert np.array_equal(run(rewritten, {"x": data((3, 4, 5))}), data((3, 4, 5))[..., None, 1:, 2][..., 1:2])
+
+
+def test_rewriting_leaves_run_time_indices_to_the_function():
+    held = from_proto(embedded(model(StridedSliceSpec((1,), (3,)), [4], run_time=True)))
+    report = rewrite(held)
+    assert report.before == report.after == 1
+    assert "not a constant" in report.left["strided"][0].reason
