@@ -19,6 +19,9 @@ from onnx_ops.slicing.tiling import disjoint, filled, tiling
 
 GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
+FEWEST_GATHERS = 4
+"""Gathers of one index that are worth a Split: in real exports what reads them then gets by with fewer operators too,
+while three alone took a fifth longer (measured: onnxruntime's CPU provider)."""
 IN_SPLIT = "with the others that cut the same value it becomes a Split"
 
 
@@ -43,7 +46,8 @@ class SiblingsToSplitPass(SlicingPass):
     """Make one Split of Slices of one value that follow one another along an axis, with Splits and Gathers among them.
 
     1. Runs tile the axis: Slices of step 1 that keep the other axes whole, all parts that are read of Splits, Gathers
-       by constant indices that are neighbours, or of one index, which become a part with a Squeeze.
+       by constant indices that are neighbours, or of one index, which become a part with a Squeeze; if all
+       are such, at least four.
     2. Runs leave gaps: parts that nothing reads fill them, if those are at most 4 KiB for each operator that is saved.
 
     The size of the axis is known; nothing is done where the nodes would not become fewer. Runs that overlap stay, so
@@ -139,7 +143,7 @@ def chosen_parts(parts: Sequence[Part], data: ir.Value, axis: int, known: Knowle
     assert size is not None
     whole = _of_whole_nodes(parts, lambda runs: tiling(runs, size) or [])
     gapped = _of_whole_nodes(parts, disjoint)
-    saved, more = _operators(whole) - 1, _operators(gapped) - max(_operators(whole), 1)
+    saved, more = _starts(whole) - 1, _starts(gapped) - max(_starts(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if more > 0 and (gap == 0 or fits_gap(gap, data, axis, known, more)):
         return gapped
@@ -202,5 +206,8 @@ def _of_whole_nodes(parts: Sequence[Part], choose: Callable[[dict[int, range]], 
         parts = [part for part in parts if some[part.node] in (0, every[part.node])]
 
 
-def _operators(parts: Sequence[Part]) -> int:
-    return len({part.node for part in parts})
+def _starts(parts: Sequence[Part]) -> int:
+    """How many operators a Split saves the start of: few Gathers of one index none, for each leaves a Squeeze."""
+    dropped = {part.node for part in parts if part.is_dropped}
+    others = {part.node for part in parts} - dropped
+    return len(others) + (len(dropped) if len(dropped) >= FEWEST_GATHERS else 0)

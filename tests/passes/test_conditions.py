@@ -171,13 +171,18 @@ FIRES = {
         "siblings",
         model(
             [4, "n"],
-            cut("x", 1, M, "a"),
+            cut("x", 2, M, "a"),
             ("Gather", ["x", 0], "b"),
-            cut("x", 0, 2, "c"),
-            ("Concat", ["a", "c"], "y", {"axis": 0}),
+            cut("x", 1, 2, "c"),
+            cut("x", 0, 3, "d"),
+            ("Concat", ["a", "c", "d"], "y", {"axis": 0}),
             ("Neg", ["b"], "z"),
             outputs=("y", "z"),
         ),
+    ),
+    "siblings of single indices": (
+        "siblings",
+        model([4, "n"], *(("Gather", ["x", i], f"y{i}") for i in range(4)), outputs=("y0", "y1", "y2", "y3")),
     ),
     "siblings with a Split": (
         "siblings",
@@ -344,6 +349,11 @@ STAYS = {
     "siblings that overlap": (
         "siblings",
         model([4], cut("x", 0, 3, "y"), cut("x", 1, 4, "z"), outputs=("y", "z")),
+        "would save no operator",
+    ),
+    "siblings of few single indices": (
+        "siblings",
+        model([3, "n"], *(("Gather", ["x", i], f"y{i}") for i in range(3)), outputs=("y0", "y1", "y2")),
         "would save no operator",
     ),
     "siblings open": ("siblings", model(["n"], cut("x", 0, 1, "y"), cut("x", 1, M, "z"), outputs=("y", "z")), None),
