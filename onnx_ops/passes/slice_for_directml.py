@@ -24,6 +24,11 @@ EMPTY = Defect(
     "nothing is selected",
     "the provider skips all that it fuses with a Slice that selects nothing, so the others are never written",
 )
+RANK = Defect(
+    "more than 8 axes",
+    "the provider refuses the model for a tensor of more than 8 axes, whatever operator it is of",
+)
+MOST_AXES = 8
 _INT32_MIN = -(2**31)
 _STEPS = 4
 
@@ -34,8 +39,9 @@ class SliceForDirectMLPass(NodePass):
     1. Steps are given and axes are not: the axes are written out.
     2. A step is negative and its start is below the axis (below -2^31, or the size of the axis is known): it becomes 0.
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
-
     4. Nothing is selected, of a shape that is known: the Slice becomes a constant.
+
+    A tensor of more than 8 axes is reported; nothing helps, for a Reshape to fewer is refused as well.
 
     Given: y = Slice(x[4], starts=[-100], ends=[-200], axes=[0], steps=[-1])
     Result: y = Slice(x, starts=[0], ends=[-200], axes=[0], steps=[-1])
@@ -47,10 +53,12 @@ class SliceForDirectMLPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Outcome:
         """See the class."""
-        if opset < SLICE_INPUTS_OPSET:
-            return None
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
+        if shape is not None and len(shape) > MOST_AXES:
+            return None, (RANK,)
+        if opset < SLICE_INPUTS_OPSET:
+            return None
         entries = written_slice(node, opset, shape)
         if data is None:
             return None

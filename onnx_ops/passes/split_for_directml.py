@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_ops.hardening import Defect
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, name_of
 from onnx_ops.passes.reading import split_parts
+from onnx_ops.passes.slice_for_directml import MOST_AXES, RANK
 from onnx_ops.passes.writing import empty_node, is_used, slice_nodes
 from onnx_ops.slicing import SplitSpec
 
@@ -26,7 +27,8 @@ class SplitForDirectMLPass(NodePass):
     Given: a, b = Split(x[4], axis=0); y = Mul(a, Sigmoid(b))
     Result: a = Slice(x, [0], [2], [0]); b = Slice(x, [2], [4], [0]); y = Mul(a, Sigmoid(b))
 
-    Not rewritten: a Split whose part sizes are not constants, nor known from the size of its axis.
+    A tensor of more than 8 axes is reported, see `SliceForDirectMLPass`. Not rewritten: a Split whose part sizes are
+    not constants, nor known from the size of its axis.
     """
 
     op_types = ("Split",)
@@ -34,6 +36,9 @@ class SplitForDirectMLPass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> Outcome:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
+        shape = self.sizes(data)
+        if shape is not None and len(shape) > MOST_AXES:
+            return None, (RANK,)
         parts = self._parts(node, opset)
         found = []
         if _is_gated(node):

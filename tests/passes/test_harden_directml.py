@@ -276,6 +276,35 @@ class TestSlices:
         assert [form for form, _ in hardened(sliced([INT64_MIN], [-200], [0], [-1], ("n", 4)))[1]] == ["Slice"]
 
 
+class TestMoreThanEightAxes:
+    shape = (2,) * 8 + (3,)
+
+    def proto(self, op_type: str, shape) -> onnx.ModelProto:
+        parts = ["y"] if op_type == "Slice" else ["y", "z"]
+        constants = {"a": [0], "b": [1], "c": [0]} if op_type == "Slice" else {"a": [1, 1]}
+        attributes = {} if op_type == "Slice" else {"axis": 0}
+        node = helper.make_node(op_type, ["x", *constants], parts, "cut", **attributes)
+        return model([node], shape, parts, **constants)
+
+    @pytest.mark.parametrize("op_type", ["Slice", "Split"])
+    def test_they_are_reported(self, op_type):
+        after, done = hardened(self.proto(op_type, self.shape))
+        assert done == [(None, ["more than 8 axes"])]
+        assert hardened(self.proto(op_type, self.shape[1:]))[1] == []
+        same_on_cpu(self.proto(op_type, self.shape), after, data(self.shape))
+
+    @pytest.mark.parametrize("op_type", ["Slice", "Split"])
+    def test_the_provider_refuses_them_and_the_way_around(self, directml, op_type):
+        with pytest.raises(CallFailed, match="Invalid parameter"):
+            directml.run_onnx(self.proto(op_type, self.shape).SerializeToString(), {"x": data(self.shape)}, ["y"])
+        eight = self.shape[1:]
+        (got,) = directml.run_onnx(self.proto(op_type, eight).SerializeToString(), {"x": data(eight)}, ["y"])
+        assert got.shape == (1, *self.shape[2:])
+        flat = model([helper.make_node("Reshape", ["x", "s"], ["y"])], self.shape, s=[-1])
+        with pytest.raises(CallFailed, match="Invalid parameter"):
+            directml.run_onnx(flat.SerializeToString(), {"x": data(self.shape)}, ["y"])
+
+
 class TestReshapes:
     @pytest.mark.parametrize("concat", [False, True])
     def test_on_both_providers(self, directml, concat):

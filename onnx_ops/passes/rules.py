@@ -1,0 +1,88 @@
+"""The passes that fit as rewrite rules of onnxscript, for pipelines that are made of those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_ops.passes.base import NotApplied
+from onnx_ops.passes.compose_slices import compose_entries
+from onnx_ops.passes.knowledge import Knowledge, Sizes
+from onnx_ops.passes.reading import agreed_slice
+from onnx_ops.passes.writing import SLICE_INPUTS_OPSET
+from onnx_ops.slicing import AxisSlice
+
+
+def rules() -> Any:
+    """`ComposeSlicesPass` and `RemoveIdentitySlicesPass` as an `onnxscript.rewriter.RewriteRuleSet`, from opset 10 on.
+
+    >>> from onnxscript import rewriter  # doctest: +SKIP
+    >>> rewriter.rewrite(model, pattern_rewrite_rules=rules())  # doctest: +SKIP
+    """
+    from onnxscript.rewriter import MatchResult, RewriteRuleClassBase, RewriteRuleSet
+
+    class ComposeSlices(RewriteRuleClassBase):
+        """Slice of a Slice."""
+
+        def pattern(self, op: Any, x: Any) -> Any:
+            first = op.Slice(x, _allow_other_inputs=True, _outputs=["first"])
+            return op.Slice(first, _allow_other_inputs=True, _outputs=["second"])
+
+        def check(self, context: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
+            result = MatchResult()
+            shape = _sizes(x)
+            try:
+                self._entries = compose_entries(_entries(first, shape), _entries(second, shape), shape)
+            except NotApplied as reason:
+                return result.fail(str(reason))
+            return result
+
+        def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
+            return _slice(op, x, self._entries)
+
+    class RemoveIdentitySlices(RewriteRuleClassBase):
+        """A Slice that keeps everything."""
+
+        def pattern(self, op: Any, x: Any) -> Any:
+            return op.Slice(x, _allow_other_inputs=True, _outputs=["y"])
+
+        def check(self, context: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
+            result = MatchResult()
+            sizes = _sizes(x)
+            known = dict(enumerate(sizes or ()))
+            try:
+                entries = _entries(y, sizes)
+            except NotApplied as reason:
+                return result.fail(str(reason))
+            if not all(entry.is_whole(known.get(axis)) for axis, entry in entries.items()):
+                return result.fail("it does not keep everything")
+            return result
+
+        def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
+            return op.Identity(x)
+
+    kinds: list[Any] = [ComposeSlices, RemoveIdentitySlices]
+    return RewriteRuleSet([kind.rule() for kind in kinds])
+
+
+def _sizes(value: ir.Value) -> Sizes | None:
+    known = Knowledge()
+    known.learn(value, value.type, value.shape)
+    return known.sizes.get(value)
+
+
+def _entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
+    node = output.producer()
+    assert node is not None
+    if len(node.inputs) == 1:
+        raise NotApplied("its bounds are attributes, as before opset 10")
+    return agreed_slice(node, SLICE_INPUTS_OPSET, shape)
+
+
+def _slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:
+    starts, ends, steps = zip(*entries.values(), strict=True) if entries else ((), (), ())
+    lists = [
+        op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in (starts, ends, entries, steps)
+    ]
+    return op.Slice(x, *lists)

@@ -1,0 +1,36 @@
+"""The rewrite rules for onnxscript do what the passes do."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+from onnxscript import rewriter
+from passes.test_conditions import FIRES, STAYS, sizes
+from passes.test_random_graphs import check
+
+from onnx_ops.model.load import from_proto
+from onnx_ops.passes.rules import rules
+
+OTHERS = ("identity of one part", "identity unread", "identity of an axis", "compose through Identity")
+"""What only the passes do, and what the rewriter's own dead code removal does before."""
+
+
+@pytest.mark.parametrize(
+    "case", [c for c, (name, _) in FIRES.items() if name in ("compose", "identity") and c not in OTHERS]
+)
+def test_they_fire(case):
+    _, proto = FIRES[case]
+    model = from_proto(proto)
+    before = sum(node.op_type == "Slice" for node in model.graph)
+    rewriter.rewrite(model, pattern_rewrite_rules=rules())
+    assert sum(node.op_type == "Slice" for node in model.graph) == before - 1
+    check(proto, ir.serde.serialize_model(model), sizes(proto))
+
+
+@pytest.mark.parametrize("case", [c for c, (name, *_) in STAYS.items() if name in ("compose", "identity")])
+def test_they_stay(case):
+    _, proto, _ = STAYS[case]
+    model = from_proto(proto)
+    before = sum(node.op_type == "Slice" for node in model.graph)
+    rewriter.rewrite(model, pattern_rewrite_rules=rules())
+    assert sum(node.op_type == "Slice" for node in model.graph) == before
