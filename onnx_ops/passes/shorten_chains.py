@@ -13,6 +13,7 @@ from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.reading import agreed_slice, gathered, view_axes
+from onnx_ops.passes.siblings_to_split import split_members
 from onnx_ops.passes.writing import constant_node, slice_node, view_node
 from onnx_ops.slicing import AxisSlice, resolve_axis
 from onnx_ops.slicing.spec import normalize_axis
@@ -107,7 +108,8 @@ class ShortenChainsPass(NodePass):
 
     1. The chain's slices become one, across axes that are new or dropped in between.
     2. Of an axis that is dropped and a new one in its place, the axis stays.
-    3. A single axis that is cut to one element and dropped is a Gather of that index, unless `gathers` is False.
+    3. A single axis that is cut to one element and dropped is a Gather of that index; not where `SiblingsToSplitPass`
+       makes a Split of the slices, or `gathers` is False.
 
     It is done where slicing nodes become fewer, or nodes do and slicing nodes not more. The chain's values are read by
     its next node alone; all that it names is constant.
@@ -123,6 +125,11 @@ class ShortenChainsPass(NodePass):
     def __init__(self, *, gathers: bool = True) -> None:
         super().__init__()
         self._gathers = gathers
+
+    def apply(self, model: ir.Model) -> None:
+        """See the class."""
+        self._split_members = split_members(model, self.known)
+        super().apply(model)
 
     def rewrite(self, node: ir.Node, opset: int) -> Outcome:
         """See the class."""
@@ -163,7 +170,8 @@ class ShortenChainsPass(NodePass):
             return None
         last, data = links[-1], links[0].inputs[0]
         assert data is not None
-        new, form = self._written(chain, data, last, opset)
+        gathers = self._gathers and not self._split_members.intersection(links)
+        new, form = self._written(chain, data, last, opset, gathers=gathers)
         made = [one for one in new if one.op_type != "Constant"]
         cuts = sum(one.op_type in ("Slice", "Gather") for one in made)
         if cuts > slicing or len(made) > len(links) or (cuts, len(made)) == (slicing, len(links)):
@@ -172,13 +180,15 @@ class ShortenChainsPass(NodePass):
         self.put_in_place([last], new, {last.outputs[0]: new[-1].outputs[0]})
         return form
 
-    def _written(self, chain: _Chain, data: ir.Value, last: ir.Node, opset: int) -> tuple[list[ir.Node], str]:
+    def _written(
+        self, chain: _Chain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool
+    ) -> tuple[list[ir.Node], str]:
         """The chain's shortest form."""
         dropped, added = chain.views()
         cut = chain.cut
         new: list[ir.Node] = []
         value = data
-        single = _single(chain, cut, dropped) if self._gathers else None
+        single = _single(chain, cut, dropped) if gathers else None
         shape = list(chain.sizes)
         if single is not None:
             index = constant_node(single)

@@ -19,9 +19,8 @@ from onnx_ops.slicing.tiling import disjoint, filled, tiling
 
 GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
-FEWEST_GATHERS = 4
-"""Gathers of one index that are worth a Split: in real exports what reads them then gets by with fewer operators too,
-while three alone took a fifth longer (measured: onnxruntime's CPU provider)."""
+FEWEST_GATHERS = 3
+"""Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
 IN_SPLIT = "with the others that cut the same value it becomes a Split"
 
 
@@ -47,7 +46,7 @@ class SiblingsToSplitPass(SlicingPass):
 
     1. Runs tile the axis: Slices of step 1 that keep the other axes whole, all parts that are read of Splits, Gathers
        by constant indices that are neighbours, or of one index, which become a part with a Squeeze; if all
-       are such, at least four.
+       are such, at least three.
     2. Runs leave gaps: parts that nothing reads fill them, if those are at most 4 KiB for each operator that is saved.
 
     The size of the axis is known; nothing is done where the nodes would not become fewer. Runs that overlap stay, so
@@ -207,7 +206,7 @@ def _of_whole_nodes(parts: Sequence[Part], choose: Callable[[dict[int, range]], 
 
 
 def _starts(parts: Sequence[Part]) -> int:
-    """How many operators a Split saves the start of: few Gathers of one index none, for each leaves a Squeeze."""
-    dropped = {part.node for part in parts if part.is_dropped}
-    others = {part.node for part in parts} - dropped
-    return len(others) + (len(dropped) if len(dropped) >= FEWEST_GATHERS else 0)
+    """How many operators go for a Split; none if they are but few Gathers of one index, for each leaves a Squeeze."""
+    nodes = {part.node for part in parts}
+    only_single = all(part.is_dropped for part in parts)
+    return 0 if only_single and len(nodes) < FEWEST_GATHERS else len(nodes)

@@ -182,7 +182,11 @@ FIRES = {
     ),
     "siblings of single indices": (
         "siblings",
-        model([4, "n"], *(("Gather", ["x", i], f"y{i}") for i in range(4)), outputs=("y0", "y1", "y2", "y3")),
+        model([3, "n"], *(("Gather", ["x", i], f"y{i}") for i in range(3)), outputs=("y0", "y1", "y2")),
+    ),
+    "siblings of a single index and the rest": (
+        "siblings",
+        model([4, "n"], ("Gather", ["x", 0], "y"), cut("x", 1, M, "z"), outputs=("y", "z")),
     ),
     "siblings with a Split": (
         "siblings",
@@ -335,6 +339,18 @@ STAYS = {
         model([9], cut("x", 2, 8, "a"), ("Unsqueeze", ["a", [0]], "b"), cut("b", 1, 1, "y")),
         "a new axis is cut",
     ),
+    "chain beside a sibling": (
+        "chain",
+        model(
+            [2, 3],
+            cut("x", 0, 1, "a"),
+            ("Squeeze", ["a", [0]], "y"),
+            cut("x", 1, 2, "b"),
+            ("Squeeze", ["b", [0]], "z"),
+            outputs=("y", "z"),
+        ),
+        None,
+    ),
     "chain no shorter": ("chain", model([9, 2], cut("x", 2, 3, "a", 1), ("Unsqueeze", ["a", [0]], "y")), None),
     "siblings with a large gap": (
         "siblings",
@@ -353,7 +369,7 @@ STAYS = {
     ),
     "siblings of few single indices": (
         "siblings",
-        model([3, "n"], *(("Gather", ["x", i], f"y{i}") for i in range(3)), outputs=("y0", "y1", "y2")),
+        model([2, "n"], *(("Gather", ["x", i], f"y{i}") for i in range(2)), outputs=("y0", "y1")),
         "would save no operator",
     ),
     "siblings open": ("siblings", model(["n"], cut("x", 0, 1, "y"), cut("x", 1, M, "z"), outputs=("y", "z")), None),
