@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import openvino as ov
 
+from onnx_ops.beside import write_files
 from onnx_ops.errors import ModelError, UsageError
 from ov_ext.frontend import strided_slice_extension
 from ov_ext.slice import Slice
@@ -41,25 +40,14 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
     target = Path(path)
     if target.suffix != ".xml":
         raise UsageError(f"output {str(target)!r} must end in .xml: OpenVINO's own format is what is written.")
-    files = [target.with_suffix(".bin"), target]
-    for file in files:
-        if (file.exists() or file.is_symlink()) and not overwrite:
-            raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
-        if file.is_dir():
-            raise UsageError(f"output {str(file)!r} is a folder.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
-    try:
-        ov.save_model(model, str(beside / target.name), compress_to_fp16=False)
-        for file in files:  # the weights first: an .xml never stands without them
-            (beside / file.name).replace(file)
-    except (OSError, RuntimeError) as error:
-        raise UsageError(f"output {str(target)!r} cannot be written: {_last_words(error)}") from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+
+    def save(folder: Path) -> None:
+        try:
+            ov.save_model(model, str(folder / target.name), compress_to_fp16=False)
+        except RuntimeError as error:
+            raise UsageError(f"output {str(target)!r} cannot be written: {_last_words(error)}") from None
+
+    write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)
 
 
 def _last_words(error: Exception) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from onnx_ops.beside import fill_folder, write_json
 from onnx_ops.compare.whole import WholeRun
-from onnx_ops.folder import fill_folder, write_json
 
 
 def write_run(run: WholeRun, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:

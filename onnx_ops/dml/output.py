@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnx_ops.beside import fill_folder, write_json
 from onnx_ops.dml import dxdispatch
 from onnx_ops.dml.operators import to_json
 from onnx_ops.dml.program import Call, LoweredNode, Program
 from onnx_ops.errors import ModelError
-from onnx_ops.folder import fill_folder, write_json
 from onnx_ops.model.load import read_proto
 from onnx_ops.model.nodes import SLICING, STRIDED_SLICE_DOMAIN
 

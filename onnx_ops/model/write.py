@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import onnx_ir as ir
 
+from onnx_ops.beside import write_files
 from onnx_ops.errors import UsageError
 
 
@@ -39,21 +38,5 @@ def write_model(
     )
     moves = is_external and target.resolve().parent != Path(source).resolve().parent
     files = [target.with_name(target.name + ".data"), target] if moves else [target]
-    for file in files:
-        if file.is_dir():
-            raise UsageError(f"output {str(file)!r} is a folder.")
-        if (file.exists() or file.is_symlink()) and not overwrite:
-            raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
-    try:
-        ir.save(model, beside / target.name, external_data=files[0].name if moves else None)
-        for file in files:  # the weights first: a model never stands without them
-            (beside / file.name).replace(file)
-    except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    data = files[0].name if moves else None
+    write_files(files, lambda folder: ir.save(model, folder / target.name, external_data=data), overwrite=overwrite)

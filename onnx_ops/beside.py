@@ -1,4 +1,4 @@
-"""Writing a folder of results, whole or not at all."""
+"""Writing files and folders whole or not at all: beside, and renamed into place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,50 @@ def fill_folder(
             raise UsageError(f"output {str(target)!r} exists; give another folder or --overwrite.")
         if not (target / mark).is_file() or target.is_symlink():
             raise UsageError(f"output {str(target)!r} is no folder of an earlier run, so it is not overwritten.")
+    with _beside(target) as beside:
+        fill(beside)
+        beside.chmod(0o777 & ~_umask())
+        _replace(beside, target)
+
+
+def write_files(files: Sequence[Path], write: Callable[[Path], None], *, overwrite: bool = False) -> None:
+    """Write files of one folder.
+
+    Args:
+        files: The files, the one that needs the others last: it never stands without them.
+        write: Writes the files by these names into the folder that it is given.
+        overwrite: Whether to replace files that exist.
+
+    Raises:
+        UsageError: A file exists and is to be kept, is a folder, or cannot be written.
+    """
+    for file in files:
+        if file.is_dir():
+            raise UsageError(f"output {str(file)!r} is a folder.")
+        if (file.exists() or file.is_symlink()) and not overwrite:
+            raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
+    with _beside(files[-1]) as beside:
+        write(beside)
+        for file in files:
+            (beside / file.name).replace(file)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A new folder beside a file or folder; gone afterwards.
+
+    Raises:
+        UsageError: It cannot be made, or an error of the operating system came while it lasted.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError as error:
         raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
     try:
-        fill(beside)
-        beside.chmod(0o777 & ~_umask())
-        _replace(beside, target)
+        yield beside
     except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror}).") from None
+        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror or error}).") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
