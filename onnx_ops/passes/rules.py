@@ -17,8 +17,7 @@ from onnx_ops.slicing import AxisSlice
 def rules() -> Any:
     """`ComposeSlicesPass` and `RemoveIdentitySlicesPass` as an `onnxscript.rewriter.RewriteRuleSet`, from opset 10 on.
 
-    >>> from onnxscript import rewriter  # doctest: +SKIP
-    >>> rewriter.rewrite(model, pattern_rewrite_rules=rules())  # doctest: +SKIP
+    For `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.
     """
     from onnxscript.rewriter import MatchResult, RewriteRuleClassBase, RewriteRuleSet
 
