@@ -11,6 +11,7 @@ from onnx_ops.model.inference import infer_shapes
 from onnx_ops.model.nodes import SLICING, constant, is_standard
 from onnx_ops.model.prepare import LARGE_BYTES, any_constant, fold, name_left_out_outputs, set_weights_aside
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
+from onnx_ops.passes.knowledge import bodies, paired
 from onnx_ops.passes.reading import CONTESTED_ENDS, agreed_slice, filled_parts, gathered, source_of
 from onnx_ops.passes.writing import drop_unread, empty_node, is_used, mark_new, tensor_node
 from onnx_ops.slicing import resolve_axis
@@ -63,6 +64,10 @@ class FoldSlicesPass(SlicingPass):
             if sizes is not None:
                 self._replace(node, [ir.tensor(part, dtype=ir.DataType.INT64) for part in sizes])
         folded = _folded(model)
+        for function, body in bodies(model, self.known):
+            inside = _folded(body)
+            pairs = paired(function, body.graph)
+            folded.update({value: inside[twin] for value, twin in pairs if twin in inside})
         for node, _ in list(nodes_of(model, *_OPS)):
             used = [output for output in node.outputs if is_used(output)]
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
@@ -174,7 +179,7 @@ def _selected(node: ir.Node, opset: int, count: int) -> tuple[list[range], bool]
 
 
 def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
-    """What slicing nodes give, and read besides their data, where it is the same for all inputs; not in functions."""
+    """What slicing nodes give, and read besides their data, where it is the same for all inputs, in graphs."""
     probe = model.clone()
     twins = list(zip(model.graph.all_nodes(), probe.graph.all_nodes(), strict=True))
     made: dict[ir.Value, ir.Value] = {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.nodes import SLICING, is_standard
+from onnx_ops.model.nodes import SLICING, STRIDED_SLICE_DOMAIN, is_standard
 from onnx_ops.model.prepare import fold, set_weights_aside
 
 Sizes = tuple[int | None, ...]
@@ -27,10 +28,14 @@ class Knowledge:
 
     def inherit(self, after: ir.Value, before: ir.Value) -> None:
         """What holds for one value holds for another that takes its place."""
-        if before in self.sizes:
-            self.sizes[after] = self.sizes[before]
-        if before in self.types:
-            self.types[after] = self.types[before]
+        self.inherit_from(self, after, before)
+
+    def inherit_from(self, other: Knowledge, value: ir.Value, twin: ir.Value) -> None:
+        """What is known elsewhere of a value's twin holds for it."""
+        if twin in other.sizes:
+            self.sizes[value] = other.sizes[twin]
+        if twin in other.types:
+            self.types[value] = other.types[twin]
 
     def dtype(self, value: ir.Value) -> ir.DataType | None:
         """The type of a tensor's elements."""
@@ -46,12 +51,72 @@ class Knowledge:
 
 
 def infer(model: ir.Model, *, folding: bool = False) -> Knowledge:
-    """What can be inferred of the values of all graphs, and nothing of those of functions; the model is not changed.
+    """What can be inferred of the values of all graphs and functions; the model is not changed.
+
+    Of a function it is what holds at all places where it is called.
 
     Args:
         model: The model.
         folding: Whether to fold constants too, so that shapes that are computed are known; it takes longer.
     """
+    found = _infer_graphs(model, folding=folding)
+    for function, body in bodies(model, found):
+        inferred = _infer_graphs(body, folding=folding)
+        for value, twin in paired(function, body.graph):
+            if twin in inferred.sizes or twin in inferred.types:
+                found.inherit_from(inferred, value, twin)
+    return found
+
+
+def bodies(model: ir.Model, known: Knowledge) -> Iterator[tuple[ir.Function, ir.Model]]:
+    """The functions, each as a model of its own whose inputs have the sizes that they have at all places of call.
+
+    Those that are called come after their callers, so that what was found out of these may be put into `known` between.
+    """
+    waiting = [function for function in model.functions.values() if function.domain != STRIDED_SLICE_DOMAIN]
+    callers: list[ir.Graph | ir.Function] = [model.graph]
+    while waiting:
+        called = {call.op_identifier() for function in waiting for call in function.all_nodes()}
+        ready = [function for function in waiting if function.identifier() not in called]
+        if not ready:
+            return  # they call each other
+        for function in ready:
+            calls = [node for caller in callers for node in caller.all_nodes() if _calls(node, function)]
+            yield function, _as_model(model, function, calls, known)
+        callers += ready
+        waiting = [function for function in waiting if function not in ready]
+
+
+def _calls(node: ir.Node, function: ir.Function) -> bool:
+    return node.op_identifier() == function.identifier()
+
+
+def _as_model(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node], known: Knowledge) -> ir.Model:
+    graph = function.clone().graph
+    for i, value in enumerate(graph.inputs):
+        given = [node.inputs[i] if i < len(node.inputs) else None for node in calls]
+        sizes = [known.sizes.get(each) if each is not None else None for each in given]
+        types = {known.types.get(each) if each is not None else None for each in given}
+        if len(types) == 1:
+            (value.type,) = types
+        first = sizes[0] if sizes else None
+        if first is not None and all(each is not None and len(each) == len(first) for each in sizes):
+            columns = zip(*[each for each in sizes if each is not None], strict=True)
+            value.shape = ir.Shape([column[0] if len(set(column)) == 1 else None for column in columns])
+    graph.opset_imports.update(function.opset_imports)
+    others = [each.clone() for each in model.functions.values() if each is not function]
+    return ir.Model(graph, ir_version=model.ir_version, functions=others)
+
+
+def paired(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, ir.Value]]:
+    """The values of a function and those of its twin."""
+    values = list(zip(function.inputs, graph.inputs, strict=True))
+    for node, twin in zip(function.all_nodes(), graph.all_nodes(), strict=True):
+        values += zip(node.outputs, twin.outputs, strict=True)
+    return values
+
+
+def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
     probe = model.clone()
     graphs = list(zip(model.graphs(), probe.graphs(), strict=True))
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]

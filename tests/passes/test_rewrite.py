@@ -327,3 +327,56 @@ def test_the_example_of_compose():
     after = rewritten(slices(([1], [9], [0], [2]), ([1], [3], [0], None), shape=[10]))
     values = [numpy_helper.to_array(node.attribute[0].t).tolist() for node in after.graph.node[:-1]]
     assert values == [[3], [6], [0], [2]]
+
+
+@pytest.mark.parametrize(("sizes", "slices_left"), [((4, 4), 0), ((4, 3), 1), ((4, 6), 1)])
+def test_functions_know_the_sizes_of_all_their_calls(sizes, slices_left):
+    """`cut` keeps the first four: all, if it is known that every call gives four; one is made by another function."""
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)]
+    body = [
+        helper.make_node("Constant", [], ["zero"], value_ints=[0]),
+        helper.make_node("Constant", [], ["four"], value_ints=[4]),
+        helper.make_node("Slice", ["x", "zero", "four"], ["s"]),
+        helper.make_node("Neg", ["s"], ["out"]),
+    ]
+    inner = helper.make_function("local", "cut", ["x"], ["out"], body, opsets[:1])
+    call = helper.make_node("cut", ["x"], ["out"], domain="local")
+    outer = helper.make_function("local", "outer", ["x"], ["out"], [call], opsets)
+    graph = helper.make_graph(
+        [
+            helper.make_node("outer", ["x"], ["a"], domain="local"),
+            helper.make_node("Concat", ["x", "x"], ["xx"], axis=0),
+            helper.make_node("Slice", ["xx", "start", "end"], ["part"]),
+            helper.make_node("cut", ["part"], ["b"], domain="local"),
+            helper.make_node("Concat", ["a", "b"], ["y"], axis=0),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [sizes[0]])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [sizes[0] + min(sizes[1], 4)])],
+        [numpy_helper.from_array(np.array([value]), name) for name, value in (("start", 1), ("end", 1 + sizes[1]))],
+    )
+    proto = helper.make_model(graph, opset_imports=opsets, functions=[inner, outer], ir_version=8)
+    model = from_proto(proto)
+    rewrite(model)
+    after = ir.serde.serialize_model(model)
+    (cut,) = [function for function in after.functions if function.name == "cut"]
+    assert sum(node.op_type == "Slice" for node in cut.node) == slices_left
+    same(proto, after, data(sizes[0]))
+
+
+def test_functions_that_call_each_other_are_left():
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)]
+    body = [
+        helper.make_node("Constant", [], ["zero"], value_ints=[0]),
+        helper.make_node("Slice", ["x", "zero", "zero"], ["s"]),
+        helper.make_node("again", ["s"], ["out"], domain="local"),
+    ]
+    function = helper.make_function("local", "again", ["x"], ["out"], body, opsets)
+    graph = helper.make_graph(
+        [helper.make_node("again", ["x"], ["y"], domain="local")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )
+    model = from_proto(helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=8))
+    assert not any(rewrite(model).changes.values())
