@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import agreed_slice, filled_parts, gathered, source_of, split_parts
-from onnx_ops.passes.siblings_to_split import sliced_run
+from onnx_ops.passes.reading import agreed_slice, filled_parts, gathered, is_gated, source_of, split_parts
+from onnx_ops.passes.siblings_to_split import GATED, sliced_run
 from onnx_ops.passes.writing import is_used, view_node
 
 
@@ -85,7 +85,12 @@ class MergeEqualSlicesPass(NodePass):
         if found is None:
             return None
         part = self._parts.setdefault((*where, *found), node.outputs[0])
-        return None if part is node.outputs[0] else self.replace_by(node, {node.outputs[0]: part})
+        if part is node.outputs[0]:
+            return None
+        split = part.producer()
+        if split is not None and is_gated([*split.outputs, node.outputs[0]]) and not is_gated(split.outputs):
+            raise NotApplied(GATED)
+        return self.replace_by(node, {node.outputs[0]: part})
 
     def _selected(self, node: ir.Node, opset: int) -> Hashable:
         shape = self.sizes(node.inputs[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
@@ -142,3 +144,20 @@ def source_of(value: ir.Value | None) -> ir.Value | None:
             return value
         value = producer.inputs[0]
     return None
+
+
+def is_gated(parts: Sequence[ir.Value]) -> bool:
+    """Whether one part is multiplied by the Sigmoid of another, as in a GLU.
+
+    onnxruntime's DirectML provider computes that wrongly when both are of one Split (onnxruntime 32146).
+    """
+    for gate in parts:
+        for sigmoid in gate.consumers():
+            if sigmoid.op_type != "Sigmoid":
+                continue
+            for product in sigmoid.outputs[0].consumers():
+                if product.op_type == "Mul" and any(
+                    value is not gate and any(value is part for part in parts) for value in product.inputs
+                ):
+                    return True
+    return False

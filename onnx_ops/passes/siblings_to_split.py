@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ops.hardening import Change
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
 from onnx_ops.passes.knowledge import Knowledge, Sizes
-from onnx_ops.passes.reading import agreed_slice, filled_parts, gathered, source_of
+from onnx_ops.passes.reading import agreed_slice, filled_parts, gathered, is_gated, source_of
 from onnx_ops.passes.writing import is_used, split_node, view_node
 from onnx_ops.slicing import resolve_axis
 from onnx_ops.slicing.tiling import disjoint, filled, tiling
@@ -21,6 +21,7 @@ GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 FEWEST_GATHERS = 3
 """Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
+GATED = "one part gates another, which onnxruntime's DirectML provider computes wrongly in a Split (32146)"
 IN_SPLIT = "with the others that cut the same value it becomes a Split"
 
 
@@ -45,12 +46,13 @@ class SiblingsToSplitPass(SlicingPass):
     """Make one Split of Slices of one value that follow one another along an axis, with Splits and Gathers among them.
 
     1. Runs tile the axis: Slices of step 1 that keep the other axes whole, all parts that are read of Splits, Gathers
-       by constant indices that are neighbours, or of one index, which become a part with a Squeeze; if all
-       are such, at least three.
+       by constant indices that are neighbours, or of one index, which become a part with a Squeeze; if all are
+       such, at least three.
     2. Runs leave gaps: parts that nothing reads fill them, if those are at most 4 KiB for each operator that is saved.
 
     The size of the axis is known; nothing is done where the nodes would not become fewer. Runs that overlap stay, so
-    that as many as can be become parts.
+    that as many as can be become parts. Not where one part is multiplied by the Sigmoid of another: onnxruntime's
+    DirectML provider computes that wrongly.
 
     Given: a = Slice(x[8], [0], [3], [0]); b = Slice(x, [3], [8], [0])
     Result: a, b = Split(x, [3, 5], axis=0)
@@ -74,6 +76,8 @@ class SiblingsToSplitPass(SlicingPass):
 
     def _say_why_not(self, parts: Sequence[Part], axis: int) -> None:
         reason = f"with the others along axis {axis} it leaves gaps or overlaps, and a Split would save no operator"
+        if is_gated([part.output for part in parts]):
+            reason = GATED
         for node in dict.fromkeys(part.node for part in parts):
             self.left.append(Left(name_of(node), node.op_type, reason))
 
@@ -144,6 +148,8 @@ def chosen_parts(parts: Sequence[Part], data: ir.Value, axis: int, known: Knowle
     gapped = _of_whole_nodes(parts, disjoint)
     saved, more = _starts(whole) - 1, _starts(gapped) - max(_starts(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
+    if any(is_gated([part.output for part in found]) for found in (whole, gapped)):
+        return None
     if more > 0 and (gap == 0 or fits_gap(gap, data, axis, known, more)):
         return gapped
     return whole if saved > 0 else None

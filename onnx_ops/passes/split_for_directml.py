@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, name_of
-from onnx_ops.passes.reading import split_parts
+from onnx_ops.passes.reading import is_gated, split_parts
 from onnx_ops.passes.slice_for_directml import MOST_AXES, RANK
 from onnx_ops.passes.writing import empty_node, is_used, slice_nodes
 from onnx_ops.slicing import SplitSpec
@@ -41,7 +41,7 @@ class SplitForDirectMLPass(NodePass):
             return None, (RANK,)
         parts = self._parts(node, opset)
         found = []
-        if _is_gated(node):
+        if is_gated(node.outputs):
             found.append(GATED)
         if parts is not None and 0 in parts.sizes:
             found.append(EMPTY_PART)
@@ -74,17 +74,3 @@ class SplitForDirectMLPass(NodePass):
             if len(known) == len(dims):
                 return [empty_node(known, dtype)]
         return slice_nodes(data, start, stop, axis, opset)
-
-
-def _is_gated(node: ir.Node) -> bool:
-    """Whether one output is multiplied by the Sigmoid of another."""
-    for gate in node.outputs:
-        for sigmoid in gate.consumers():
-            if sigmoid.op_type != "Sigmoid":
-                continue
-            for product in sigmoid.outputs[0].consumers():
-                if product.op_type == "Mul" and any(
-                    value is not gate and value in node.outputs for value in product.inputs
-                ):
-                    return True
-    return False

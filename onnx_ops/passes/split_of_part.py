@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import filled_parts
-from onnx_ops.passes.siblings_to_split import fits_gap, sliced_run
+from onnx_ops.passes.reading import filled_parts, is_gated
+from onnx_ops.passes.siblings_to_split import GATED, fits_gap, sliced_run
 from onnx_ops.passes.writing import is_used, split_node
 
 
@@ -38,6 +38,8 @@ class SplitOfPartPass(NodePass):
         found = self._pieces(outer, part, opset)
         if found is None or found[0] != inner.axis or shape is None:
             return None
+        if is_gated([*outer.outputs, *node.outputs]) and not is_gated(outer.outputs) and not is_gated(node.outputs):
+            raise NotApplied(GATED)
         axis, pieces = found
         at = [value for value, _ in pieces].index(part)
         pieces[at : at + 1] = list(zip(node.outputs, inner.sizes, strict=True))

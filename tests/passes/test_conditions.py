@@ -372,6 +372,17 @@ STAYS = {
         model([2, "n"], *(("Gather", ["x", i], f"y{i}") for i in range(2)), outputs=("y0", "y1")),
         "would save no operator",
     ),
+    "siblings in a GLU": (
+        "siblings",
+        model(
+            [4],
+            cut("x", 0, 2, "a"),
+            cut("x", 2, 4, "b"),
+            ("Sigmoid", ["b"], "c"),
+            ("Mul", ["a", "c"], "y"),
+        ),
+        "gates another",
+    ),
     "siblings open": ("siblings", model(["n"], cut("x", 0, 1, "y"), cut("x", 1, M, "z"), outputs=("y", "z")), None),
     "siblings of two axes": (
         "siblings",
@@ -397,6 +408,31 @@ STAYS = {
         "nested",
         model([8], ("Split", ["x", [4, 4]], "y b"), ("Split", ["b", [1, 3]], "z w"), outputs=("y", "b", "z", "w")),
         None,
+    ),
+    "nested in a GLU": (
+        "nested",
+        model(
+            [8],
+            ("Split", ["x", [2, 6]], "a b"),
+            ("Split", ["b", [2, 4]], "c y"),
+            ("Sigmoid", ["c"], "d"),
+            ("Mul", ["a", "d"], "z"),
+            outputs=("y", "z"),
+        ),
+        "gates another",
+    ),
+    "merge in a GLU": (
+        "merge",
+        model(
+            [4],
+            ("Split", ["x", [2, 2]], "a b"),
+            cut("x", 2, 4, "c"),
+            ("Sigmoid", ["c"], "d"),
+            ("Mul", ["a", "d"], "y"),
+            ("Neg", ["b"], "z"),
+            outputs=("y", "z"),
+        ),
+        "gates another",
     ),
     "nested in a far Slice": (
         "nested",
@@ -477,3 +513,28 @@ def test_stays(case):
 
 def test_every_pass_has_both():
     assert {name for name, _ in FIRES.values()} == set(PASSES) == {name for name, *_ in STAYS.values()}
+
+
+ANNOTATED = ("compose known", "part", "concat", "gather upwards", "chain to Gather", "siblings", "nested", "split")
+
+
+@pytest.mark.parametrize("case", ANNOTATED)
+def test_names_types_shapes_and_metadata_stay(case):
+    """Of what comes out, and the metadata of the node that made it."""
+    name, proto = FIRES[case]
+    before = from_proto(proto)
+    makers = {}
+    for value in [value for value in before.graph.outputs if value.producer() is not None]:
+        value.metadata_props["of value"] = str(value.name)
+        value.producer().metadata_props[f"of node {value.name}"] = "kept"
+        makers[value.name] = (value.dtype, value.shape)
+    assert PASSES[name]()(before).modified
+    after = from_proto(ir.serde.serialize_model(before))
+    assert [value.name for value in after.graph.outputs] == [output.name for output in proto.graph.output]
+    for value in after.graph.outputs:
+        assert (value.dtype, value.shape) == makers[value.name]
+        assert value.metadata_props["of value"] == value.name
+        assert value.producer().metadata_props[f"of node {value.name}"] == "kept"
+    named = [node.name for node in after.graph if node.op_type != "Constant"]
+    assert all(named)
+    assert len(set(named)) == len(named)
