@@ -9,7 +9,7 @@ from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
-from onnx_ops.passes.rewrite import ALL, BY_DEFAULT, PASSES, Rewriting, rewrite
+from onnx_ops.passes.rewrite import ALL, BY_DEFAULT, PASSES, RewriteSlicingPass, Rewriting, rewrite
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
 from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
@@ -33,6 +33,7 @@ __all__ = [
     "MoveSlicesUpPass",
     "RemoveIdentitySlicesPass",
     "ReshapeForDirectMLPass",
+    "RewriteSlicingPass",
     "Rewriting",
     "ScalarGatherToSlicePass",
     "ShortenChainsPass",

@@ -46,8 +46,6 @@ PASSES: dict[str, type[SlicingPass]] = {
 }
 """By the names that `sliceport rewrite --passes` takes, in the order in which they run."""
 BY_DEFAULT = tuple(name for name in PASSES if name not in ("scalar", "up"))
-ALL = tuple(PASSES[name]() for name in BY_DEFAULT)
-"""What `ir.passes.Sequential` and `ir.passes.PassManager` take: one of each pass that runs by default."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +129,25 @@ def _count(model: ir.Model) -> int:
         len(node.inputs) > 1 and node.inputs[1] is not None and constant(node.inputs[1]) is not None
         for node, _ in nodes_of(model, "Gather")
     )
+
+
+class RewriteSlicingPass(ir.passes.InPlacePass):
+    """`rewrite` as one pass: in its order whatever stands beside it, until nothing more is found.
+
+    Attributes:
+        report: What was rewritten when it last ran.
+    """
+
+    def __init__(self, names: Sequence[str] = BY_DEFAULT) -> None:
+        super().__init__()
+        self.names = tuple(names)
+        self.report: Rewriting | None = None
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Run it; `modified` is true exactly when something changed."""
+        self.report = rewrite(model, self.names)
+        return ir.passes.PassResult(model, modified=any(self.report.changes.values()))
+
+
+ALL = (RewriteSlicingPass(),)
+"""What `ir.passes.Sequential` takes for all passes that run by default."""
