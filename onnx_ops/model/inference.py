@@ -2,7 +2,7 @@
 
 onnx ends the process when a Slice meets a size below 0, and its inference makes such sizes itself: of a pooling window
 larger than the image, or of padding that takes away more than there is. A Slice that computes with shapes cannot meet
-one, and stays onnx's, which then knows its elements too.
+one, and stays onnx's, which then knows its elements too; unless it has a far step, of which onnx dies as well.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnx_ops.errors import InvalidSlice
-from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN, constant
 from onnx_ops.slicing import SliceSpec
 
 _DOMAIN = "sliceport.inference"
@@ -26,6 +27,7 @@ _NEGATIVE_AXES_OPSET = 11
 _ON_SHAPES = frozenset(
     "Shape Size Constant Identity Cast Gather Concat Slice Squeeze Unsqueeze Add Sub Mul Div".split()  # noqa: SIM905
 )
+_MOST_STEP = 1000
 _PARAMETERS = ("starts", "ends", "axes", "steps")
 
 logger = logging.getLogger(__name__)
@@ -76,18 +78,22 @@ def slices_by_our_rule(model: ir.Model, exceptions: Collection[int] = ()) -> Ite
         model: The model; afterwards its nodes are as before.
         exceptions: The `id` of values whose slices stay as they are.
     """
+    functions = list(model.functions.values())
+    holders: list[ir.Graph | ir.Function] = [model.graph, *functions]
     slices = [
         node
-        for node in model.graph.all_nodes()
+        for holder in holders
+        for node in holder.all_nodes()
         if node.op_type == "Slice"
         and node.domain in ("", "ai.onnx")
-        and not (node.inputs and id(node.inputs[0]) in exceptions)
+        and (_has_far_step(node) or not (node.inputs and id(node.inputs[0]) in exceptions))
     ]
     domains = [node.domain for node in slices]
     schema = _slice_schema()
     with _REGISTRY, strided_slice_registered(model):
         onnx.defs.register_schema(schema)
-        model.opset_imports[_DOMAIN] = schema.since_version
+        for imports in (model.opset_imports, *(function.opset_imports for function in functions)):
+            imports[_DOMAIN] = schema.since_version
         try:
             for node in slices:
                 node.domain = _DOMAIN
@@ -95,7 +101,8 @@ def slices_by_our_rule(model: ir.Model, exceptions: Collection[int] = ()) -> Ite
         finally:
             for node, domain in zip(slices, domains, strict=True):
                 node.domain = domain
-            del model.opset_imports[_DOMAIN]
+            for imports in (model.opset_imports, *(function.opset_imports for function in functions)):
+                del imports[_DOMAIN]
             # onnx crashes at the end of the process when a schema that calls Python is still registered
             onnx.defs.deregister_schema(schema.name, schema.since_version, schema.domain)
 
@@ -113,6 +120,15 @@ def strided_slice_registered(model: ir.Model) -> Iterator[None]:
     finally:
         if is_wanted:
             strided_slice_op.deregister()
+
+
+def _has_far_step(node: ir.Node) -> bool:
+    """Whether a Slice has a step of which onnx's own inference hangs or ends the process, or one that is not known."""
+    steps = node.inputs[4] if len(node.inputs) > 4 else None
+    if steps is None:
+        return False
+    tensor = constant(steps)
+    return tensor is None or bool(np.any(np.abs(tensor.numpy().astype(np.float64)) > _MOST_STEP))
 
 
 def _slice_schema() -> onnx.defs.OpSchema:

@@ -1,0 +1,47 @@
+"""Steps of which onnx's shape inference ends the process, or does not come to an end, do no harm here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+
+@pytest.mark.parametrize("step", [2**63 - 1, -(2**63), 2**62, 2**31 - 1])
+@pytest.mark.parametrize("in_function", [False, True])
+def test_far_steps_that_end_the_process_in_onnx(tmp_path, step, in_function):
+    """A Slice of a Shape, which onnx infers by itself, in a process of its own; that of a function's data as well."""
+    cut = [
+        helper.make_node("Constant", [], [name], value_ints=[value])
+        for name, value in (("s", 0 if step > 0 else -1), ("e", 4 if step > 0 else -(2**63)), ("a", 0), ("t", step))
+    ]
+    cut += [
+        helper.make_node("Shape", ["x"], ["h"]),
+        helper.make_node("Slice", ["h", "s", "e", "a", "t"], ["d"]),
+        helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
+    ]
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)]
+    function = helper.make_function("local", "cut", ["x"], ["d", "y"], cut, opsets[:1])
+    graph = helper.make_graph(
+        [helper.make_node("cut", ["x"], ["d", "y"], domain="local")] if in_function else cut,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 3, 1, 2])],
+        [
+            helper.make_tensor_value_info("d", TensorProto.INT64, None),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+        ],
+    )
+    proto = helper.make_model(graph, opset_imports=opsets, functions=[function] if in_function else [], ir_version=8)
+    onnx.save(proto, tmp_path / "m.onnx")
+    for command in (["lower"], ["rewrite", "-o", str(tmp_path / "o.onnx")], ["harden", "-o", str(tmp_path / "h.onnx")]):
+        name, *options = command
+        ran = subprocess.run(
+            [sys.executable, "-m", "onnx_ops", name, str(tmp_path / "m.onnx"), *options],
+            check=False,
+            capture_output=True,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr
