@@ -10,10 +10,12 @@ import struct
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
+from onnx_ops.slicing import INT64_MAX, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from onnx_ops.slicing.spec import MASKS
 
 SLICING = ("Slice", "Split")
+CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
+"""Where a backward Slice ends that onnxruntime and the specification read differently."""
 STRIDED_SLICE_DOMAIN = "ov_ext"
 STRIDED_SLICE_VERSION = 1
 _FORMATS = {ir.DataType.INT32.value: ("i", 4), ir.DataType.INT64.value: ("q", 8)}
@@ -122,6 +124,20 @@ def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
     if starts is None or ends is None:
         raise InvalidSlice(f"{'starts' if starts is None else 'ends'} is missing")
     return SliceSpec(starts, ends, axes, steps)
+
+
+def is_contested(node: ir.Node, opset: int) -> bool:
+    """Whether it is a Slice that goes backwards to a greatest integer.
+
+    By the specification it selects nothing there, and onnxruntime reverses the axis: what comes out is not known.
+    """
+    if not is_standard(node, "Slice"):
+        return False
+    try:
+        spec = slice_spec(node, opset)
+    except (InvalidSlice, DynamicSlice):
+        return False
+    return any(step < 0 and end in CONTESTED_ENDS for step, end in zip(spec.steps or (), spec.ends, strict=False))
 
 
 def strided_slice_spec(node: ir.Node) -> StridedSliceSpec:

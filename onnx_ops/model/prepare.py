@@ -189,13 +189,13 @@ def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Kn
         for output, region in zip(node.outputs, found[1], strict=False):
             output.shape = ir.Shape(region.output_shape)
             output.type = output.type or (None if node.inputs[0] is None else node.inputs[0].type)
+    if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
+        return settled
     return settled and not any_constant(model, slicing)
 
 
 def any_constant(model: ir.Model, slicing: Sequence[ir.Node]) -> bool:
     """Whether some slicing node cuts a constant, or what is computed from constants and known shapes alone."""
-    if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
-        return False
     static: set[int] = set()
     wanted = {id(node) for node in slicing}
     for node in model.graph.all_nodes():

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_ops.hardening import Change, Defect
 from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN, is_standard
-from onnx_ops.passes.knowledge import Knowledge, Sizes, infer
+from onnx_ops.passes.knowledge import Knowledge, Sizes, defaults_aside, every_node, infer
 from onnx_ops.passes.writing import drop_unread, mark_new, name_apart
 
 Outcome = tuple[str | None, tuple[Defect, ...]] | None
@@ -56,8 +56,9 @@ class SlicingPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when a node was rewritten."""
         self.changes, self.left = [], []
-        self.known = infer(model) if self._shared is None else self._shared
-        self.apply(model)
+        with defaults_aside(model):
+            self.known = infer(model) if self._shared is None else self._shared
+            self.apply(model)
         self.known = Knowledge()
         name_apart(model)
         return ir.passes.PassResult(model, modified=any(change.form is not None for change in self.changes))
@@ -67,7 +68,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """Rewrite what there is to rewrite, and put it down in `changes` and `left`."""
 
     def sizes(self, value: ir.Value | None) -> Sizes | None:
-        """What is known of a value's shape; nothing of values in functions."""
+        """What is known of a value's shape."""
         return None if value is None else self.known.sizes.get(value)
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
@@ -79,8 +80,9 @@ class SlicingPass(ir.passes.InPlacePass):
         """Give a new value the type of the data that it is of, its sizes, and a name like that of a value beside it."""
         value.name = f"{beside.name}_part"
         mark_new(value)
-        self.known.inherit(value, data)
         value.type = self.known.types.get(data)
+        if value.type is not None:
+            self.known.types[value] = value.type
         if sizes is not None:
             self.known.sizes[value] = sizes
             value.shape = None if value.type is None else ir.Shape(sizes)
@@ -197,14 +199,9 @@ def all_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
 
     Not those of `ov_ext::StridedSlice`, which is looked at as a whole.
     """
-    version = model.opset_imports.get("", 1)
-    for node in model.graph.all_nodes():
-        yield node, version
-    for (domain, *_), function in model.functions.items():
-        if domain == STRIDED_SLICE_DOMAIN:
-            continue
-        for node in function.all_nodes():
-            yield node, function.opset_imports.get("", version)
+    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
+    inside = {node for function in functions for node in function.all_nodes()}
+    return ((node, opset) for node, opset in every_node(model) if node not in inside)
 
 
 def name_of(node: ir.Node) -> str:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.reading import agreed_slice, source_of
+from onnx_ops.passes.reading import source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
 from onnx_ops.passes.writing import slice_node
 from onnx_ops.slicing import AxisSlice
@@ -46,10 +46,10 @@ class ComposeSlicesPass(NodePass):
             raise NotApplied(IN_SPLIT)
         data = first.inputs[0]
         shape = self.sizes(data)
-        second = agreed_slice(node, opset, shape)
+        second = written_slice(node, opset, shape)
         if keeps_all(second, self.sizes(node.inputs[0])):
             return None  # RemoveIdentitySlicesPass takes it
-        entries = compose_entries(agreed_slice(first, opset, shape), second, shape)
+        entries = compose_entries(written_slice(first, opset, shape), second, shape)
         new = slice_node(data, entries, opset)
         if new is None:
             raise NotApplied("it would need steps, which Slice has from opset 10 on")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN, is_strided_slice, strided_slice_spec
+from onnx_ops.model.nodes import CONTESTED_ENDS, STRIDED_SLICE_DOMAIN, is_strided_slice, strided_slice_spec
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, all_nodes
 from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.reading import CONTESTED_ENDS
 from onnx_ops.passes.writing import slice_node, view_node
 from onnx_ops.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec
 

@@ -11,8 +11,8 @@ from onnx_ops.model.inference import infer_shapes
 from onnx_ops.model.nodes import SLICING, constant, is_standard
 from onnx_ops.model.prepare import LARGE_BYTES, any_constant, fold, name_left_out_outputs, set_weights_aside
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
-from onnx_ops.passes.knowledge import bodies, paired
-from onnx_ops.passes.reading import CONTESTED_ENDS, agreed_slice, filled_parts, gathered, source_of
+from onnx_ops.passes.knowledge import bodies, paired, probe_of
+from onnx_ops.passes.reading import filled_parts, gathered, source_of, written_slice
 from onnx_ops.passes.writing import drop_unread, empty_node, is_used, mark_new, tensor_node
 from onnx_ops.slicing import resolve_axis
 
@@ -174,13 +174,13 @@ def _selected(node: ir.Node, opset: int, count: int) -> tuple[list[range], bool]
         return [kept], is_scalar
     if node.op_type == "Split":
         return [range(*bounds) for bounds in filled_parts(node, opset, (count,)).bounds], False
-    entries = agreed_slice(node, opset, (count,))
+    entries = written_slice(node, opset, (count,))
     return [resolve_axis(*entries[0], count) if entries else range(count)], False
 
 
 def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     """What slicing nodes give, and read besides their data, where it is the same for all inputs, in graphs."""
-    probe = model.clone()
+    probe = probe_of(model)
     twins = list(zip(model.graph.all_nodes(), probe.graph.all_nodes(), strict=True))
     made: dict[ir.Value, ir.Value] = {}
     for node, twin in twins:
@@ -195,16 +195,9 @@ def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     producers = [made[value].producer() for value in wanted]
     if not any_constant(probe, [producer for producer in producers if producer is not None and producer.inputs]):
         return {}
-    fold(probe, [twin for node, twin in twins if is_standard(node, *SLICING) and not _is_contested(node)])
+    fold(probe, [twin for _, twin in twins if is_standard(twin, *SLICING)])
     found = [(value, constant(node.inputs[0])) for value, node in kept if node.inputs[0] is not None]
     return {value: tensor for value, tensor in found if tensor is not None}
-
-
-def _is_contested(node: ir.Node) -> bool:
-    """Whether it is a Slice that onnxruntime and the specification read differently."""
-    ends = node.inputs[2] if node.op_type == "Slice" and len(node.inputs) > 4 else None
-    tensor = None if ends is None else constant(ends)
-    return tensor is not None and any(end in CONTESTED_ENDS for end in tensor.numpy().flat)
 
 
 def _keep(probe: ir.Model, value: ir.Value) -> ir.Node:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.nodes import SLICING, STRIDED_SLICE_DOMAIN, is_standard
+from onnx_ops.model.nodes import SLICING, STRIDED_SLICE_DOMAIN, is_contested, is_standard
 from onnx_ops.model.prepare import fold, set_weights_aside
 
 Sizes = tuple[int | None, ...]
+_CONTESTED = "sliceport.contested"
 
 
 @dataclass
@@ -63,8 +65,7 @@ def infer(model: ir.Model, *, folding: bool = False) -> Knowledge:
     for function, body in bodies(model, found):
         inferred = _infer_graphs(body, folding=folding)
         for value, twin in paired(function, body.graph):
-            if twin in inferred.sizes or twin in inferred.types:
-                found.inherit_from(inferred, value, twin)
+            found.inherit_from(inferred, value, twin)
     return found
 
 
@@ -116,8 +117,53 @@ def paired(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, ir.Va
     return values
 
 
-def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
+@contextmanager
+def defaults_aside(model: ir.Model) -> Iterator[None]:
+    """While it lasts, initializers that a caller may replace, being inputs too, are inputs alone.
+
+    Below version 4 of the format every initializer is listed as an input, and none may be replaced.
+    """
+    graph = model.graph
+    found = [value for value in graph.initializers.values() if value.is_graph_input()] if model.ir_version >= 4 else []
+    tensors = [value.const_value for value in found]
+    for value in found:
+        del graph.initializers[value.name or ""]
+        value.const_value = None
+    try:
+        yield
+    finally:
+        for value, tensor in zip(found, tensors, strict=True):
+            value.const_value = tensor
+            graph.initializers.add(value)
+
+
+def probe_of(model: ir.Model) -> ir.Model:
+    """A copy to infer and fold in; from Slices that engines read differently nothing follows."""
     probe = model.clone()
+    contested = [node for node, opset in every_node(probe) if is_contested(node, opset)]
+    if contested:
+        for node, _ in every_node(probe):
+            for output in node.outputs:
+                output.shape = None  # as the file has it
+        for node in contested:
+            node.domain = _CONTESTED
+        for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
+            imports[_CONTESTED] = 1
+    return probe
+
+
+def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are."""
+    version = model.opset_imports.get("", 1)
+    for node in model.graph.all_nodes():
+        yield node, version
+    for function in model.functions.values():
+        for node in function.all_nodes():
+            yield node, function.opset_imports.get("", version)
+
+
+def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
+    probe = probe_of(model)
     graphs = list(zip(model.graphs(), probe.graphs(), strict=True))
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]

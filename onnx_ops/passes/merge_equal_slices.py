@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import agreed_slice, filled_parts, gathered, is_gated, source_of, split_parts
+from onnx_ops.passes.reading import filled_parts, gathered, is_gated, source_of, split_parts, written_slice
 from onnx_ops.passes.siblings_to_split import GATED, sliced_run
 from onnx_ops.passes.writing import is_used, view_node
 
@@ -95,7 +95,7 @@ class MergeEqualSlicesPass(NodePass):
     def _selected(self, node: ir.Node, opset: int) -> Hashable:
         shape = self.sizes(node.inputs[0])
         if node.op_type == "Slice":
-            return node.op_type, tuple(sorted(agreed_slice(node, opset, shape).items()))
+            return node.op_type, tuple(sorted(written_slice(node, opset, shape).items()))
         if node.op_type == "Split":
             return split_parts(node, opset, shape)
         return gathered(node, opset, shape)

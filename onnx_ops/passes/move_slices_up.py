@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_ops.errors import InvalidSlice
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import agreed_slice, view_axes
+from onnx_ops.passes.reading import view_axes, written_slice
 from onnx_ops.passes.writing import constant_node, slice_node
 from onnx_ops.slicing import AxisSlice
 from onnx_ops.slicing.spec import cut_shape, normalize_axis
@@ -55,7 +55,7 @@ class MoveSlicesUpPass(NodePass):
             raise NotApplied(f"{above.op_type} {above.name!r} before it is read elsewhere too")
         shapes = [self._known(read) for read in above.inputs]
         whole = self._known(value)
-        entries = agreed_slice(node, opset, whole)
+        entries = written_slice(node, opset, whole)
         kept = cut_shape(entries, whole)
         try:
             cuts, shape = moves(above, opset, shapes, entries, whole, kept)

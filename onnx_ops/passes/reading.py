@@ -7,17 +7,15 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.model.nodes import constant, is_standard, slice_spec, split_spec
+from onnx_ops.model.nodes import constant, is_contested, is_standard, slice_spec, split_spec
 from onnx_ops.passes.base import NotApplied
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.writing import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
-from onnx_ops.slicing import INT64_MAX, AxisSlice, SplitSpec, progression
+from onnx_ops.slicing import AxisSlice, SplitSpec, progression
 from onnx_ops.slicing.spec import normalize_axis
 
 _MOST_INDICES = 2**20
 _NEGATIVE_INDICES_OPSET = 11
-CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
-"""Where a backward Slice ends that onnxruntime and the specification read differently."""
 
 
 def written_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
@@ -29,24 +27,14 @@ def written_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, A
         shape: What is known of its input's shape: with its rank, negative axes are counted from the front.
 
     Raises:
-        NotApplied: That is no constant, or wrong.
+        NotApplied: That is no constant, or wrong, or onnxruntime and the specification read it differently.
     """
+    if is_contested(node, opset):
+        raise NotApplied("by the specification it selects nothing, and onnxruntime reverses the axis")
     try:
         return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
     except (InvalidSlice, DynamicSlice) as reason:
         raise NotApplied(str(reason)) from None
-
-
-def agreed_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """See `written_slice`; a Slice that onnxruntime and the specification read differently is not rewritten.
-
-    Raises:
-        NotApplied: See `written_slice`, or the Slice goes backwards to the greatest integer.
-    """
-    entries = written_slice(node, opset, shape)
-    if any(entry.step < 0 and entry.end in CONTESTED_ENDS for entry in entries.values()):
-        raise NotApplied("by the specification it selects nothing, and onnxruntime reverses the axis")
-    return entries
 
 
 def split_parts(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import agreed_slice, filled_parts
+from onnx_ops.passes.reading import filled_parts, written_slice
 from onnx_ops.passes.writing import is_used, slice_node
 
 
@@ -40,7 +40,7 @@ class RemoveIdentitySlicesPass(NodePass):
             filled_parts(node, opset, self.sizes(data))
         else:
             try:
-                entries = agreed_slice(node, opset, self.sizes(data))
+                entries = written_slice(node, opset, self.sizes(data))
             except NotApplied:
                 return None
             cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(self.size(data, axis))}

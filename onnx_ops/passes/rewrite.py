@@ -16,7 +16,7 @@ from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass
-from onnx_ops.passes.knowledge import infer
+from onnx_ops.passes.knowledge import defaults_aside, infer
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
@@ -104,15 +104,22 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
     for name in passes:
         if name not in PASSES:
             raise UsageError(f"pass {name!r} is not known; known are {', '.join(PASSES)}.")
+    with defaults_aside(model):
+        return _rewrite(model, passes)
+
+
+def _rewrite(model: ir.Model, passes: Sequence[str]) -> Rewriting:
     before = _count(model)
     known = infer(model, folding=True)
     chosen = {name: kind() for name, kind in PASSES.items() if name in passes}
     if "chain" in chosen and "scalar" in chosen:
         chosen["chain"] = ShortenChainsPass(gathers=False)
     changes: dict[str, tuple[Change, ...]] = dict.fromkeys(chosen, ())
-    modified = True
-    while modified:
-        modified = False
+    modified = is_stale = True
+    while modified or is_stale:
+        if not modified:  # the end, by what is known; of what the nodes have become more may follow
+            known = infer(model, folding=True)
+        is_stale, modified = modified, False
         for name, done in chosen.items():
             done.share(known)
             if done(model).modified:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.passes.base import NotApplied
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.knowledge import Knowledge, Sizes
-from onnx_ops.passes.reading import agreed_slice
+from onnx_ops.passes.reading import written_slice
 from onnx_ops.passes.writing import SLICE_INPUTS_OPSET
 from onnx_ops.slicing import AxisSlice
 
@@ -76,7 +76,7 @@ def _entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
     assert node is not None
     if len(node.inputs) == 1:
         raise NotApplied("its bounds are attributes, as before opset 10")
-    return agreed_slice(node, SLICE_INPUTS_OPSET, shape)
+    return written_slice(node, SLICE_INPUTS_OPSET, shape)
 
 
 def _slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:

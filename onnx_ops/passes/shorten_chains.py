@@ -12,7 +12,7 @@ from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.reading import agreed_slice, gathered, view_axes
+from onnx_ops.passes.reading import gathered, view_axes, written_slice
 from onnx_ops.passes.siblings_to_split import split_members
 from onnx_ops.passes.writing import constant_node, slice_node, view_node
 from onnx_ops.slicing import AxisSlice, resolve_axis
@@ -54,7 +54,7 @@ class _Chain:
             for axis in sorted(normalize_axis(axis, rank + len(added)) for axis in added):
                 self.axes.insert(axis, _NEW)
         elif node.op_type == "Slice":
-            for axis, entry in agreed_slice(node, opset, self.shape).items():
+            for axis, entry in written_slice(node, opset, self.shape).items():
                 self._cut(axis, entry)
         elif node.op_type == "Gather":
             axis, kept, is_scalar = gathered(node, opset, self.shape)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ops.hardening import Change
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
 from onnx_ops.passes.knowledge import Knowledge, Sizes
-from onnx_ops.passes.reading import agreed_slice, filled_parts, gathered, is_gated, source_of
+from onnx_ops.passes.reading import filled_parts, gathered, is_gated, source_of, written_slice
 from onnx_ops.passes.writing import is_used, split_node, view_node
 from onnx_ops.slicing import resolve_axis
 from onnx_ops.slicing.tiling import disjoint, filled, tiling
@@ -188,7 +188,7 @@ def sliced_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ran
     Raises:
         NotApplied: That is not known.
     """
-    entries = agreed_slice(node, opset, shape)
+    entries = written_slice(node, opset, shape)
     known = dict(enumerate(shape or ()))
     cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(known.get(axis))}
     if len(cut) != 1:

@@ -8,7 +8,7 @@ from onnx_ops.errors import InvalidSlice
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.reading import agreed_slice, filled_parts, source_of
+from onnx_ops.passes.reading import filled_parts, source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
 from onnx_ops.passes.writing import is_used, slice_node
 from onnx_ops.slicing import AxisSlice, SplitSpec, moved, resolve_axis
@@ -49,7 +49,7 @@ class SliceOfConcatPass(NodePass):
         if node.op_type == "Split":
             return self._split(node, opset, concat, operands)
         shape = self.sizes(joined)
-        entries = agreed_slice(node, opset, shape)
+        entries = written_slice(node, opset, shape)
         if keeps_all(entries, shape):
             return None  # RemoveIdentitySlicesPass takes it
         axis = operands.axis

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import compose_entries, keeps_all
-from onnx_ops.passes.reading import agreed_slice, filled_parts, source_of
+from onnx_ops.passes.reading import filled_parts, source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
 from onnx_ops.passes.writing import slice_node
 from onnx_ops.slicing import AxisSlice
@@ -41,7 +41,7 @@ class SliceOfSplitPass(NodePass):
             raise NotApplied(IN_SPLIT)
         data = split.inputs[0]
         shape = self.sizes(data)
-        second = agreed_slice(node, opset, shape)
+        second = written_slice(node, opset, shape)
         if keeps_all(second, self.sizes(node.inputs[0])):
             return None  # RemoveIdentitySlicesPass takes it
         parts = filled_parts(split, opset, shape)

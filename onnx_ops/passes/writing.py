@@ -9,7 +9,6 @@ from itertools import count
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ops.model.inference import all_values
 from onnx_ops.slicing import AxisSlice
 
 SLICE_INPUTS_OPSET = 10
@@ -89,9 +88,9 @@ def name_apart(model: ir.Model) -> None:
     new = [value for value in values if value.meta.pop(_NEW, False)]
     if not new:
         return
-    taken = Counter(value.name for value in all_values(model))
-    taken.update(value.name for value in values)
-    taken.update(name for graph in model.graphs() for name in graph.initializers)
+    taken = Counter(value.name for value in values)
+    taken.update({value.name for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())})
+    taken.update(value.name for function in model.functions.values() for value in function.inputs)
     for value in new:
         if taken[value.name] > 1:
             taken[value.name] -= 1

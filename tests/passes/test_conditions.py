@@ -243,6 +243,7 @@ FIRES = {
             ("Slice", ["x", [0], "e"], "y"),
         ),
     ),
+    "fold a Shape as bounds": ("fold", model([4], ("Shape", ["x"], "s"), ("Slice", ["x", [1], "s"], "y"))),
     "fold nothing": ("fold", model([4], cut("x", 2, 2, "a"), ("Concat", ["a", "x"], "y", {"axis": 0}))),
     "fold Shape of a slice": (
         "fold",
