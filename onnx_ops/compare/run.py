@@ -23,7 +23,8 @@ from onnx_ops.dml.program import Call, LoweredNode, Program
 from onnx_ops.errors import ModelError, SliceportError, UsageError
 from onnx_ops.lowering import lower
 from onnx_ops.model.load import from_proto, read_proto
-from onnx_ops.model.prepare import LARGE_BYTES, inline_functions, name_left_out_outputs
+from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.model.strided_slice_op import embed_function
 from onnx_ops.slicing.node import SlicingNode
 

@@ -17,8 +17,9 @@ from onnx_ops.dml import dxdispatch
 from onnx_ops.dml.operators import to_json
 from onnx_ops.dml.program import Call, LoweredNode, Program
 from onnx_ops.errors import ModelError
+from onnx_ops.model import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.load import read_proto
-from onnx_ops.model.nodes import SLICING, STRIDED_SLICE_DOMAIN
+from onnx_ops.model.nodes import SLICING
 
 MOST_INPUT_BYTES = 64 * 2**20
 """Inputs of more bytes are not written as `.npy`; their DxDispatch file fills them with a sequence."""

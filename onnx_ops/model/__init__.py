@@ -1,1 +1,3 @@
-"""Reading ONNX models: what is written in them, made known as far as it can be before they run."""
+"""ONNX models: reading, preparing, and what their slicing nodes select."""
+
+STRIDED_SLICE_DOMAIN = "ov_ext"

@@ -10,13 +10,13 @@ import struct
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
+from onnx_ops.model import STRIDED_SLICE_DOMAIN
 from onnx_ops.slicing import INT64_MAX, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from onnx_ops.slicing.spec import MASKS
 
 SLICING = ("Slice", "Split")
 CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 """Where a backward Slice ends that onnxruntime and the specification read differently."""
-STRIDED_SLICE_DOMAIN = "ov_ext"
 STRIDED_SLICE_VERSION = 1
 _FORMATS = {ir.DataType.INT32.value: ("i", 4), ir.DataType.INT64.value: ("q", 8)}
 _MOST_PARAMETERS = 2**20

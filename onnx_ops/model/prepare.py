@@ -10,24 +10,16 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from math import prod
+from typing import Any
 
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice, ModelError, UsageError
-from onnx_ops.model.inference import (
-    all_values,
-    infer_shapes,
-    open_negative_sizes,
-    refresh_constant_shapes,
-    slices_by_our_rule,
-)
-from onnx_ops.model.nodes import MISSING, STRIDED_SLICE_DOMAIN, Known, constant, is_known, is_slicing, resolve
-from onnx_ops.slicing import as_slice
-
-LARGE_BYTES = 8192
-"""Constants of more bytes are weights: their shape counts, their values are not looked at."""
+from onnx_ops.model import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.inference import all_values, infer_shapes
+from onnx_ops.model.nodes import MISSING, Known, constant, is_known, is_slicing, is_standard, resolve
+from onnx_ops.model.propagate import LARGE_BYTES, Found
 
 logger = logging.getLogger(__name__)
 
@@ -148,28 +140,49 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
         return settled
     set_weights_aside(model)
     name_left_out_outputs(model)
-    infer_shapes(model)
+    found = infer_shapes(model)
     if _is_settled(model, slicing, settled.known):
         return settled
-    settled.constants = fold(model, slicing)
+    settled.constants = _make_initializers(model, slicing, found)
     settled.known.clear()  # folding knows more
     return settled
 
 
 def fold(model: ir.Model, slicing: Sequence[ir.Node]) -> dict[int, tuple[bytes, ...]]:
-    """Fold constants, the slicing nodes by this package's rules; the bytes of each output of those, by their `id`."""
+    """Infer shapes, and make initializers of what is the same for all inputs, as far as it is small.
+
+    Returns:
+        The bytes of each output of the slicing nodes that were folded, by the node's `id`.
+    """
+    return _make_initializers(model, slicing, infer_shapes(model))
+
+
+def _make_initializers(
+    model: ir.Model, slicing: Sequence[ir.Node], found: Mapping[ir.Value, Found]
+) -> dict[int, tuple[bytes, ...]]:
+    wanted = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}
-    before, now = None, (len(slicing), sum(map(is_known, slicing)))
-    while now != before:
-        _fold_constants(model)
-        if refresh_constant_shapes(model):
-            infer_shapes(model)
-        for node in slicing:
-            parts = _fold_slicing(node, model.opset_imports)
-            if parts is not None:
-                constants[id(node)] = parts
-        slicing = [node for node in slicing if node.graph is not None]
-        before, now = now, (len(slicing), sum(map(is_known, slicing)))
+    for node in list(model.graph.all_nodes()):
+        arrays = [found[output].data if output in found else None for output in node.outputs]
+        known = [array for array in arrays if array is not None]
+        graph = node.graph
+        if len(known) < len(arrays) or not isinstance(graph, ir.Graph) or is_standard(node, "Constant"):
+            continue
+        if any(output.is_graph_output() for output in node.outputs):
+            continue
+        for output, array in zip(node.outputs, known, strict=True):
+            dtype = ir.DataType(found[output].element)
+            folded = ir.Value(
+                name=output.name,
+                type=ir.TensorType(dtype),
+                shape=ir.Shape(array.shape),
+                const_value=ir.tensor(array, dtype=dtype, name=output.name),
+            )
+            graph.register_initializer(folded)
+            output.replace_all_uses_with(folded)
+        graph.remove(node, safe=True)
+        if id(node) in wanted:
+            constants[id(node)] = tuple([array.tobytes() for array in known])
     return constants
 
 
@@ -223,10 +236,13 @@ def set_weights_aside(model: ir.Model) -> None:
         if tensor is None:
             continue
         if tensor.nbytes <= LARGE_BYTES:
-            reason = _why_missing(tensor)
-            if reason is None:
+            if not isinstance(tensor, ir.ExternalTensor):
                 continue
-            value.meta[MISSING] = reason
+            try:
+                value.const_value = load_external(tensor)
+                continue
+            except Exception as error:
+                value.meta[MISSING] = str(error)
         value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
         del model.graph.initializers[name]
         value.const_value = None
@@ -234,65 +250,16 @@ def set_weights_aside(model: ir.Model) -> None:
             model.graph.inputs.append(value)
 
 
-def _why_missing(tensor: ir.TensorProtocol) -> str | None:
-    if not isinstance(tensor, ir.ExternalTensor):
-        return None
+def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
+    """A tensor in memory; its file is not left open.
+
+    Raises:
+        Exception: The file cannot be read; onnx-ir has several classes of errors for it.
+    """
     try:
-        tensor.numpy()
-    except Exception as error:
-        return str(error)
-    return None
-
-
-def _fold_constants(model: ir.Model) -> None:
-    """Fold what onnxscript's optimizer folds, but for slicing nodes: those follow this package's rules."""
-    from onnxscript.optimizer import fold_constants
-
-    def should_fold(node: ir.Node) -> bool | None:
-        if is_slicing(node):
-            return False
-        if node.op_type == "ConstantOfShape" and not node.domain:
-            shape = constant(node.inputs[0]) if node.inputs and node.inputs[0] is not None else None
-            return shape is not None and prod(shape.numpy().tolist()) * 8 <= LARGE_BYTES
-        return None
-
-    try:
-        with slices_by_our_rule(model):
-            fold_constants(model, onnx_shape_inference=True, should_fold=should_fold)
-    except Exception as error:  # a node that the reference evaluator cannot run; what was folded so far stands
-        logger.debug("constant folding stopped: %s", error.__cause__ or error)
-    open_negative_sizes(model)
-
-
-def _fold_slicing(node: ir.Node, opsets: Mapping[str, int]) -> tuple[bytes, ...] | None:
-    """Replace a slicing node of a small constant by what it selects; the bytes of that, or None where it stays."""
-    data = node.inputs[0] if node.inputs else None
-    tensor = None if data is None else constant(data)
-    if tensor is None or tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING or not is_known(node):
-        return None
-    graph = node.graph
-    if not isinstance(graph, ir.Graph) or any(output.is_graph_output() for output in node.outputs):
-        return None
-    try:
-        _, parts = resolve(node, opsets.get(node.domain, 1))
-        array = tensor.numpy()
-    except Exception:  # a parameter that breaks the rules or cannot be read: the node says so when it is read
-        return None
-    constants = []
-    for output, region in zip(node.outputs, parts, strict=True):
-        selected = array[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
-        folded = ir.Value(
-            name=output.name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(region.output_shape),
-            const_value=ir.tensor(selected, dtype=tensor.dtype, name=output.name),
-        )
-        constants.append(selected.tobytes())
-        output.type = folded.type
-        graph.register_initializer(folded)
-        output.replace_all_uses_with(folded)
-    graph.remove(node, safe=True)
-    return tuple(constants)
+        return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
+    finally:
+        tensor.release()
 
 
 def unknown_inputs(model: ir.Model) -> Iterable[tuple[ir.Value, list[int]]]:

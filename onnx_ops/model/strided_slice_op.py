@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.errors import InvalidSlice, UsageError
-from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN as DOMAIN
+from onnx_ops.model import STRIDED_SLICE_DOMAIN as DOMAIN
 from onnx_ops.model.nodes import STRIDED_SLICE_VERSION as VERSION
 from onnx_ops.model.nodes import constant, is_strided_slice
 from onnx_ops.slicing import StridedSliceSpec, as_slice

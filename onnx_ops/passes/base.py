@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_ops.hardening import Change, Defect
-from onnx_ops.model.nodes import STRIDED_SLICE_DOMAIN, is_standard
+from onnx_ops.model import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.knowledge import Knowledge, Sizes, defaults_aside, every_node, infer
 from onnx_ops.passes.writing import drop_unread, mark_new, name_apart
 

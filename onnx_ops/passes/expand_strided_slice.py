@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.model.nodes import CONTESTED_ENDS, STRIDED_SLICE_DOMAIN, is_strided_slice, strided_slice_spec
+from onnx_ops.model import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.nodes import CONTESTED_ENDS, is_strided_slice, strided_slice_spec
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, all_nodes
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.writing import slice_node, view_node

@@ -9,7 +9,8 @@ import onnx_ir as ir
 from onnx_ops.hardening import Change
 from onnx_ops.model.inference import infer_shapes
 from onnx_ops.model.nodes import SLICING, constant, is_standard
-from onnx_ops.model.prepare import LARGE_BYTES, any_constant, fold, name_left_out_outputs, set_weights_aside
+from onnx_ops.model.prepare import any_constant, fold, name_left_out_outputs, set_weights_aside
+from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
 from onnx_ops.passes.knowledge import bodies, paired, probe_of
 from onnx_ops.passes.reading import filled_parts, gathered, source_of, written_slice

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_ops.model import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.nodes import SLICING, STRIDED_SLICE_DOMAIN, is_contested, is_standard
+from onnx_ops.model.nodes import SLICING, is_contested, is_standard
 from onnx_ops.model.prepare import fold, set_weights_aside
 
 Sizes = tuple[int | None, ...]
@@ -168,9 +169,10 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]
     set_weights_aside(probe)
-    infer_shapes(probe)
     if folding:
         fold(probe, [twin for _, twin in nodes if is_standard(twin, *SLICING)])
+    else:
+        infer_shapes(probe)
     values += [pair for node, twin in nodes for pair in zip(node.outputs, twin.outputs, strict=True)]
     found = Knowledge()
     for value, twin in values:

@@ -1,0 +1,209 @@
+"""Integers that a model computes from shapes, where some are known and others open.
+
+Arrays hold Python integers, and None where an element is not known. Results are those of the ONNX operators on
+integers; of a division by zero nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Attributes = dict[str, Any]
+Dims = tuple[int | str | None, ...]
+
+MAX_ELEMENTS = 1024
+_BROADCAST_OPSET = 7
+_NEGATIVE_INDICES_OPSET = 11
+
+
+def compute(
+    op_type: str, inputs: Sequence[Array | None], attributes: Attributes, sizes: Sequence[int], opset: int
+) -> Array | None:
+    """The elements of a node's only output, as far as they follow.
+
+    Args:
+        op_type: The standard operator.
+        inputs: The elements of its inputs; None where nothing is known of one, or it is left out.
+        attributes: Its attributes.
+        sizes: The shape of its output.
+        opset: Version of its operator set.
+
+    Returns:
+        An array of that shape; None where nothing is known.
+    """
+    if prod(sizes) > MAX_ELEMENTS or not inputs:
+        return None
+    try:
+        if op_type in _MOVES:
+            found = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
+        elif op_type in _ELEMENTWISE and opset >= _BROADCAST_OPSET:
+            found = _elementwise(_ELEMENTWISE[op_type], inputs, attributes)
+        else:
+            return None
+    except (ValueError, IndexError, TypeError):  # shapes that do not fit: the node is wrong
+        return None
+    return found if found is not None and found.shape == tuple(sizes) else None
+
+
+def unknown(sizes: Sequence[int]) -> Array:
+    """An array of which no element is known."""
+    return np.full(tuple(sizes), None, object)
+
+
+def reshaped(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool) -> Dims:
+    """The sizes that Reshape gives.
+
+    Args:
+        dims: The sizes of its data; None where the rank is not known.
+        wanted: The shape that it is given, None where a size is not known.
+        allowzero: Whether a 0 is a size and not that of the data.
+
+    >>> reshaped(("N", 6), [0, -1, 2], allowzero=False)
+    ('N', 3, 2)
+    >>> reshaped((4, 6), [None, 12], allowzero=False)
+    (2, 12)
+    """
+    copied = [i for i, size in enumerate(wanted) if size == 0 and not allowzero]
+    result: list[int | str | None] = []
+    for i, size in enumerate(wanted):
+        if i in copied:
+            result.append(dims[i] if dims is not None and i < len(dims) else None)
+        else:
+            result.append(size if size is not None and size >= 0 else None)
+    is_open = [i for i, size in enumerate(result) if size is None and i not in copied]
+    if dims is None or len(is_open) != 1:
+        return tuple(result)
+    before = [dim for i, dim in enumerate(dims) if i not in copied]
+    after = [size for i, size in enumerate(result) if i not in copied and i not in is_open]
+    known = [[size for size in sizes if isinstance(size, int)] for sizes in (before, after)]
+    if len(known[0]) == len(before) and len(known[1]) == len(after):
+        count, parts = map(prod, known)
+        if parts and count % parts == 0:
+            result[is_open[0]] = count // parts
+    return tuple(result)
+
+
+def expanded(dims: Dims, wanted: Sequence[int | None]) -> Dims:
+    """The sizes that Expand gives.
+
+    >>> expanded((3, 1), [2, None, 4])
+    (2, 3, 4)
+    """
+    rank = max(len(dims), len(wanted))
+    left = (1,) * (rank - len(dims)) + tuple(dims)
+    right = (1,) * (rank - len(wanted)) + tuple(wanted)
+    return tuple([_broadcast(a, b) for a, b in zip(left, right, strict=True)])
+
+
+def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
+    if size == 1:
+        return dim
+    if isinstance(dim, int) and dim != 1:
+        return dim
+    return size if size is not None and size >= 0 else None
+
+
+def _elementwise(function: Callable[..., Any], inputs: Sequence[Array | None], attributes: Attributes) -> Array | None:
+    known = [array for array in inputs if array is not None]
+    if len(known) < len(inputs) or (attributes.get("fmod") and function is _mod):
+        return None
+    return np.asarray(np.frompyfunc(function, len(known), 1)(*known), object)
+
+
+def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on known elements; None where one is not known."""
+    return lambda *values: None if any(value is None for value in values) else function(*values)
+
+
+def _divide(a: int, b: int) -> int | None:
+    """The quotient rounded toward zero, as ONNX divides integers."""
+    if b == 0:
+        return None
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _mod(a: int | None, b: int | None) -> int | None:
+    return None if a is None or not b else a % b
+
+
+def _multiply(a: int | None, b: int | None) -> int | None:
+    if a == 0 or b == 0:
+        return 0
+    return None if a is None or b is None else a * b
+
+
+def _where(condition: bool | None, a: Any, b: Any) -> Any:
+    if condition is None:
+        return a if a == b else None
+    return a if condition else b
+
+
+_ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "Add": _strict(lambda a, b: a + b),
+    "Sub": _strict(lambda a, b: a - b),
+    "Mul": _multiply,
+    "Div": _strict(_divide),
+    "Mod": _mod,
+    "Min": _strict(min),
+    "Max": _strict(max),
+    "Neg": _strict(lambda a: -a),
+    "Abs": _strict(abs),
+    "Equal": _strict(lambda a, b: int(a == b)),
+    "Less": _strict(lambda a, b: int(a < b)),
+    "LessOrEqual": _strict(lambda a, b: int(a <= b)),
+    "Greater": _strict(lambda a, b: int(a > b)),
+    "GreaterOrEqual": _strict(lambda a, b: int(a >= b)),
+    "And": _strict(lambda a, b: int(bool(a) and bool(b))),
+    "Or": _strict(lambda a, b: int(bool(a) or bool(b))),
+    "Not": _strict(lambda a: int(not a)),
+    "Where": _where,
+}
+
+Move = Callable[[Sequence[Any], Attributes, tuple[int, ...], int], Array | None]
+
+
+def _view(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
+    return None if inputs[0] is None else np.asarray(inputs[0].reshape(sizes))
+
+
+def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], opset: int) -> Array | None:
+    data, indices = inputs
+    if data is None or indices is None or not data.ndim or None in indices.reshape(-1).tolist():
+        return None
+    if opset < _NEGATIVE_INDICES_OPSET and any(index < 0 for index in indices.flat):
+        return None
+    return np.asarray(np.take(data, indices.astype(np.int64), axis=attributes.get("axis", 0)))
+
+
+def _concat(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
+    if any(array is None for array in inputs):
+        return None
+    return np.asarray(np.concatenate(inputs, axis=attributes.get("axis", 1)))
+
+
+def _transpose(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
+    return None if inputs[0] is None else np.asarray(np.transpose(inputs[0], attributes.get("perm")))
+
+
+def _expand(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
+    return None if inputs[0] is None else np.broadcast_to(inputs[0], sizes)
+
+
+_MOVES: dict[str, Move] = {
+    "Gather": _gather,
+    "Concat": _concat,
+    "Transpose": _transpose,
+    "Expand": _expand,
+    "Cast": _view,
+    "Reshape": _view,
+    "Squeeze": _view,
+    "Unsqueeze": _view,
+    "Flatten": _view,
+}
