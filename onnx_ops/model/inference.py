@@ -19,7 +19,8 @@ from onnx_ops.model.propagate import NOTHING_FOUND, Found, propagate
 SECONDS = 4.0
 """Time after which nothing more is inferred of a small model."""
 _SECONDS_PER_BYTE = 0.5e-6
-_GRACE = 3.0
+GRACE = 3.0
+"""Seconds that a single node may take beyond that."""
 _MEMORY = 2**29
 _MEMORY_PER_BYTE = 32
 _MAX_DEATHS = 4
@@ -76,7 +77,7 @@ def _propagate(model: bytes) -> list[Found]:
                 result: list[Found] = guarded.call(
                     propagate,
                     *arguments,
-                    timeout=seconds + _GRACE,
+                    timeout=seconds + GRACE,
                     memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
                 )
             except (guarded.WorkerDied, MemoryError, RecursionError) as error:

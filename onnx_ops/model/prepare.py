@@ -21,6 +21,8 @@ from onnx_ops.model.inference import all_values, infer_shapes
 from onnx_ops.model.nodes import MISSING, Known, constant, is_known, is_slicing, is_standard, resolve
 from onnx_ops.model.propagate import LARGE_BYTES, Found
 
+_MAX_INLINED = 10**6
+
 logger = logging.getLogger(__name__)
 
 
@@ -33,11 +35,31 @@ def inline_functions(model: ir.Model) -> None:
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)  # known by what it means
     if not model.functions:
         return
+    if _count_inlined(model) > _MAX_INLINED:
+        raise ModelError(f"its functions call each other so often that it would have more than {_MAX_INLINED} nodes.")
     try:
         InlinePass()(model)
     except Exception as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
+
+
+def _count_inlined(model: ir.Model) -> int:
+    """How many nodes there would be without functions; nodes of functions that call themselves count once."""
+    counts: dict[ir.OperatorIdentifier, int] = {}
+
+    def count_of(nodes: Iterable[ir.Node]) -> int:
+        return sum(count_function(node.op_identifier()) for node in nodes)
+
+    def count_function(key: ir.OperatorIdentifier) -> int:
+        if key not in model.functions:
+            return 1
+        if key not in counts:
+            counts[key] = 1
+            counts[key] = count_of(model.functions[key].all_nodes())
+        return counts[key]
+
+    return count_of(model.graph.all_nodes())
 
 
 def name_left_out_outputs(model: ir.Model) -> None:

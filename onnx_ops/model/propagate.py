@@ -202,8 +202,9 @@ class _Propagation:
         self, graph: onnx.GraphProto, scope: Scope, given: Sequence[Fact] = (), *, is_main: bool = False
     ) -> list[Fact]:
         """What is known of a graph's outputs; what is known of all its values goes to what was found."""
-        for value in (*graph.value_info, *graph.output):
-            scope.declared[value.name] = value.type
+        for value in (*graph.output, *graph.value_info):
+            if value.type.WhichOneof("value"):
+                scope.declared[value.name] = value.type
         replaceable = {value.name for value in graph.input} if is_main and self._model.ir_version > 3 else set()
         for tensor in graph.initializer:
             if tensor.name not in replaceable:

@@ -1,0 +1,242 @@
+"""Propagated values are those of onnx's reference; a node that ends or blocks onnx's inference costs only itself."""
+
+import itertools
+
+import deadly
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from onnx_ops.model import inference, shape_arithmetic
+from onnx_ops.model.load import from_proto
+from onnx_ops.model.prepare import inline_functions
+from onnx_ops.model.propagate import propagate
+
+OPSET = 18
+
+
+def model(nodes, inputs, outputs, initializers=(), opset=OPSET, functions=(), ir_version=10, value_info=()):
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in dict(initializers).items()],
+        value_info=list(value_info),
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=ir_version)
+
+
+def found(proto):
+    """What is found of the outputs of the main graph's nodes, by name."""
+    listed = propagate(proto.SerializeToString())[len(proto.graph.input) :]
+    names = [name for node in proto.graph.node for name in node.output]
+    return dict(zip(names, listed, strict=False))
+
+
+def test_elementwise_operators_on_integers_are_those_of_the_reference():
+    """All pairs of small integers; what the reference wraps or floors, and ONNX truncates, is checked by hand below."""
+    a, b = (np.array(x, np.int64) for x in zip(*itertools.product(range(-3, 4), repeat=2), strict=True))
+    condition = (np.arange(a.size) % 2).astype(np.bool_)
+    names = ["Add", "Sub", "Mul", "Min", "Max", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
+    nodes = [helper.make_node(name, ["a", "b"], [name]) for name in names]
+    nodes += [helper.make_node(name, ["a"], [name]) for name in ("Neg", "Abs")]
+    nodes += [helper.make_node("Where", ["c", "a", "b"], ["Where"]), helper.make_node("Not", ["c"], ["Not"])]
+    nodes += [helper.make_node(name, ["c", "Not"], [name]) for name in ("And", "Or")]
+    proto = model(nodes, {}, [node.output[0] for node in nodes], {"a": a, "b": b, "c": condition})
+    expected = dict(zip([o.name for o in proto.graph.output], ReferenceEvaluator(proto).run(None, {}), strict=True))
+    got = found(proto)
+    for name, array in expected.items():
+        assert got[name].data.dtype == array.dtype, name
+        np.testing.assert_array_equal(got[name].data, array, err_msg=name)
+
+
+def test_integers_are_divided_toward_zero():
+    pairs = [(a, b) for a, b in itertools.product(range(-5, 6), repeat=2) if b]
+    a, b = (np.array(x, np.int64) for x in zip(*pairs, strict=True))
+    got = found(
+        model(
+            [helper.make_node("Div", ["a", "b"], ["q"]), helper.make_node("Mod", ["a", "b"], ["r"])],
+            {},
+            ["q", "r"],
+            {"a": a, "b": b},
+        )
+    )
+    assert got["q"].data.tolist() == [int(x / y) for x, y in pairs]
+    assert got["r"].data.tolist() == [x % y for x, y in pairs]
+
+
+@pytest.mark.parametrize(("op", "a", "b"), [("Div", 1, 0), ("Mod", 1, 0), ("Add", 2**63 - 1, 1), ("Mul", 2**40, 2**40)])
+def test_what_overflows_or_divides_by_zero_is_not_known_to_shape_arithmetic(op, a, b):
+    arrays = [np.array([x], object) for x in (a, b)]
+    listed = shape_arithmetic.compute(op, arrays, {}, (1,), OPSET)
+    assert listed is not None
+    assert listed[0] is None or listed[0] > 2**63 - 1  # then it does not fit the element type
+
+
+def test_open_sizes_are_carried_among_known_ones():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "i"], ["second"]),
+        helper.make_node("Concat", ["second", "minus"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["x", "wanted"], ["y"]),
+        helper.make_node("Gather", ["s", "z"], ["first"]),
+        helper.make_node("Concat", ["first", "second", "second"], ["grid"], axis=0),
+        helper.make_node("ConstantOfShape", ["grid"], ["zeros"]),
+        helper.make_node("Concat", ["second", "first", "second"], ["wider"], axis=0),
+        helper.make_node("Expand", ["x", "wider"], ["e"]),
+    ]
+    constants = {"i": np.array([1]), "z": np.array([0]), "minus": np.array([-1])}
+    got = found(model(nodes, {"x": ["N", 6]}, ["y"], constants))
+    assert got["second"].data.tolist() == [6]
+    assert got["first"].data is None
+    assert got["y"].dims == (6, None)
+    assert got["zeros"].dims == (None, 6, 6)
+    assert got["e"].dims == (6, None, 6)
+
+
+SIZES = st.integers(1, 4)
+
+
+@given(st.lists(SIZES, min_size=1, max_size=3), st.data())
+def test_reshaped_and_expanded_are_right_for_whatever_is_left_open(dims, data):
+    """Hide some sizes and some of the wanted ones: what is said to be known is what NumPy gives."""
+    count = int(np.prod(dims))
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    first = data.draw(st.sampled_from(divisors))
+    wanted = data.draw(st.permutations([first, count // first]))
+    shape = data.draw(st.sampled_from([wanted, [wanted[0], -1], [-1, wanted[1]]]))
+    hidden = [None if data.draw(st.booleans()) else dim for dim in dims]
+    partly = [None if data.draw(st.booleans()) else size for size in shape]
+    result = np.zeros(dims).reshape(shape).shape
+    got = shape_arithmetic.reshaped(tuple(hidden), partly, allowzero=False)
+    assert len(got) == len(result)
+    assert all(a is None or a == b for a, b in zip(got, result, strict=True))
+
+    broadcast = [data.draw(st.sampled_from([1, dim] if dim > 1 else [1, 3])) for dim in dims]
+    result = np.broadcast_shapes(dims, broadcast)
+    partly = [None if data.draw(st.booleans()) else size for size in broadcast]
+    got = shape_arithmetic.expanded(tuple(hidden), partly)
+    assert all(a is None or a == b for a, b in zip(got, result, strict=True))
+
+
+def test_inferred_sizes_count_more_than_declared_ones():
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Own", ["y"], ["z"], domain="local")]
+    declared = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [7, 7]) for name in ("y", "z")]
+    got = found(model(nodes, {"x": [2, "N"]}, ["z"], value_info=declared))
+    assert got["y"].dims == (2, 7)  # what cannot be inferred is believed
+    assert got["z"].dims == (7, 7)
+
+
+def test_replaceable_initializers_are_no_constants():
+    nodes = [helper.make_node("Neg", ["c"], ["n"])]
+    for ir_version, expected in ((3, [-1.0, -2.0]), (4, None)):
+        proto = model(nodes, {"c": [2]}, ["n"], {"c": np.array([1, 2], np.float32)}, ir_version=ir_version)
+        data = found(proto)["n"].data
+        assert (None if data is None else data.tolist()) == expected
+
+
+def test_functions_are_followed_with_the_attributes_of_each_call():
+    body = [helper.make_node("Concat", ["a", "a"], ["b"])]
+    reference = onnx.AttributeProto(name="axis", type=onnx.AttributeProto.INT, ref_attr_name="at")
+    body[0].attribute.append(reference)
+    function = helper.make_function("local", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", OPSET)], ["at"])
+    calls = [helper.make_node("Twice", ["x"], [f"y{at}"], domain="local", at=at) for at in (0, 1)]
+    got = found(model(calls, {"x": [2, 3]}, ["y0", "y1"], functions=[function]))
+    assert (got["y0"].dims, got["y1"].dims) == ((4, 3), (2, 6))
+
+
+def test_branches_of_an_if_are_followed():
+    def branch(name, size):
+        node = helper.make_node("Expand", ["x", f"to_{size}"], [name])
+        return helper.make_graph([node], name, [], [onnx.ValueInfoProto(name=name)])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("t", 4), else_branch=branch("e", 5))
+    sizes = {"to_4": np.array([4, 3]), "to_5": np.array([5, 3])}
+    proto = model([node], {"x": [1, 3], "c": []}, ["y"], sizes)
+    proto.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
+    assert found(proto)["y"].dims == (None, 3)
+    known = model([node], {"x": [1, 3]}, ["y"], sizes | {"c": np.array(True)})
+    assert found(known)["y"].dims == (4, 3)
+
+
+def test_slices_of_open_axes():
+    nodes = [helper.make_node("Slice", ["x", "s", "e", "a"], ["y"])]
+    bounds = {"s": np.array([0, 1]), "e": np.array([2**63 - 1, 3]), "a": np.array([0, -1])}
+    assert found(model(nodes, {"x": ["N", "M", 4]}, ["y"], bounds))["y"].dims == ("N", "M", 2)
+    bounds["s"][0] = 1
+    assert found(model(nodes, {"x": ["N", "M", 4]}, ["y"], bounds))["y"].dims == (None, "M", 2)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        ([helper.make_node("Split", ["x"], ["a", "b", "c"], num_outputs=2)], {}),
+        ([helper.make_node("Slice", ["x", "s", "e", "", "t"], ["y"])], {"s": [0], "e": [4], "t": [2**62]}),
+        ([helper.make_node("Gather", ["x", "s"], ["y"])], {"s": [0, 1]}),
+        ([helper.make_node("Range", ["s", "e", "t"], ["y"])], {"s": 0, "e": 2**62, "t": 1}),
+        ([helper.make_node("ConstantOfShape", ["s"], ["y"])], {"s": [2**40, 2**20]}),
+        ([helper.make_node("Tile", ["s", "e"], ["y"])], {"s": [1], "e": [2**40]}),
+    ],
+    ids=lambda value: value[0].op_type if isinstance(value, list) else "",
+)
+def test_single_nodes_that_are_fatal_elsewhere(nodes, constants):
+    arrays = {name: np.array(value, np.int64) for name, value in constants.items()}
+    proto = model(nodes, {"x": [2**40]}, [nodes[0].output[0]], arrays)
+    assert all(entry.data is None for entry in found(proto).values())
+
+
+def test_tensors_that_double_do_not_take_all_memory():
+    nodes = [helper.make_node("Concat", [f"v{i}", f"v{i}"], [f"v{i + 1}"], axis=0) for i in range(60)]
+    got = found(model(nodes, {}, ["v60"], {"v0": np.array([3, 1])}))
+    assert got["v60"].dims == (2**61,)
+    assert got["v9"].data.tolist() == [3, 1] * 2**9
+    assert got["v40"].data is None
+
+
+def test_functions_that_double_are_refused():
+    functions = []
+    for i in range(60):
+        inner = f"F{i + 1}" if i < 59 else "Neg"
+        domain = "local" if i < 59 else ""
+        body = [helper.make_node(inner, [a], [b], domain=domain) for a, b in (("a", "b"), ("b", "c"))]
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
+        functions.append(helper.make_function("local", f"F{i}", ["a"], ["c"], body, opsets))
+    proto = model([helper.make_node("F0", ["x"], ["y"], domain="local")], {"x": [2]}, ["y"], functions=functions)
+    propagate(proto.SerializeToString())
+    with pytest.raises(Exception, match="more than 1000000 nodes"):
+        inline_functions(from_proto(proto))
+
+
+@pytest.mark.parametrize("op", ["Die", "Hang"])
+def test_a_node_that_ends_or_blocks_the_worker_is_left_out(monkeypatch, op):
+    monkeypatch.setattr(inference, "propagate", deadly.propagate)
+    monkeypatch.setattr(inference, "SECONDS", 0.5)
+    monkeypatch.setattr(inference, "GRACE", 1.5)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node(op, ["a"], ["b"], domain="deadly"),
+        helper.make_node("Neg", ["a"], ["c"]),
+    ]
+    proto = model(nodes, {"x": [2, 3]}, ["b", "c"])
+    proto.opset_import.append(helper.make_opsetid("deadly", 1))
+    got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+    assert got == {"x": (2, 3), "a": (2, 3), "c": (2, 3)}
+
+
+def test_external_tensors_are_not_left_open(tmp_path):
+    constants = {"s": np.array([1]), "e": np.array([3])}
+    proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], constants)
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    from onnx_ops.model.prepare import set_weights_aside
+
+    loaded = ir.load(tmp_path / "m.onnx")
+    set_weights_aside(loaded)
+    (tmp_path / "m.data").unlink()
+    assert [value.const_value.numpy().tolist() for value in loaded.graph.initializers.values()] == [[1], [3]]
