@@ -18,7 +18,9 @@ SLICING = ("Slice", "Split")
 CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 """Where a backward Slice ends that onnxruntime and the specification read differently."""
 STRIDED_SLICE_VERSION = 1
-_FORMATS = {ir.DataType.INT32.value: ("i", 4), ir.DataType.INT64.value: ("q", 8)}
+_INT64_FORMAT = {ir.DataType.INT64.value: ("q", 8)}
+_FORMATS = {ir.DataType.INT32.value: ("i", 4), **_INT64_FORMAT}
+_Formats = dict[int, tuple[str, int]]
 _MOST_PARAMETERS = 2**20
 MISSING = "sliceport.missing"
 """In the `meta` of a value that was a constant: why its data cannot be read."""
@@ -167,7 +169,8 @@ def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     count = len(node.outputs)
     if not shape:
         raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
-    sizes = _input(node, 1, "split") if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
+    formats = _FORMATS if opset == 1 else _INT64_FORMAT
+    sizes = _input(node, 1, "split", formats) if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
     if opset < _SPLIT_INPUT_OPSET and sizes is None:
         sizes = _ints(node, "split")
     num_outputs = _int(node, "num_outputs") if opset >= _NUM_OUTPUTS_OPSET else None
@@ -193,7 +196,7 @@ def _check_inputs(node: ir.Node, least: int, most: int, opset: int) -> None:
         raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
 
 
-def _input(node: ir.Node, index: int, name: str) -> tuple[int, ...] | None:
+def _input(node: ir.Node, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
     """The integers of an input that is a one-dimensional constant; None where it is left out."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
@@ -205,18 +208,19 @@ def _input(node: ir.Node, index: int, name: str) -> tuple[int, ...] | None:
         producer = value.producer()
         source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
-    return _integers(tensor, name)
+    return _integers(tensor, name, formats)
 
 
-def _integers(tensor: ir.TensorProtocol, name: str) -> tuple[int, ...]:
+def _integers(tensor: ir.TensorProtocol, name: str, formats: _Formats) -> tuple[int, ...]:
     if isinstance(tensor, ir.TensorProtoTensor):  # the common case, without the objects that onnx-ir makes of it
         proto = tensor.raw
         dtype, dims, data = proto.data_type, list(proto.dims), proto.raw_data
     else:
         dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
-    code, width = _FORMATS.get(dtype, ("", 0))
+    code, width = formats.get(dtype, ("", 0))
     if not code:
-        raise InvalidSlice(f"{name} must be int32 or int64, got {tensor.dtype.name}")
+        allowed = " or ".join(ir.DataType(number).name.lower() for number in formats)
+        raise InvalidSlice(f"{name} must be {allowed}, got {tensor.dtype.name}")
     if len(dims) != 1:
         raise InvalidSlice(f"{name} must have one dimension, got shape {dims}")
     count = int(dims[0])

@@ -68,8 +68,11 @@ def name_left_out_outputs(model: ir.Model) -> None:
     They count as parts; onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on any.
     """
     names = {value.name for value in all_values(model)} | {name for g in model.graphs() for name in g.initializers}
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    nodes = [node for holder in holders for node in holder.all_nodes()]
+    names |= {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
     numbers = count()
-    for node in model.graph.all_nodes():
+    for node in nodes:
         if is_slicing(node):
             for output in node.outputs:
                 if not output.name:

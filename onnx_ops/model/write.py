@@ -9,12 +9,13 @@ import onnx_ir as ir
 
 from onnx_ops.beside import write_files
 from onnx_ops.errors import UsageError
+from onnx_ops.model.prepare import name_left_out_outputs
 
 
 def write_model(
     model: ir.Model, path: str | os.PathLike[str], *, source: str | os.PathLike[str], overwrite: bool = False
 ) -> None:
-    """Write a model.
+    """Write a model; outputs that a Split leaves out are named, or the file would have fewer, and other parts.
 
     Weights in external data files stay where they are if the new file is beside the old one; else they are written
     anew, into one file beside it by its name with `.data`.
@@ -31,6 +32,7 @@ def write_model(
     target = Path(path)
     if target.suffix != ".onnx":
         raise UsageError(f"output {str(target)!r} must end in .onnx.")
+    name_left_out_outputs(model)
     is_external = any(
         isinstance(value.const_value, ir.ExternalTensor)
         for graph in model.graphs()

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_ops.model import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.inference import infer_shapes
 from onnx_ops.model.nodes import SLICING, is_contested, is_standard
-from onnx_ops.model.prepare import fold, set_weights_aside
+from onnx_ops.model.prepare import fold, name_left_out_outputs, set_weights_aside
 
 Sizes = tuple[int | None, ...]
 _CONTESTED = "sliceport.contested"
@@ -168,6 +168,7 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
     graphs = list(zip(model.graphs(), probe.graphs(), strict=True))
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]
+    name_left_out_outputs(probe)
     set_weights_aside(probe)
     if folding:
         fold(probe, [twin for _, twin in nodes if is_standard(twin, *SLICING)])

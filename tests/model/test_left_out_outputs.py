@@ -12,10 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
 import onnx_ops
+from onnx_ops import cli
+from onnx_ops.model.load import from_proto
+from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.passes import PASSES
+from onnx_ops.passes.knowledge import every_node, infer
 
 LEFT_OUT = [["", "b"], ["a", ""], ["a", "", "c"], ["a", "", ""]]
 IDS = ["the first", "the last", "one between", "the last two"]
@@ -64,3 +71,61 @@ def test_compare_names_them(tmp_path: Path, outputs):
     command = [sys.executable, "-m", "onnx_ops", "compare", str(tmp_path / "model.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def with_parts(outputs: list[str], *, in_function: bool) -> onnx.ModelProto:
+    """The last two elements of the first part of `x`, negated, by a function where the Split is to be inside one."""
+    part = next(name for name in outputs if name)
+    nodes = [
+        helper.make_node("Split", ["x"], outputs, "cut", axis=0),
+        helper.make_node("Slice", [part, "starts", "ends"], ["last"], "crop"),
+        helper.make_node("Neg", ["last"], ["y"]),
+    ]
+    if not in_function:
+        return model_of(nodes, [float_vector("y", 2)], starts=[-2], ends=[99])
+    opset = helper.make_opsetid("", 13)
+    model = model_of([helper.make_node("Neg", ["x"], ["y"])], [float_vector("y", 6)], starts=[-2], ends=[99])
+    model.graph.node[0].CopyFrom(helper.make_node("F", ["x", "starts", "ends"], ["y"], domain="local"))
+    model.graph.output[0].CopyFrom(float_vector("y", 2))
+    model.functions.append(helper.make_function("local", "F", ["x", "starts", "ends"], ["y"], nodes, [opset]))
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    return model
+
+
+def computed(model: onnx.ModelProto) -> list[float]:
+    """What onnxruntime makes of the elements 1 to 6, all outputs named."""
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in nodes:
+            node.output[:] = [name or f"unread_{i}" for i, name in enumerate(node.output)]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": np.arange(1, 7, dtype=np.float32)})[0].tolist()
+
+
+@pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
+@pytest.mark.parametrize("outputs", [["", "b"], ["a", ""], ["a", "", ""]], ids=["the first", "the last", "two"])
+@pytest.mark.parametrize("words", [["rewrite", "--passes", "merge"], ["rewrite"], ["harden"]], ids=" ".join)
+def test_what_is_written_has_them_all(tmp_path: Path, words, outputs, in_function):
+    """A file whose Split has fewer outputs has other parts, and other values."""
+    model = with_parts(outputs, in_function=in_function)
+    onnx.save(model, tmp_path / "model.onnx")
+    command, *options = words
+    arguments = [command, str(tmp_path / "model.onnx"), "-o", str(tmp_path / "out.onnx"), *options]
+    assert cli.main([*arguments, "--target", "onnxruntime-dml"] if command == "harden" else arguments) == 0
+    assert computed(onnx.load(tmp_path / "out.onnx")) == computed(model)
+
+
+@pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
+@pytest.mark.parametrize("name", PASSES)
+def test_no_pass_takes_a_part_for_a_larger_one(name, in_function):
+    model = from_proto(with_parts(["a", "", ""], in_function=in_function))
+    PASSES[name]()(model)
+    name_left_out_outputs(model)
+    assert computed(ir.to_proto(model)) == [-1, -2]
+
+
+@pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
+def test_sizes_are_those_of_the_parts(in_function):
+    model = from_proto(with_parts(["a", "", ""], in_function=in_function))
+    known = infer(model)
+    (cut,) = [node for node, _ in every_node(model) if node.op_type == "Split"]
+    assert known.sizes[cut.outputs[0]] == (2,)

@@ -1,0 +1,36 @@
+"""A fixed number of cases of each fuzzer, from fixed seeds; the first failure is made small and shown."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from fuzz.child import Checker
+from fuzz.failures import find_failures, minimise
+from fuzz.modules import budget, load, names
+
+SHARDS = 4  # for as many workers
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("name", names())
+def test_budget(name, shard, tmp_path):
+    fuzzer = load(name)
+    with Checker(fuzzer) as checker:
+        for failure in find_failures(checker, f"budget {shard}", range(budget(fuzzer) // SHARDS)):
+            smallest = minimise(checker, failure)
+            pytest.fail(f"{smallest.said}\n{json.dumps(smallest.case)}\nsaved as {smallest.save(tmp_path)}")
+
+
+@pytest.mark.parametrize("name", names())
+def test_cases_are_json_and_follow_from_the_seed_alone(name):
+    from fuzz.modules import generate
+
+    fuzzer = load(name)
+    for number in range(20):
+        case = generate(fuzzer, "again", number)
+        assert json.loads(json.dumps(case)) == case == generate(fuzzer, "again", number)
+        for smaller in itertools.islice(fuzzer.shrink(case), 20):
+            assert json.loads(json.dumps(smaller)) == smaller != case

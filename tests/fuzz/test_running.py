@@ -1,0 +1,99 @@
+"""What runs fuzzers: every failure is seen, whatever it ends, made small, kept, and run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fuzz import TESTS
+from fuzz.child import Checker
+from fuzz.failures import Failure, find_failures, minimise
+from fuzz.modules import generate, load, names
+
+BREAKING = load("breaking")
+
+
+def test_each_way_to_fail_is_told_and_the_next_case_goes_on():
+    cases = [{"way": way, "number": 20} for way in ("wrong", "dies", "right", "raises", "exits", "prints", "wrong")]
+    with Checker(BREAKING) as checker:
+        wrong, dies, right, raises, exits, prints, last = checker.check_many(cases)
+    assert wrong == last == "is wrong: 20"
+    assert dies == "ends the process with SIGABRT"
+    assert exits == "ends the process with code 3"
+    assert raises is not None
+    assert raises.startswith("raises ValueError in check: number 20 (")
+    assert right is prints is None
+
+
+def test_a_hang_is_told():
+    with Checker(BREAKING, timeout=2) as checker:
+        assert checker.check({"way": "hangs", "number": 0}) == "hangs: no answer after 2 seconds"
+    with Checker(BREAKING) as checker:
+        assert checker.check({"way": "right", "number": 0}) is None
+
+
+def test_the_smallest_case_of_the_same_kind_is_kept_and_runs_again(tmp_path):
+    with Checker(BREAKING) as checker:
+        smallest = minimise(checker, Failure("breaking", {"way": "wrong", "number": 900}, "is wrong: 900"))
+    assert smallest == Failure("breaking", {"way": "wrong", "number": 10}, "is wrong: 10")
+    path = smallest.save(tmp_path / "new" / "folder")
+    assert Failure.load(path) == smallest
+    assert json.loads(path.read_text())["run"] == f"python -m tests.fuzz --replay {path}"
+    done = run("--replay", str(path))
+    assert (done.returncode, done.stdout) == (1, "is wrong: 10\n")
+    (tmp_path / "right.json").write_text(json.dumps({"fuzzer": "breaking", "said": "", "case": {"way": "right"}}))
+    saved = Failure("breaking", {"way": "right", "number": 1}, "was wrong: once").save(tmp_path)
+    done = run("--replay", str(saved))
+    assert (done.returncode, done.stdout) == (0, "right\n")
+
+
+def test_failures_are_those_of_the_cases_of_the_seed():
+    numbers = range(30)
+    cases = [generate(BREAKING, "3", number) for number in numbers]
+
+    class Asked:
+        NAME, generate, shrink = BREAKING.NAME, BREAKING.generate, BREAKING.shrink
+
+        @staticmethod
+        def check_many(asked):
+            return [f"is wrong: {case['number']}" if case["way"] == "wrong" else None for case in asked]
+
+    with Checker(Asked) as checker:
+        found = list(find_failures(checker, "3", numbers))
+    assert [failure.case for failure in found] == [case for case in cases if case["way"] == "wrong"]
+    assert 0 < len(found) < len(cases)
+
+
+def test_a_long_run_counts_and_saves(tmp_path):
+    done = run("breaking", "--minutes", "0.05", "--seed", "7", "--save", str(tmp_path))
+    assert done.returncode in (0, 1)
+    assert "cases, " in done.stdout
+
+
+def test_an_unknown_name_is_refused():
+    done = run("nonsense")
+    assert done.returncode == 2
+    assert f"there is no fuzzer nonsense, only {', '.join(names())}" in done.stderr
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=TESTS.parent,
+        env=os.environ | {"PYTHONPATH": str(TESTS.parent)},
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_fuzzer_offers_what_is_asked_of_it(name):
+    fuzzer = load(name)
+    assert name == fuzzer.NAME
+    assert callable(getattr(fuzzer, "check_many", fuzzer.check))
