@@ -13,10 +13,12 @@ class Defect:
     Attributes:
         id: Its name, by which the tests show it.
         reason: What the engine does, for people.
+        is_disputed: Whether another engine does something else that is not right either, so that the node must stay.
     """
 
     id: str
     reason: str
+    is_disputed: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ class Hardening:
     def __str__(self) -> str:
         lines = []
         for change in self.changes:
-            done = f"is now {change.form}" if change.form else "is left as it is: no form is computed right"
+            done = f"is now {change.form}" if change.form else "is left as it is"
+            if change.form is None and not any(defect.is_disputed for defect in change.defects):
+                done += ": no form is computed right"
             reasons = "; ".join(defect.reason for defect in change.defects)
             lines.append(f"{change.op} {change.node!r} {done}: {reasons}")
         left = sum(change.form is None for change in self.changes)

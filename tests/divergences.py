@@ -9,6 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_ops.model.contested import (
+    BACKWARD_TO_THE_GREATEST,
+    BELOW_THE_AXIS,
+    DROPPED_STEPS,
+    EMPTY_LAST_PART,
+    Contested,
+)
+
 
 @dataclass(frozen=True)
 class Divergence:
@@ -30,6 +38,7 @@ class Divergence:
             that it never wrote.
         run_time: Whether the parameters are inputs of the model instead of constants.
         rank: Number of axes of the data; all but the last have size 1.
+        contested: The entry of the product's table by which such nodes are left alone, if there is one.
     """
 
     id: str
@@ -46,6 +55,7 @@ class Divergence:
     seen: tuple[tuple[int, ...], ...] | str | None
     run_time: bool = False
     rank: int = 1
+    contested: Contested | None = None
 
 
 INT64_MAX = 2**63 - 1
@@ -64,6 +74,7 @@ FULL_REVERSE = Divergence(
     {"starts": -1, "ends": INT64_MAX, "steps": -1},
     ((),),
     ((3, 2, 1, 0),),
+    contested=BACKWARD_TO_THE_GREATEST,
 )
 FULL_REVERSE_32 = Divergence(
     "backward slice to INT32_MAX",
@@ -78,8 +89,9 @@ FULL_REVERSE_32 = Divergence(
     {"starts": -1, "ends": INT32_MAX, "steps": -1},
     ((),),
     ((3, 2, 1, 0),),
+    contested=BACKWARD_TO_THE_GREATEST,
 )
-DROPPED_STEPS = Divergence(
+STEPS_DROPPED = Divergence(
     "EliminateSlice drops steps",
     "onnxruntime-cpu-optimized",
     ("1.31.1",),
@@ -92,6 +104,7 @@ DROPPED_STEPS = Divergence(
     {"starts": 0, "ends": INT64_MAX, "steps": 2},
     ((0, 2, 4),),
     ((0, 1, 2, 3, 4, 5),),
+    contested=DROPPED_STEPS,
 )
 REFERENCE_BELOW = Divergence(
     "backward slice from below the axis",
@@ -106,8 +119,9 @@ REFERENCE_BELOW = Divergence(
     {"starts": -100, "ends": -200, "steps": -1},
     ((0,),),
     ((),),
+    contested=BELOW_THE_AXIS,
 )
-EMPTY_LAST_PART = Divergence(
+LAST_PART_REFUSED = Divergence(
     "num_outputs that leaves the last part empty",
     "onnxruntime-cpu",
     ("1.31.1",),
@@ -120,6 +134,7 @@ EMPTY_LAST_PART = Divergence(
     {"num_outputs": 3},
     ((0, 1), (2, 3), ()),
     "Split size 2 exceeds the remaining size of the selected axis, 0",
+    contested=EMPTY_LAST_PART,
 )
 
 OPENVINO = "2026.4.1-22982-e213a147257-releases/2026/4"
@@ -184,7 +199,7 @@ UNWRITTEN_PARTS = Divergence(
     ((), (0, 1, 2, 3)),
     None,
 )
-BELOW_THE_AXIS = Divergence(
+BELOW_REFUSED = Divergence(
     "backward slice from below the axis is refused",
     "onnxruntime-dml",
     (PROVIDER,),
@@ -197,6 +212,37 @@ BELOW_THE_AXIS = Divergence(
     {"starts": -100, "ends": -200, "steps": -1},
     ((0,),),
     "CreateSession failed",
+    contested=BELOW_THE_AXIS,
+)
+STEPS_WITHOUT_AXES = Divergence(
+    "Slice with steps and without axes is refused",
+    "onnxruntime-dml",
+    (PROVIDER,),
+    STEPS_DROPPED.specification,
+    "refuses to create the session",
+    (),
+    "Slice",
+    13,
+    6,
+    STEPS_DROPPED.parameters,
+    STEPS_DROPPED.specified,
+    "CreateSession failed",
+    contested=DROPPED_STEPS,
+)
+UNWRITTEN_BEFORE_THE_LAST = Divergence(
+    "num_outputs that leaves the last part empty is skipped whole",
+    "onnxruntime-dml",
+    (PROVIDER,),
+    LAST_PART_REFUSED.specification,
+    UNWRITTEN_PARTS.engine_does,
+    UNWRITTEN_PARTS.issues,
+    "Split",
+    18,
+    4,
+    LAST_PART_REFUSED.parameters,
+    LAST_PART_REFUSED.specified,
+    None,
+    contested=EMPTY_LAST_PART,
 )
 RANK_NINE_SLICE = Divergence(
     "Slice of rank 9 is refused",
@@ -232,14 +278,16 @@ RANK_NINE_SPLIT = Divergence(
 DIVERGENCES = (
     FULL_REVERSE,
     FULL_REVERSE_32,
-    DROPPED_STEPS,
+    STEPS_DROPPED,
     REFERENCE_BELOW,
-    EMPTY_LAST_PART,
+    LAST_PART_REFUSED,
     NARROWED_END,
     NARROWED_STEP,
     NARROWED_TO_ZERO,
     UNWRITTEN_PARTS,
-    BELOW_THE_AXIS,
+    BELOW_REFUSED,
+    STEPS_WITHOUT_AXES,
+    UNWRITTEN_BEFORE_THE_LAST,
     RANK_NINE_SLICE,
     RANK_NINE_SPLIT,
 )

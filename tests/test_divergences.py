@@ -20,6 +20,7 @@ from running import as_bytes, run_node
 
 import onnx_ops
 from onnx_ops.dml import device
+from onnx_ops.model.contested import BACKWARD_TO_THE_GREATEST, CONTESTED
 from ov_ext.defects import DEFECTS
 
 Outputs = tuple[tuple[int, ...], ...]
@@ -154,6 +155,14 @@ class TestEntries:
         assert entry.engine_does
         assert entry.engine in {*ENGINES, "onnxruntime-dml"}
         assert entry.versions
+
+
+@pytest.mark.parametrize("contested", CONTESTED, ids=lambda contested: contested.id)
+def test_what_is_left_alone_has_its_evidence(contested):
+    """Each engine that the product says does otherwise has an entry here, and is said to do what the entry shows."""
+    shown = {entry.engine for entry in DIVERGENCES if entry.contested is contested}
+    right = {(BACKWARD_TO_THE_GREATEST.id, "onnxruntime-dml")}  # tests/passes/test_contested.py
+    assert shown == {engine for engine, _ in contested.engines if (contested.id, engine) not in right}
 
 
 def test_ids_are_unique():

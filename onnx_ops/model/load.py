@@ -16,6 +16,7 @@ from onnx_ops.errors import ModelError
 from onnx_ops.model.inference import open_negative_sizes
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
+_TYPES = frozenset(kind.value for kind in ir.DataType)
 
 
 def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
@@ -127,6 +128,8 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> No
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
     _check_nodes(graph.node, defined, outer, where, found)
     for value in graph.output:
+        if not value.name:
+            raise ModelError(f"{where} has an output without a name.")
         if value.name not in defined and value.name not in outer:
             raise ModelError(f"{where} has output {value.name!r}, which nothing in it defines.")
 
@@ -159,6 +162,8 @@ def _check_nodes(
 def _check_tensor(tensor: onnx.TensorProto, found: Findings) -> None:
     if min(tensor.dims, default=0) < 0:
         raise ModelError(f"tensor {tensor.name!r} has a negative dimension in {list(tensor.dims)}.")
+    if tensor.data_type not in _TYPES:
+        raise ModelError(f"tensor {tensor.name!r} has element type {tensor.data_type}, which ONNX does not have.")
     if tensor.data_location != _EXTERNAL:
         return
     found.has_external_data = True

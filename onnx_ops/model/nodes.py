@@ -6,22 +6,25 @@ Source: the ONNX operator pages. Nodes are onnx-ir's; constants are initializers
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from typing import overload
 
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
 from onnx_ops.model import STRIDED_SLICE_DOMAIN
-from onnx_ops.slicing import INT64_MAX, Region, SliceSpec, SplitSpec, StridedSliceSpec
-from onnx_ops.slicing.spec import MASKS
+from onnx_ops.model.contested import Contested, contested_parts, contested_slice
+from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
+from onnx_ops.slicing.spec import MASKS, normalize_axis
 
 SLICING = ("Slice", "Split")
-CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
-"""Where a backward Slice ends that onnxruntime and the specification read differently."""
 STRIDED_SLICE_VERSION = 1
 _INT64_FORMAT = {ir.DataType.INT64.value: ("q", 8)}
 _FORMATS = {ir.DataType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _Formats = dict[int, tuple[str, int]]
 _MOST_PARAMETERS = 2**20
+MARK = "sliceport.contested"
+"""In the `meta` of a node: how engines disagree about it, where that takes more to know than what is written in it."""
 MISSING = "sliceport.missing"
 """In the `meta` of a value that was a constant: why its data cannot be read."""
 _SPLIT_INPUT_OPSET = 13
@@ -49,9 +52,9 @@ def is_standard(node: ir.Node | None, *op_types: str) -> bool:
 
 
 def constant(value: ir.Value) -> ir.TensorProtocol | None:
-    """The tensor that a value always is; None if it depends on the model's inputs, or may be replaced by one.
+    """The tensor that a value always is; None if it depends on the model's inputs.
 
-    The data of the tensor are not read.
+    The data of the tensor are not read. In a model whose defaults are aside (`defaults.py`).
     """
     if value.const_value is not None:
         return value.const_value
@@ -114,7 +117,7 @@ def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
 
     Raises:
         InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
-        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read, or each call of a function sets it.
     """
     if opset >= _SLICE_INPUTS_OPSET:
         _check_inputs(node, 3, 5, opset)
@@ -122,24 +125,40 @@ def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
         axes, steps = _input(node, 3, "axes"), _input(node, 4, "steps")
     else:
         _check_inputs(node, 1, 1, opset)
-        starts, ends, axes, steps = _ints(node, "starts"), _ints(node, "ends"), _ints(node, "axes"), None
+        starts, ends, axes = (read_ints(node, name) for name in ("starts", "ends", "axes"))
+        steps = None
     if starts is None or ends is None:
         raise InvalidSlice(f"{'starts' if starts is None else 'ends'} is missing")
     return SliceSpec(starts, ends, axes, steps)
 
 
-def is_contested(node: ir.Node, opset: int) -> bool:
-    """Whether it is a Slice that goes backwards to a greatest integer.
+def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None) -> Contested | None:
+    """How engines disagree about a Slice or Split, as far as it is known what is written there, if they do.
 
-    By the specification it selects nothing there, and onnxruntime reverses the axis: what comes out is not known.
+    Args:
+        node: Any node.
+        opset: Version of its operator set.
+        sizes: What is known of its data's sizes; None: what the data's value says.
     """
-    if not is_standard(node, "Slice"):
-        return False
+    if not is_standard(node, *SLICING):
+        return None
+    if MARK in node.meta:
+        mark: Contested = node.meta[MARK]
+        return mark
+    data = node.inputs[0] if node.inputs else None
+    if sizes is None and data is not None:
+        shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
+        sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
     try:
-        spec = slice_spec(node, opset)
+        if node.op_type == "Slice":
+            return contested_slice(slice_spec(node, opset), sizes)
+        if opset < _NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
+            return None
+        axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
+        known = tuple([size or 0 for size in sizes])
+        return contested_parts(split_spec(node, opset, known)) if sizes[axis] is not None else None
     except (InvalidSlice, DynamicSlice):
-        return False
-    return any(step < 0 and end in CONTESTED_ENDS for step, end in zip(spec.steps or (), spec.ends, strict=False))
+        return None
 
 
 def strided_slice_spec(node: ir.Node) -> StridedSliceSpec:
@@ -153,7 +172,7 @@ def strided_slice_spec(node: ir.Node) -> StridedSliceSpec:
     begin, end, strides = _input(node, 1, "begin"), _input(node, 2, "end"), _input(node, 3, "strides")
     if begin is None or end is None:
         raise InvalidSlice(f"{'begin' if begin is None else 'end'} is missing")
-    return StridedSliceSpec(begin, end, strides, **{name: _ints(node, name) or () for name in MASKS})
+    return StridedSliceSpec(begin, end, strides, **{name: read_ints(node, name) or () for name in MASKS})
 
 
 def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:
@@ -164,16 +183,15 @@ def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         DynamicSlice: A parameter is not a constant, or its data cannot be read.
     """
     _check_inputs(node, 1, 2 if opset == 1 or opset >= _SPLIT_INPUT_OPSET else 1, opset)
-    axis = _int(node, "axis")
-    axis = 0 if axis is None else axis
+    axis = read_int(node, "axis", 0)
     count = len(node.outputs)
     if not shape:
         raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
     formats = _FORMATS if opset == 1 else _INT64_FORMAT
     sizes = _input(node, 1, "split", formats) if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
     if opset < _SPLIT_INPUT_OPSET and sizes is None:
-        sizes = _ints(node, "split")
-    num_outputs = _int(node, "num_outputs") if opset >= _NUM_OUTPUTS_OPSET else None
+        sizes = read_ints(node, "split")
+    num_outputs = read_int(node, "num_outputs", None) if opset >= _NUM_OUTPUTS_OPSET else None
     if sizes is not None:
         if num_outputs is not None:
             raise InvalidSlice("split and num_outputs must not both be given")
@@ -235,19 +253,49 @@ def _integers(tensor: ir.TensorProtocol, name: str, formats: _Formats) -> tuple[
     return struct.unpack(f"<{count}{code}", data)
 
 
-def _ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
-    attribute = node.attributes.get(name)
+def read_ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
+    """The integers of an attribute; None where it is left out.
+
+    Raises:
+        InvalidSlice: It is of another type.
+        DynamicSlice: It refers to an attribute of the function that the node is in.
+    """
+    attribute = _attribute(node, name)
     if attribute is None:
         return None
-    if attribute.is_ref() or attribute.type != ir.AttributeType.INTS:
+    if attribute.type != ir.AttributeType.INTS:
         raise InvalidSlice(f"attribute {name} must be a list of integers")
     return tuple(attribute.as_ints())
 
 
-def _int(node: ir.Node, name: str) -> int | None:
-    attribute = node.attributes.get(name)
+@overload
+def read_int(node: ir.Node, name: str, default: int) -> int: ...
+@overload
+def read_int(node: ir.Node, name: str, default: None) -> int | None: ...
+def read_int(node: ir.Node, name: str, default: int | None) -> int | None:
+    """The integer of an attribute; the default where it is left out.
+
+    Raises:
+        InvalidSlice: It is of another type.
+        DynamicSlice: It refers to an attribute of the function that the node is in.
+    """
+    attribute = _attribute(node, name)
     if attribute is None:
-        return None
-    if attribute.is_ref() or attribute.type != ir.AttributeType.INT:
+        return default
+    if attribute.type != ir.AttributeType.INT:
         raise InvalidSlice(f"attribute {name} must be an integer")
     return attribute.as_int()
+
+
+def _attribute(node: ir.Node, name: str) -> ir.Attr | None:
+    attribute = node.attributes.get(name)
+    if attribute is not None and attribute.is_ref():
+        raise DynamicSlice(
+            f"attribute {name} is the function's attribute {attribute.ref_attr_name!r}, which each call sets for itself"
+        )
+    return attribute
+
+
+def has_open_attribute(node: ir.Node) -> bool:
+    """Whether an attribute refers to one of the function that the node is in, so that each call sets it for itself."""
+    return any(attribute.is_ref() for attribute in node.attributes.values())

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice, Refusal
+from onnx_ops.model.defaults import forget_defaults
 from onnx_ops.model.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
 from onnx_ops.model.prepare import bind_shapes, inline_functions, settle, unknown_inputs
 from onnx_ops.slicing.node import Cut, SlicingNode
@@ -29,6 +30,7 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
         ModelError: A function cannot be inlined.
         UsageError: `input_shapes` do not fit the model.
     """
+    forget_defaults(model)
     _mark_origins(model)
     inline_functions(model)
     bind_shapes(model, input_shapes or {})

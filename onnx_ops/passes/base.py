@@ -10,8 +10,15 @@ import onnx_ir as ir
 
 from onnx_ops.hardening import Change, Defect
 from onnx_ops.model import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import is_standard
-from onnx_ops.passes.knowledge import Knowledge, Sizes, defaults_aside, every_node, infer
+from onnx_ops.passes.knowledge import (
+    Knowledge,
+    Sizes,
+    every_node,
+    infer,
+    unmark,
+)
 from onnx_ops.passes.writing import drop_unread, mark_new, name_apart
 
 Outcome = tuple[str | None, tuple[Defect, ...]] | None
@@ -60,6 +67,8 @@ class SlicingPass(ir.passes.InPlacePass):
         with defaults_aside(model):
             self.known = infer(model) if self._shared is None else self._shared
             self.apply(model)
+            if self._shared is None:
+                unmark(model)
         self.known = Knowledge()
         name_apart(model)
         return ir.passes.PassResult(model, modified=any(change.form is not None for change in self.changes))

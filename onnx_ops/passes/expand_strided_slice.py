@@ -6,11 +6,12 @@ import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
 from onnx_ops.model import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.nodes import CONTESTED_ENDS, is_strided_slice, strided_slice_spec
+from onnx_ops.model.contested import CONTESTED_ENDS
+from onnx_ops.model.nodes import is_strided_slice, strided_slice_spec
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, all_nodes
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.writing import slice_node, view_node
-from onnx_ops.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec
+from onnx_ops.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
 _ANY_SIZE = 2**62
 
@@ -84,13 +85,18 @@ def _aligned(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice]
         if entry.kind == "new":
             added.append(rank)
         elif entry.kind == "slice":
-            cuts[entry.axis] = _unmasked(spec.single(entry.position))
+            cuts[entry.axis] = _undisputed(_unmasked(spec.single(entry.position)), sizes[entry.axis])
         elif entry.kind == "shrink":
             begin = spec.begin[entry.position]
             cuts[entry.axis] = AxisSlice(begin, INT64_MAX if begin == -1 else begin + 1, 1)
             dropped.append(entry.axis)
         rank += entry.kind != "shrink"
     return cuts, dropped, added
+
+
+def _undisputed(entry: AxisSlice, size: int | None) -> AxisSlice:
+    """The same in a spelling that all engines read alike: backwards from below the axis they do not."""
+    return entry if size is None or entry.step > 0 else AxisSlice.of(resolve_axis(*entry, size))
 
 
 def _unmasked(single: StridedSliceSpec) -> AxisSlice:

@@ -8,14 +8,14 @@ import onnx_ir as ir
 
 from onnx_ops.hardening import Change
 from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.nodes import SLICING, constant, is_standard
+from onnx_ops.model.nodes import MARK, SLICING, constant, is_standard
 from onnx_ops.model.prepare import any_constant, fold, name_left_out_outputs, set_weights_aside
 from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
 from onnx_ops.passes.knowledge import bodies, paired, probe_of
-from onnx_ops.passes.reading import filled_parts, gathered, source_of, written_slice
+from onnx_ops.passes.reading import attribute, filled_parts, gathered, source_of, written_slice
 from onnx_ops.passes.writing import drop_unread, empty_node, is_used, mark_new, tensor_node
-from onnx_ops.slicing import resolve_axis
+from onnx_ops.slicing import INT64_MAX, resolve_axis
 
 _OPS = (*SLICING, "Gather")
 _KEEPING = "sliceport.keeping"
@@ -79,6 +79,10 @@ class FoldSlicesPass(SlicingPass):
 
     def _fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
         """Make constants of the inputs behind the data that are known."""
+        disagreement = node.meta.get(MARK)
+        if disagreement is not None:
+            self.left.append(Left(name_of(node), node.op_type, disagreement.reason))
+            return
         found = False
         for i, value in enumerate(node.inputs[1:], 1):
             tensor = None if value is None or constant(value) is not None else folded.get(value)
@@ -108,8 +112,12 @@ class FoldSlicesPass(SlicingPass):
         if sizes is None or len(known) < len(sizes):
             return
         for reader in output.consumers():
-            if is_standard(reader, "Shape"):
-                kept = _kept_sizes(reader, len(known))
+            if is_standard(reader, "Shape") and is_used(reader.outputs[0]):
+                try:
+                    kept = _kept_sizes(reader, len(known))
+                except NotApplied as reason:
+                    self.left.append(Left(name_of(reader), reader.op_type, str(reason)))
+                    continue
                 self._replace(reader, [ir.tensor([known[axis] for axis in kept], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
@@ -160,8 +168,13 @@ class FoldSlicesPass(SlicingPass):
 
 
 def _kept_sizes(shape: ir.Node, rank: int) -> range:
-    """The axes whose sizes a Shape gives."""
-    return resolve_axis(shape.attributes.get_int("start", 0), shape.attributes.get_int("end", None), 1, rank)
+    """The axes whose sizes a Shape gives.
+
+    Raises:
+        NotApplied: Each call of a function says it for itself.
+    """
+    end = attribute(shape, "end", INT64_MAX)
+    return resolve_axis(attribute(shape, "start", 0), end, 1, rank)
 
 
 def _selected(node: ir.Node, opset: int, count: int) -> tuple[list[range], bool]:

@@ -27,7 +27,8 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     """
     nodes = sum(1 for kind in SLICING for _ in nodes_of(model, kind))
     passes = [kind() for kind in HARDEN_DIRECTML]
-    ir.passes.Sequential(*passes)(model)
+    for done in passes:
+        done(model)
     return Hardening(
         TARGET,
         VERSION,

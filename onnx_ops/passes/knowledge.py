@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_ops.errors import DynamicSlice, InvalidSlice, ModelError
 from onnx_ops.model import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.nodes import SLICING, is_contested, is_standard
-from onnx_ops.model.prepare import fold, name_left_out_outputs, set_weights_aside
+from onnx_ops.model.nodes import (
+    MARK,
+    SLICING,
+    constant,
+    contested,
+    has_open_attribute,
+    is_standard,
+    slice_spec,
+)
+from onnx_ops.model.prepare import fold, inline_functions, name_left_out_outputs, set_weights_aside
 
 Sizes = tuple[int | None, ...]
-_CONTESTED = "sliceport.contested"
+_ASIDE = "sliceport.aside"
+_NUMBER = "sliceport.number"
+_BOUNDS = 5
+_MOST_STEPS = 64
 
 
 @dataclass
@@ -62,12 +73,16 @@ def infer(model: ir.Model, *, folding: bool = False) -> Knowledge:
         model: The model.
         folding: Whether to fold constants too, so that shapes that are computed are known; it takes longer.
     """
-    found = _infer_graphs(model, folding=folding)
-    for function, body in bodies(model, found):
-        inferred = _infer_graphs(body, folding=folding)
-        for value, twin in paired(function, body.graph):
-            found.inherit_from(inferred, value, twin)
-    return found
+    unmark(model)
+    _mark_computed(model)
+    while True:
+        found = _infer_graphs(model, folding=folding)
+        for function, body in bodies(model, found):
+            inferred = _infer_graphs(body, folding=folding)
+            for value, twin in paired(function, body.graph):
+                found.inherit_from(inferred, value, twin)
+        if not _mark_by_sizes(model, found):
+            return found
 
 
 def bodies(model: ir.Model, known: Knowledge) -> Iterator[tuple[ir.Function, ir.Model]]:
@@ -118,39 +133,119 @@ def paired(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, ir.Va
     return values
 
 
-@contextmanager
-def defaults_aside(model: ir.Model) -> Iterator[None]:
-    """While it lasts, initializers that a caller may replace, being inputs too, are inputs alone.
-
-    Below version 4 of the format every initializer is listed as an input, and none may be replaced.
-    """
-    graph = model.graph
-    found = [value for value in graph.initializers.values() if value.is_graph_input()] if model.ir_version >= 4 else []
-    tensors = [value.const_value for value in found]
-    for value in found:
-        del graph.initializers[value.name or ""]
-        value.const_value = None
-    try:
-        yield
-    finally:
-        for value, tensor in zip(found, tensors, strict=True):
-            value.const_value = tensor
-            graph.initializers.add(value)
-
-
 def probe_of(model: ir.Model) -> ir.Model:
-    """A copy to infer and fold in; from Slices that engines read differently nothing follows."""
-    probe = model.clone()
-    contested = [node for node, opset in every_node(probe) if is_contested(node, opset)]
-    if contested:
+    """A copy to infer and fold in.
+
+    Nothing follows in it from nodes that engines read differently, nor from those whose attributes a call sets.
+    """
+    _mark_written(model)
+    probe = _clone(model)
+    marked = [node for node, _ in every_node(probe) if MARK in node.meta]
+    if marked:  # what the file says of sizes may follow from them
         for node, _ in every_node(probe):
             for output in node.outputs:
-                output.shape = None  # as the file has it
-        for node in contested:
-            node.domain = _CONTESTED
-        for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
-            imports[_CONTESTED] = 1
+                output.shape = None
+        for graph in probe.graphs():
+            for value in () if graph is probe.graph else graph.inputs:
+                value.shape = None
+    for node in [*marked, *filter(has_open_attribute, probe.graph.all_nodes())]:
+        node.domain = _ASIDE
+    for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
+        imports[_ASIDE] = 1
     return probe
+
+
+def _clone(model: ir.Model) -> ir.Model:
+    """A copy.
+
+    Raises:
+        ModelError: The model is not whole: a node reads a value that is nowhere.
+    """
+    try:
+        return model.clone()
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise ModelError(f"the model is not well-formed: nothing defines {cause}.") from error
+
+
+def unmark(model: ir.Model) -> None:
+    """Forget which nodes engines read differently."""
+    for node, _ in every_node(model):
+        node.meta.pop(MARK, None)
+
+
+def _mark_written(model: ir.Model) -> None:
+    """Mark the nodes about which engines disagree by what is written in them."""
+    for node, opset in every_node(model):
+        disagreement = contested(node, opset)
+        if disagreement is not None:
+            node.meta[MARK] = disagreement
+
+
+def _mark_by_sizes(model: ir.Model, found: Knowledge) -> bool:
+    """Mark those about which engines disagree by the sizes that were found; whether there were any."""
+    changed = False
+    for node, opset in every_node(model):
+        data = node.inputs[0] if node.inputs else None
+        sizes = None if data is None else found.sizes.get(data)
+        disagreement = None if sizes is None or MARK in node.meta else contested(node, opset, sizes)
+        if disagreement is not None:
+            node.meta[MARK] = disagreement
+            changed = True
+    return changed
+
+
+def _mark_computed(model: ir.Model) -> None:
+    """Mark those about which engines disagree by what is computed from constants, in functions at some call."""
+    doubtful = [node for node, opset in every_node(model) if _is_doubtful(node, opset)]
+    while [node for node in doubtful if MARK not in node.meta]:
+        for i, node in enumerate(doubtful):
+            node.meta[_NUMBER] = i
+        probe = probe_of(model)
+        for node in doubtful:
+            del node.meta[_NUMBER]
+        try:
+            inline_functions(probe)
+        except ModelError:
+            return
+        set_weights_aside(probe)
+        for value, facts in infer_shapes(probe).items():
+            if facts.data is not None and value.const_value is None:
+                value.const_value = ir.tensor(facts.data)
+        version = model.opset_imports.get("", 1)
+        turned_out = [
+            (node, disagreement)
+            for node in probe.graph.all_nodes()
+            if _NUMBER in node.meta and (disagreement := contested(node, version)) is not None
+        ]
+        for node, disagreement in turned_out:
+            doubtful[node.meta[_NUMBER]].meta[MARK] = disagreement
+        if not turned_out:
+            return
+
+
+def _is_doubtful(node: ir.Node, opset: int) -> bool:
+    """Whether what is written in a Slice is not known, and engines might disagree about it."""
+    steps = node.inputs[_BOUNDS - 1] if is_standard(node, "Slice") and len(node.inputs) == _BOUNDS else None
+    if steps is None:
+        return False
+    try:
+        slice_spec(node, opset)
+    except DynamicSlice:
+        return not _are_ones(steps)
+    except InvalidSlice:
+        pass
+    return False
+
+
+def _are_ones(value: ir.Value) -> bool:
+    tensor = constant(value)
+    try:
+        return tensor is not None and tensor.size <= _MOST_STEPS and bool((tensor.numpy() == 1).all())
+    except Exception:  # stored outside the model, and not there
+        return False
 
 
 def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:

@@ -8,9 +8,10 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import filled_parts, gathered, is_gated, source_of, split_parts, written_slice
+from onnx_ops.passes.reading import attribute, filled_parts, gathered, is_gated, source_of, split_parts, written_slice
 from onnx_ops.passes.siblings_to_split import GATED, sliced_run
 from onnx_ops.passes.writing import is_used, view_node
+from onnx_ops.slicing import INT64_MAX
 
 
 class MergeEqualSlicesPass(NodePass):
@@ -105,4 +106,7 @@ def _identity(data: ir.Value) -> Hashable:
     shape = data.producer()
     if shape is None or not is_standard(shape, "Shape"):
         return id(data)
-    return id(shape.inputs[0]), shape.attributes.get_int("start", 0), shape.attributes.get_int("end", None)
+    try:
+        return id(shape.inputs[0]), attribute(shape, "start", 0), attribute(shape, "end", INT64_MAX)
+    except NotApplied:
+        return id(data)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_ops.errors import InvalidSlice
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import view_axes, written_slice
+from onnx_ops.passes.reading import attribute_list, view_axes, written_slice
 from onnx_ops.passes.writing import constant_node, slice_node
 from onnx_ops.slicing import AxisSlice
 from onnx_ops.slicing.spec import cut_shape, normalize_axis
@@ -114,7 +114,7 @@ cut, and the new value of the second input if it is a shape."""
 def _above_transpose(
     node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, *__: Shape
 ) -> tuple[dict[int, Entries], None]:
-    permutation = list(node.attributes.get_ints("perm", ()) or range(len(shapes[0]))[::-1])
+    permutation = attribute_list(node, "perm") or range(len(shapes[0]))[::-1]
     return {0: {permutation[axis]: entry for axis, entry in entries.items()}}, None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.model.nodes import constant, is_contested, is_standard, slice_spec, split_spec
+from onnx_ops.model.nodes import constant, contested, is_standard, read_int, read_ints, slice_spec, split_spec
 from onnx_ops.passes.base import NotApplied
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.writing import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
@@ -27,12 +27,50 @@ def written_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, A
         shape: What is known of its input's shape: with its rank, negative axes are counted from the front.
 
     Raises:
-        NotApplied: That is no constant, or wrong, or onnxruntime and the specification read it differently.
+        NotApplied: That is no constant, or wrong, or engines disagree about it.
     """
-    if is_contested(node, opset):
-        raise NotApplied("by the specification it selects nothing, and onnxruntime reverses the axis")
+    _check_undisputed(node, opset, shape)
+    return spelled_slice(node, opset, shape)
+
+
+def spelled_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
+    """What a Slice does to each axis by the specification, whatever engines make of it.
+
+    Raises:
+        NotApplied: That is no constant, or wrong.
+    """
     try:
         return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
+    except (InvalidSlice, DynamicSlice) as reason:
+        raise NotApplied(str(reason)) from None
+
+
+def _check_undisputed(node: ir.Node, opset: int, shape: Sizes | None) -> None:
+    disagreement = contested(node, opset, shape)
+    if disagreement is not None:
+        raise NotApplied(disagreement.reason)
+
+
+def attribute(node: ir.Node, name: str, default: int) -> int:
+    """The integer of a node's attribute.
+
+    Raises:
+        NotApplied: Each call of the function that the node is in sets it for itself, or it is of another type.
+    """
+    try:
+        return read_int(node, name, default)
+    except (InvalidSlice, DynamicSlice) as reason:
+        raise NotApplied(str(reason)) from None
+
+
+def attribute_list(node: ir.Node, name: str) -> tuple[int, ...] | None:
+    """The integers of a node's attribute; None where it is left out.
+
+    Raises:
+        NotApplied: See `attribute`.
+    """
+    try:
+        return read_ints(node, name)
     except (InvalidSlice, DynamicSlice) as reason:
         raise NotApplied(str(reason)) from None
 
@@ -41,9 +79,11 @@ def split_parts(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
     """The parts of a Split, its axis from the front where the rank is known.
 
     Raises:
-        NotApplied: They are not known, wrong, or do not fill the axis, as far as its size is known.
+        NotApplied: They are not known, wrong, or do not fill the axis, as far as its size is known; or engines disagree
+            about them.
     """
-    axis = node.attributes.get_int("axis", 0)
+    _check_undisputed(node, opset, shape)
+    axis = attribute(node, "axis", 0)
     in_range = shape is not None and -len(shape) <= axis < len(shape)
     size = shape[axis] if shape is not None and in_range else None
     is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
@@ -90,7 +130,7 @@ def gathered(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
     if shape is None:
         raise NotApplied("the shape of its data is not known")
     try:
-        axis = normalize_axis(node.attributes.get_int("axis", 0), len(shape))
+        axis = normalize_axis(attribute(node, "axis", 0), len(shape))
     except InvalidSlice as reason:
         raise NotApplied(str(reason)) from None
     size = shape[axis]
@@ -113,10 +153,10 @@ def view_axes(node: ir.Node, opset: int) -> list[int]:
         NotApplied: They are no constant, or left out.
     """
     if opset < AXES_INPUT_OPSET:
-        attribute = node.attributes.get("axes")
-        if attribute is None or attribute.is_ref():
+        axes = attribute_list(node, "axes")
+        if axes is None:
             raise NotApplied(f"{node.op_type} {node.name!r} does not name its axes")
-        return list(attribute.as_ints())
+        return list(axes)
     value = node.inputs[1] if len(node.inputs) > 1 else None
     tensor = None if value is None else constant(value)
     if tensor is None:

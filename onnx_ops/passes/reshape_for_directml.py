@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_ops.hardening import Defect
 from onnx_ops.model.nodes import constant
 from onnx_ops.passes.base import NodePass, Outcome
+from onnx_ops.passes.reading import attribute
 
 ALLOWZERO = Defect(
     "allowzero and a -1",
@@ -31,7 +32,7 @@ class ReshapeForDirectMLPass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> Outcome:  # noqa: ARG002 - the base class's signature
         """See the class."""
         shape = node.inputs[1] if len(node.inputs) > 1 else None
-        if not node.attributes.get_int("allowzero", 0) or shape is None or not _has_minus_one(shape):
+        if not attribute(node, "allowzero", 0) or shape is None or not _has_minus_one(shape):
             return None
         node.attributes.pop("allowzero")
         return "Reshape", (ALLOWZERO,)

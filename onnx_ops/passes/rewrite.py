@@ -10,13 +10,14 @@ import onnx_ir as ir
 
 from onnx_ops.errors import UsageError
 from onnx_ops.hardening import Change
-from onnx_ops.model.nodes import SLICING, constant, is_strided_slice
-from onnx_ops.passes.base import Left, SlicingPass, all_nodes, nodes_of
+from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.nodes import SLICING, constant, contested, is_strided_slice
+from onnx_ops.passes.base import Left, SlicingPass, all_nodes, name_of, nodes_of
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass
-from onnx_ops.passes.knowledge import defaults_aside, infer
+from onnx_ops.passes.knowledge import Knowledge, infer, unmark
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
@@ -57,12 +58,14 @@ class Rewriting:
         after: Slicing nodes after.
         changes: By pass, what it did.
         left: By pass, what it did not do in the end, and why.
+        contested: The nodes that are left because engines disagree about them, and which does what.
     """
 
     before: int
     after: int
     changes: dict[str, tuple[Change, ...]]
     left: dict[str, tuple[Left, ...]]
+    contested: tuple[Left, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -73,7 +76,8 @@ class Rewriting:
             }
             for name, changes in self.changes.items()
         }
-        return {"nodes_before": self.before, "nodes_after": self.after, "passes": passes}
+        contested = [{"node": left.node, "op": left.op, "reason": left.reason} for left in self.contested]
+        return {"nodes_before": self.before, "nodes_after": self.after, "passes": passes, "contested": contested}
 
     def text(self, *, verbose: bool = False) -> str:
         """The report for people; `verbose` adds what was not applied."""
@@ -82,6 +86,7 @@ class Rewriting:
             for name, changes in self.changes.items()
             for change in changes
         ]
+        lines += [f"{left.op} {left.node!r} is left as it is: {left.reason}" for left in self.contested]
         if verbose:
             lines += [
                 f"{name}: {left.op} {left.node!r} stays: {left.reason}"
@@ -105,7 +110,9 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
         if name not in PASSES:
             raise UsageError(f"pass {name!r} is not known; known are {', '.join(PASSES)}.")
     with defaults_aside(model):
-        return _rewrite(model, passes)
+        report = _rewrite(model, passes)
+        unmark(model)
+        return report
 
 
 def _rewrite(model: ir.Model, passes: Sequence[str]) -> Rewriting:
@@ -127,7 +134,19 @@ def _rewrite(model: ir.Model, passes: Sequence[str]) -> Rewriting:
                 if name == "fold":  # shapes follow from what is constant now
                     known = infer(model, folding=True)
             changes[name] += tuple(done.changes)
-    return Rewriting(before, _count(model), changes, {name: tuple(done.left) for name, done in chosen.items()})
+    left = {name: tuple(done.left) for name, done in chosen.items()}
+    return Rewriting(before, _count(model), changes, left, _contested(model, known))
+
+
+def _contested(model: ir.Model, known: Knowledge) -> tuple[Left, ...]:
+    """The nodes that engines read differently."""
+    found = []
+    for node, opset in nodes_of(model, *SLICING):
+        data = node.inputs[0] if node.inputs else None
+        disagreement = contested(node, opset, None if data is None else known.sizes.get(data))
+        if disagreement is not None:
+            found.append(Left(name_of(node), node.op_type, disagreement.reason))
+    return tuple(found)
 
 
 def _count(model: ir.Model) -> int:

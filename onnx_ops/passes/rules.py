@@ -76,6 +76,8 @@ def _entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
     assert node is not None
     if len(node.inputs) == 1:
         raise NotApplied("its bounds are attributes, as before opset 10")
+    if any(value is not None and value.is_graph_input() for value in node.inputs[1:]):
+        raise NotApplied("a caller may replace its bounds, which are inputs")
     return written_slice(node, SLICE_INPUTS_OPSET, shape)
 
 

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
+from onnx_ops.model.nodes import contested
 from onnx_ops.passes.base import NodePass, Outcome
 from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.reading import written_slice
+from onnx_ops.passes.reading import spelled_slice
 from onnx_ops.passes.writing import SLICE_INPUTS_OPSET, empty_node, slice_node
 from onnx_ops.slicing import AxisSlice
 from onnx_ops.slicing.spec import cut_shape
 
 NO_AXES = Defect("steps without axes", "the provider refuses a Slice that has steps and leaves out its axes")
-BELOW = Defect("backwards from below the axis", "the provider refuses a backward Slice that starts below the axis")
+BELOW = Defect(
+    "backwards from below the axis",
+    "the provider refuses a backward Slice that starts below the axis (by the specification, and on onnxruntime's CPU "
+    "provider, it starts at index 0; onnx's reference evaluator selected nothing)",
+)
 LEAST_START = Defect(
     "from the least integer to a negative end",
     "the provider refuses a forward Slice that starts at or below -2^31 and has a negative end",
@@ -41,7 +46,8 @@ class SliceForDirectMLPass(NodePass):
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
     4. Nothing is selected, of a shape that is known: the Slice becomes a constant.
 
-    A tensor of more than 8 axes is reported; nothing helps, for a Reshape to fewer is refused as well.
+    A tensor of more than 8 axes is reported; nothing helps, for a Reshape to fewer is refused as well. So is a Slice
+    that onnxruntime's CPU provider and the specification read differently: it stays, for what it computes must.
 
     Given: y = Slice(x[4], starts=[-100], ends=[-200], axes=[0], steps=[-1])
     Result: y = Slice(x, starts=[0], ends=[-200], axes=[0], steps=[-1])
@@ -57,9 +63,12 @@ class SliceForDirectMLPass(NodePass):
         shape = self.sizes(data)
         if shape is not None and len(shape) > MOST_AXES:
             return None, (RANK,)
+        disagreement = left_alone(node, opset, shape)
+        if disagreement is not None:
+            return None, (disagreement,)
         if opset < SLICE_INPUTS_OPSET:
             return None
-        entries = written_slice(node, opset, shape)
+        entries = spelled_slice(node, opset, shape)
         if data is None:
             return None
         empty = _empty_shape(entries, shape)
@@ -77,6 +86,14 @@ class SliceForDirectMLPass(NodePass):
         new[-1].name = node.name
         self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
         return form, tuple(found)
+
+
+def left_alone(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
+    """Why a node is left as it is: any other form would change what onnxruntime's CPU provider computes, too."""
+    disagreement = contested(node, opset, shape)
+    if disagreement is None or not disagreement.is_of_the_cpu:
+        return None
+    return Defect(disagreement.id, disagreement.reason, is_disputed=True)
 
 
 def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:

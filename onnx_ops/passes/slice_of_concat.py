@@ -8,7 +8,7 @@ from onnx_ops.errors import InvalidSlice
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.reading import filled_parts, source_of, written_slice
+from onnx_ops.passes.reading import attribute, filled_parts, source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
 from onnx_ops.passes.writing import is_used, slice_node
 from onnx_ops.slicing import AxisSlice, SplitSpec, moved, resolve_axis
@@ -82,7 +82,7 @@ class SliceOfConcatPass(NodePass):
         if not known or len(known) < len(shapes):
             raise NotApplied("the shapes of the Concat's operands are not known")
         try:
-            axis = normalize_axis(concat.attributes.get_int("axis", 1), len(known[0]))
+            axis = normalize_axis(attribute(concat, "axis", 1), len(known[0]))
         except InvalidSlice as reason:
             raise NotApplied(str(reason)) from None
         sizes = [size for shape in known if len(shape) > axis and (size := shape[axis]) is not None]

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.hardening import Defect
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, name_of
 from onnx_ops.passes.reading import is_gated, split_parts
-from onnx_ops.passes.slice_for_directml import MOST_AXES, RANK
+from onnx_ops.passes.slice_for_directml import MOST_AXES, RANK, left_alone
 from onnx_ops.passes.writing import empty_node, is_used, slice_nodes
 from onnx_ops.slicing import SplitSpec
 
@@ -39,6 +39,9 @@ class SplitForDirectMLPass(NodePass):
         shape = self.sizes(data)
         if shape is not None and len(shape) > MOST_AXES:
             return None, (RANK,)
+        disagreement = left_alone(node, opset, shape)
+        if disagreement is not None:
+            return None, (disagreement,)
         parts = self._parts(node, opset)
         found = []
         if is_gated(node.outputs):

@@ -1,0 +1,51 @@
+"""Initializers that a caller may replace when the model runs: they are defaults, and no constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import onnx_ir as ir
+
+_REPLACEABLE_VERSION = 4
+
+
+@contextmanager
+def defaults_aside(model: ir.Model) -> Iterator[None]:
+    """While it lasts, initializers that are inputs too are inputs alone.
+
+    In the main graph a caller may replace them from version 4 of the format on; before, each initializer was listed as
+    an input, and none may be replaced. In the body of a loop or a branch it is the node that gives the inputs.
+    """
+    found = _defaults(model)
+    kept = {graph: list(graph.initializers.values()) for graph, _ in found}
+    tensors = [value.const_value for _, value in found]
+    forget_defaults(model)
+    try:
+        yield
+    finally:
+        for (_, value), tensor in zip(found, tensors, strict=True):
+            value.const_value = tensor
+        returning = {value for _, value in found}
+        for graph, values in kept.items():
+            left = [graph.initializers.pop(name) for name in list(graph.initializers)]
+            there = returning.union(left)
+            for value in dict.fromkeys([*(value for value in values if value in there), *left]):
+                graph.initializers.add(value)  # in their order
+
+
+def forget_defaults(model: ir.Model) -> None:
+    """Make initializers that are inputs too inputs alone, see `defaults_aside`."""
+    for graph, value in _defaults(model):
+        del graph.initializers[value.name or ""]
+        value.const_value = None
+
+
+def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
+    return [
+        (graph, value)
+        for graph in model.graphs()
+        if graph is not model.graph or model.ir_version >= _REPLACEABLE_VERSION
+        for value in graph.initializers.values()
+        if value.is_graph_input()
+    ]

@@ -1,0 +1,267 @@
+"""What engines read differently stays as it is, wherever it stands, and so does what follows from it.
+
+Each model runs on onnxruntime's CPU provider, optimised and not, before and after: what comes out, or that nothing
+does, is the same.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from onnx import parser
+
+from onnx_ops.cli import main
+from onnx_ops.model.contested import (
+    BACKWARD_TO_THE_GREATEST,
+    BELOW_THE_AXIS,
+    CONTESTED,
+    DROPPED_STEPS,
+    EMPTY_LAST_PART,
+)
+from onnx_ops.model.load import from_proto
+from onnx_ops.passes import PASSES, harden_for_directml, rewrite
+
+INT64_MAX, INT32_MAX = 2**63 - 1, 2**31 - 1
+LEVELS = (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
+
+BOUNDS = {
+    BACKWARD_TO_THE_GREATEST: [(-1, INT64_MAX, -1, 0), (-1, INT32_MAX, -2, 0), (2, INT64_MAX, -1, 0)],
+    DROPPED_STEPS: [(0, INT64_MAX, 2, None), (0, INT64_MAX, 3, None)],
+    BELOW_THE_AXIS: [(-9, -20, -1, 0)],
+}
+CASES = [(contested, *bounds) for contested, all_bounds in BOUNDS.items() for bounds in all_bounds]
+IDS = [f"{contested.id} {start} {end} {step}" for contested, start, end, step, _ in CASES]
+AFTER = "f = Shape(c)  n = Neg(c)  y = Slice(n, i0, i2, i0)"
+CONSTANTS = "".join(f"i{i} = Constant<value_ints=[{i}]>()  " for i in range(3))
+
+
+def constants(start: int, end: int, step: int, axis: int | None, prefix: str = "") -> str:
+    """Constants `s`, `e`, `t` and, where there is an axis, `x0`."""
+    given = {"s": start, "e": end, "t": step} | ({} if axis is None else {"ax": axis})
+    return "".join(f"{prefix}{name} = Constant<value_ints=[{value}]>()  " for name, value in given.items())
+
+
+def parameters(axis: int | None) -> str:
+    return "s, e, , t" if axis is None else "s, e, ax, t"
+
+
+def in_the_graph(start, end, step, axis) -> str:
+    return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
+        {CONSTANTS} {constants(start, end, step, axis)}
+        a = Neg(x)  c = Slice(a, {parameters(axis)})  {AFTER}
+    }}"""
+
+
+def behind_another(start, end, step, axis) -> str:
+    """A slice of it, by a slice before it, beside its equal, above an operator; two of them are never read."""
+    return f"""g (float[9] x) => (float[p] y, int64[q] f, float[r] again) {{
+        {CONSTANTS} i4 = Constant<value_ints=[4]>()  {constants(start, end, step, axis)}
+        a = Slice(x, i0, i4, i0)  c = Slice(a, {parameters(axis)})  {AFTER}
+        d = Slice(a, {parameters(axis)})  again = Neg(d)  m = Neg(a)  w = Slice(m, {parameters(axis)})  v = Shape(w)
+    }}"""
+
+
+def computed(start, end, step, axis) -> str:
+    """Its end is only known when constants are folded."""
+    return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
+        {CONSTANTS} {constants(start, end, step, axis).replace("e =", "e0 =")} e = Add(e0, i0)
+        a = Neg(x)  c = Slice(a, {parameters(axis)})  {AFTER}
+    }}"""
+
+
+def in_a_branch(start, end, step, axis) -> str:
+    """Not as its output: onnxruntime infers by the specification how much of that there is, and then refuses."""
+    return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
+        {CONSTANTS} {constants(start, end, step, axis)}
+        total = ReduceSum<keepdims=0>(x)  is_true = Cast<to=9>(total)
+        c = If(is_true)<
+            then_branch = then_graph() => (float[k] u) {{
+                a = Neg(x)  b = Slice(a, {parameters(axis)})  some = ReduceSum<keepdims=0>(b)  u = Add(x, some)
+            }},
+            else_branch = else_graph() => (float[l] v) {{ v = Identity(x) }}
+        >
+        {AFTER}
+    }}"""
+
+
+def in_a_function(start, end, step, axis) -> str:
+    return f"""g (float[4] x) => (float[p] y, int64[q] f) {{ {CONSTANTS} c = d.cut(x)  {AFTER} }}
+    <domain: "d", opset_import: ["" : 17]> cut (x) => (c) {{
+        {constants(start, end, step, axis)} a = Neg(x)  b = Slice(a, {parameters(axis)})  c = Neg(b)
+    }}"""
+
+
+def by_what_is_given_to_a_function(start, end, step, axis) -> str:
+    return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
+        {CONSTANTS} {constants(start, end, step, axis)} c = d.cut(x, s, e, t)  {AFTER}
+    }}
+    <domain: "d", opset_import: ["" : 17]> cut (x, s, e, t) => (c) {{
+        ax = Constant<value_ints=[0]>()  a = Neg(x)  b = Slice(a, {parameters(axis)})  c = Neg(b)
+    }}"""
+
+
+PLACES = (in_the_graph, behind_another, computed, in_a_branch, in_a_function, by_what_is_given_to_a_function)
+WAYS = {
+    "default": rewrite,
+    "all": lambda model: rewrite(model, tuple(PASSES)),
+    **{name: lambda model, name=name: rewrite(model, (name,)) for name in PASSES},
+    "harden": harden_for_directml,
+}
+
+
+def model_of(text: str, opset: int = 17) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}, "d" : 1]> {text}')
+
+
+def outcomes(proto: onnx.ModelProto) -> list[object]:
+    """What comes out on the CPU provider without and with optimisation; `None` where it refuses."""
+    (x,) = proto.graph.input
+    size = x.type.tensor_type.shape.dim[0].dim_value
+    found: list[object] = []
+    for level in LEVELS:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = level
+        options.log_severity_level = 4
+        try:
+            session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+            results = session.run(None, {"x": np.arange(1, size + 1, dtype=np.float32)})
+        except Exception:
+            found.append(None)
+        else:
+            found.append([(array.shape, array.tobytes()) for array in results])
+    return found
+
+
+def slicing(proto: onnx.ModelProto) -> int:
+    """How many Slices and Splits there are, wherever."""
+    model = from_proto(proto)
+    holders = [model.graph, *model.functions.values()]
+    return sum(node.op_type in ("Slice", "Split") for holder in holders for node in holder.all_nodes())
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+@pytest.mark.parametrize(("contested", "start", "end", "step", "axis"), CASES, ids=IDS)
+def test_no_pass_changes_what_any_engine_computes(contested, start, end, step, axis, place):
+    before = model_of(place(start, end, step, axis))
+    expected = outcomes(before)
+    assert expected[0] is not None
+    for way, change in WAYS.items():
+        model = from_proto(before)
+        change(model)
+        assert outcomes(ir.serde.serialize_model(model)) == expected, way
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+@pytest.mark.parametrize(("contested", "start", "end", "step", "axis"), CASES, ids=IDS)
+def test_it_is_named_with_what_each_engine_does(contested, start, end, step, axis, place):
+    model = from_proto(model_of(place(start, end, step, axis)))
+    report = rewrite(model)
+    if contested is not BELOW_THE_AXIS or place in (in_the_graph, behind_another, computed):
+        assert report.contested
+    assert {left.reason for left in report.contested} <= {contested.reason}
+    assert all(left.node for left in report.contested)
+    assert all(left.node in report.text() for left in report.contested)
+    assert [entry["reason"] for entry in report.to_json()["contested"]] == [left.reason for left in report.contested]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+@pytest.mark.parametrize(
+    ("contested", "start", "end", "step", "axis"), [case for case in CASES if case[0] is not BELOW_THE_AXIS]
+)
+def test_hardening_leaves_it_and_says_so(contested, start, end, step, axis, place):
+    model = from_proto(model_of(place(start, end, step, axis)))
+    report = harden_for_directml(model)
+    assert not report.is_complete
+    left = [change for change in report.changes if change.form is None]
+    assert {defect.id for change in left for defect in change.defects} == {contested.id}
+    assert "is left as it is: engines disagree about it" in str(report)
+
+
+@pytest.mark.parametrize(("size", "parts"), [(4, 3), (1, 2), (3, 4), (5, 5), (6, 4)])
+def test_an_empty_last_part(size, parts):
+    """onnxruntime's CPU provider refuses it and goes on doing so: no pass makes Slices of the parts that are read."""
+    names = [f"b{i}" for i in range(parts)]
+    text = f"""g (float[{size}] x) => (float[p] y, int64[q] f) {{
+        {CONSTANTS} a = Neg(x)  {", ".join(names)} = Split<num_outputs={parts}>(a)  c = Neg(b0)  {AFTER}
+    }}"""
+    before = model_of(text, 18)
+    expected = outcomes(before)
+    is_refused = -(-size // parts) * (parts - 1) >= size
+    assert (expected[0] is None) == is_refused
+    for way, change in WAYS.items():
+        model = from_proto(before)
+        report = change(model)
+        after = ir.serde.serialize_model(model)
+        assert outcomes(after) == expected, way
+        if is_refused:
+            assert sum(node.op_type == "Split" for node in after.graph.node) == 1, way
+            assert EMPTY_LAST_PART.reason in (str(report) if way == "harden" else report.text())
+
+
+def test_a_slice_before_opset_10_has_no_steps_to_disagree_about():
+    text = """g (float[4] x) => (float[p] y) {
+        a = Neg(x)  b = Slice<starts=[-1], ends=[9223372036854775807], axes=[0]>(a)
+        y = Slice<starts=[0], ends=[9223372036854775807]>(b)
+    }"""
+    before = model_of(text, 9)
+    model = from_proto(before)
+    report = rewrite(model)
+    assert not report.contested
+    assert report.after == 1
+    assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
+
+
+def test_a_shape_that_the_file_declares_is_not_believed_behind_it():
+    """Exporters write what onnx infers, which is that nothing is selected."""
+    before = onnx.shape_inference.infer_shapes(model_of(in_the_graph(-1, INT64_MAX, -1, 0)), data_prop=True)
+    assert any(value.name == "c" for value in before.graph.value_info)
+    for change in (rewrite, harden_for_directml):
+        model = from_proto(before)
+        change(model)
+        assert slicing(ir.serde.serialize_model(model)) == slicing(before)
+
+
+def test_by_calls_that_differ_only_what_is_known_of_all_counts():
+    """One call reverses, the other crops: what follows from the first stays."""
+    text = f"""g (float[4] x) => (float[p] y, int64[q] f, int64[r] h) {{
+        {CONSTANTS} {constants(-1, INT64_MAX, -1, 0)} {constants(0, 2, 1, 0, "o")}
+        c = d.cut(x, s, e, t)  o = d.cut(x, os, oe, ot)  h = Shape(o)  {AFTER}
+    }}
+    <domain: "d", opset_import: ["" : 17]> cut (x, s, e, t) => (c) {{
+        ax = Constant<value_ints=[0]>()  c = Slice(x, s, e, ax, t)
+    }}"""
+    before = model_of(text)
+    for change in WAYS.values():
+        model = from_proto(before)
+        change(model)
+        assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
+
+
+def test_commands(tmp_path, capsys):
+    path = tmp_path / "m.onnx"
+    onnx.save(model_of(in_the_graph(-1, INT64_MAX, -1, 0)), path)
+    assert main(["harden", str(path), "-o", str(tmp_path / "h.onnx")]) == 1
+    said = capsys.readouterr().out
+    assert f"Slice 'c' is left as it is: {BACKWARD_TO_THE_GREATEST.reason}" in said
+    assert main(["rewrite", str(path), "-o", str(tmp_path / "r.onnx"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["contested"][0]["reason"] == BACKWARD_TO_THE_GREATEST.reason
+
+
+@pytest.mark.usefixtures("directml")
+@pytest.mark.parametrize("end", [INT64_MAX, INT32_MAX])
+def test_the_directml_provider_selects_nothing_backwards_to_the_greatest_integer(request, end):
+    opened = request.getfixturevalue("directml")
+    proto = model_of(f"""g (float[4] x) => (float[p] y) {{
+        {constants(-1, end, -1, 0)} a = Neg(x)  c = Slice(a, s, e, ax, t)  y = Neg(c)
+    }}""")
+    (got,) = opened.run_onnx(proto.SerializeToString(), {"x": np.arange(1, 5, dtype=np.float32)}, ["y"], fallback=True)
+    assert got.shape == (0,)
+
+
+def test_ids_are_unique():
+    assert len({contested.id for contested in CONTESTED}) == len(CONTESTED)
