@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import onnx
 import onnx_ir as ir
@@ -56,7 +59,8 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
             cause = cause.__cause__
         raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split()).rstrip('.')}.") from error
     if base_dir and found.has_external_data:
-        ir.external_data.set_base_dir(model.graph, base_dir)
+        for tensor, _ in external_tensors(model):
+            tensor.base_dir = base_dir
     if found.has_negative_sizes:
         open_negative_sizes(model)
     if not found.is_sorted:
@@ -65,3 +69,47 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
         except ValueError:
             raise ModelError("a graph has a cycle: some of its nodes wait for each other.") from None
     return model
+
+
+def external_tensors(model: ir.Model) -> Iterator[tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]]:
+    """The tensors of a model that lie in other files, each with what puts another in its place."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value, partial(setattr, value, "const_value")
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for holder in holders:
+        for node in holder.all_nodes():
+            for name, attribute in node.attributes.items():
+                if isinstance(attribute.value, ir.ExternalTensor):
+                    yield attribute.value, partial(_set_tensor, node, name)
+
+
+def _set_tensor(node: ir.Node, name: str, tensor: ir.TensorProtocol) -> None:
+    node.attributes[name] = ir.AttrTensor(name, tensor)
+
+
+@contextmanager
+def data_files_released(model: ir.Model, most: int) -> Iterator[None]:
+    """Afterwards no data file of a model is open or mapped that was not before.
+
+    Args:
+        model: The model. Its external tensors of at most `most` bytes are in memory from now on, if they can be read.
+        most: See there.
+    """
+    mapped = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
+    for tensor, put in mapped:
+        if tensor.nbytes <= most:
+            with suppress(Exception):  # what needs it says why it cannot be read
+                put(ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name))
+            _release(tensor)
+    try:
+        yield
+    finally:
+        for tensor, _ in mapped:
+            _release(tensor)
+
+
+def _release(tensor: ir.ExternalTensor) -> None:
+    with suppress(BufferError):  # somebody still looks at it
+        tensor.release()
