@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from onnx_ops.errors import UsageError
+from onnx_ops.json_text import to_text
 
 
 def fill_folder(
-    directory: str | os.PathLike[str], fill: Callable[[Path], None], *, mark: str, overwrite: bool = False
+    directory: str | os.PathLike[str],
+    fill: Callable[[Path], None],
+    *,
+    mark: str,
+    others: Sequence[str] = (),
+    overwrite: bool = False,
 ) -> None:
     """Make a folder and fill it, beside and renamed into place.
 
@@ -24,25 +29,36 @@ def fill_folder(
         directory: The folder.
         fill: Writes the files into the folder that it is given.
         mark: The file by which a folder of an earlier run is known, the only kind that is overwritten.
+        others: Patterns of what else such a folder has; one with anything more is kept.
         overwrite: Whether to replace such a folder.
 
     Raises:
         UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
     """
     target = Path(directory)
-    if target.exists() or target.is_symlink():
+    if os.path.lexists(target):
         if not overwrite:
             raise UsageError(f"output {str(target)!r} exists; give another folder or --overwrite.")
-        if not (target / mark).is_file() or target.is_symlink():
+        if not os.path.isfile(target / mark) or target.is_symlink():
             raise UsageError(f"output {str(target)!r} is no folder of an earlier run, so it is not overwritten.")
+        _check_holds_nothing_but(target, (mark, *others))
     with _beside(target) as beside:
         fill(beside)
-        beside.chmod(0o777 & ~_umask())
         _replace(beside, target)
 
 
+def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise UsageError(f"output {str(folder)!r} cannot be read ({error.strerror}).") from None
+    for name in names:
+        if not any(fnmatch(name, pattern) for pattern in patterns):
+            raise UsageError(f"output {str(folder)!r} holds {name!r}, which is not overwritten; move it elsewhere.")
+
+
 def write_files(files: Sequence[Path], write: Callable[[Path], None], *, overwrite: bool = False) -> None:
-    """Write files of one folder.
+    """Write files of one folder. A file that is a link is replaced, not followed.
 
     Args:
         files: The files, the one that needs the others last: it never stands without them.
@@ -53,12 +69,14 @@ def write_files(files: Sequence[Path], write: Callable[[Path], None], *, overwri
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.
     """
     for file in files:
-        if file.is_dir():
+        if os.path.isdir(file):
             raise UsageError(f"output {str(file)!r} is a folder.")
-        if (file.exists() or file.is_symlink()) and not overwrite:
+        if os.path.lexists(file) and not overwrite:
             raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
     with _beside(files[-1]) as beside:
         write(beside)
+        if len(files) > 1:  # an old one never stands with others than its own
+            files[-1].unlink(missing_ok=True)
         for file in files:
             (beside / file.name).replace(file)
 
@@ -72,9 +90,11 @@ def _beside(target: Path) -> Iterator[Path]:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be made ({error.strerror}).") from None
+        _check_name(target)
+        beside = _new_folder(target.parent)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"output {str(target)!r} cannot be made ({reason}).") from None
     try:
         yield beside
     except OSError as error:
@@ -83,31 +103,43 @@ def _beside(target: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _check_name(target: Path) -> None:
+    """Find out before anything is computed whether a file system takes a name.
+
+    Raises:
+        OSError, ValueError: It does not.
+    """
+    with suppress(FileNotFoundError):
+        target.lstat()
+
+
+def _new_folder(parent: Path) -> Path:
+    """A new folder, as open to others as any that is made (those of `tempfile` are private)."""
+    while True:
+        folder = parent / f".sliceport-{secrets.token_hex(6)}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
 
 
 def _replace(beside: Path, target: Path) -> None:
     """Rename the new folder into place; the old one is only deleted once the new one stands."""
-    old = None
-    if target.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent)) / "old"
-        target.rename(old)
+    aside = _new_folder(target.parent) if os.path.lexists(target) else None
     try:
+        if aside is not None:
+            target.rename(aside / "old")
         beside.rename(target)
-    except OSError:
-        if old is not None:
-            old.rename(target)
+    except BaseException:  # an interruption, too, leaves the old one where it was
+        if aside is not None and not os.path.lexists(target):
+            (aside / "old").rename(target)
         raise
     finally:
-        if old is not None:
-            shutil.rmtree(old.parent, ignore_errors=True)
+        if aside is not None:
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write JSON that a person can read; arrays of numbers stay on one line."""
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    flat = re.sub(r"\[\s+(-?\d+(?:,\s+-?\d+)*)\s+\]", lambda m: "[" + re.sub(r",\s+", ", ", m[1]) + "]", text)
-    path.write_text(flat + "\n", encoding="utf-8")
+    """Write JSON that a person can read."""
+    path.write_text(to_text(data, flat=True) + "\n", encoding="ascii")

@@ -6,13 +6,20 @@ Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch);
 from __future__ import annotations
 
 import argparse
-import json
-import logging
-import os
+import difflib
+import re
+import shutil
+import signal
 import sys
-from collections.abc import Sequence
+import textwrap
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from onnx_ops import console, progress
+from onnx_ops.console import emit, emit_json, say
 from onnx_ops.dml.feature_levels import LATEST
 from onnx_ops.errors import SliceportError, UsageError
 
@@ -22,40 +29,147 @@ if TYPE_CHECKING:
 
 CLEAN, FINDING, BAD_INPUT = 0, 1, 2
 TARGETS = ("openvino-cpu", "onnxruntime-dml")
+EXECUTORS = {
+    "onnxruntime-cpu": "onnxruntime's CPU provider, which computes what is expected and always takes part",
+    "dml-emulator": "the descriptors, by the formulas of DirectML's documentation",
+    "directml": "the descriptors on the real DirectML",
+    "onnxruntime-dml": "each node on onnxruntime's DirectML provider",
+}
+OPENVINO_EXECUTORS = {
+    "openvino": "built-in operators by Model.evaluate, which computes what is expected and always takes part",
+    "openvino-cpu": "the same on the CPU plugin",
+    "ov_ext": "our operators by Model.evaluate",
+    "dml-emulator": "the descriptors, by the formulas of DirectML's documentation",
+    "directml": "the descriptors on the real DirectML",
+}
+_SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
+"""What can be an input's shape and no file: no dot and no slash after the last colon."""
+_MODEL_ENDINGS = (".onnx", ".xml")
+_MOST_DIGITS = 19
 
 
 class _Parser(argparse.ArgumentParser):
+    listing: Callable[[], str] | None = None
+    """Makes what stands at the end of the help."""
+
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}", file=sys.stderr)
+        say(message, self.prog)
         sys.exit(BAD_INPUT)
+
+    def format_help(self) -> str:
+        if self.listing is not None:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+            self.epilog = self.listing()
+        return super().format_help()
+
+    def print_help(self, file: Any = None) -> None:
+        if file is not None:
+            super().print_help(file)
+        else:
+            emit(self.format_help().rstrip("\n"))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        nearest = difflib.get_close_matches(str(value), known, 1)
+        hint = f", did you mean {nearest[0]!r}?" if nearest else ";"
+        raise argparse.ArgumentError(action, f"{value!r} is not known{hint} known are {', '.join(known)}.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.DEBUG if options.verbose > 1 else logging.CRITICAL, stream=sys.stderr)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    with console.streams(loud="-vv" in words or words.count("-v") + words.count("--verbose") > 1):
+        try:
+            with _terminations():
+                return _run(words)
+        except console.PipeClosed:
+            return CLEAN
+        except SliceportError as error:
+            say(str(error))
+            return BAD_INPUT
+        except KeyboardInterrupt:
+            say("interrupted")
+            return 128 + signal.SIGINT
+
+
+def _run(words: Sequence[str]) -> int:
+    options = _parser().parse_args(_separated(words))
+    subject = getattr(options, "model", None)
     try:
-        code = int(options.run(options))
-        sys.stdout.flush()
-    except SliceportError as error:
-        print(f"sliceport: {error}", file=sys.stderr)
+        return int(options.run(options) or CLEAN)
+    except (SliceportError, console.PipeClosed):
+        raise
+    except Exception as error:  # whatever a library raises is about the file that it was given
+        if options.verbose > 1:
+            traceback.print_exc()
+        file = f"{subject!r}: " if subject else ""
+        say(f"{file}{_unforeseen(error)}")
         return BAD_INPUT
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        print("sliceport: interrupted", file=sys.stderr)
-        return 128 + 2
-    except (MemoryError, RecursionError) as error:
+
+
+def _unforeseen(error: Exception) -> str:
+    """A sentence about an error that nothing foresaw."""
+    if isinstance(error, MemoryError | RecursionError):
         kind = "memory" if isinstance(error, MemoryError) else "nesting depth"
-        print(f"sliceport: the model exceeds the {kind} of this machine.", file=sys.stderr)
-        return BAD_INPUT
-    return code
+        return f"the model exceeds the {kind} of this machine."
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    words = " ".join(str(cause).split())
+    said = words if len(words) <= 200 else f"{words[:200]}..."
+    return f"this cannot be done with it ({': '.join(filter(None, (type(cause).__name__, said)))}); -vv shows where."
+
+
+@contextmanager
+def _terminations() -> Iterator[None]:
+    """While it lasts, SIGTERM unwinds the stack, so that nothing half-written stays."""
+
+    def unwind(_number: int, _frame: Any) -> NoReturn:
+        sys.exit(128 + signal.SIGTERM)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _separated(words: Sequence[str]) -> list[str]:
+    """The words with one value for each `--input-shapes` and `--input`; what cannot be one is an argument by itself."""
+    fits = {"--input-shapes": _is_shape, "--input": _is_array}
+    separated: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*separated, word, *rest]
+        if word not in fits or not rest or rest[0].startswith("-"):
+            separated.append(word)
+            continue
+        separated += [word, rest.pop(0)]
+        while rest and not rest[0].startswith("-") and fits[word](rest[0]):
+            separated += [word, rest.pop(0)]
+    return separated
+
+
+def _is_shape(word: str) -> bool:
+    return _SHAPE.fullmatch(word) is not None
+
+
+def _is_array(word: str) -> bool:
+    return "=" in word and not word.endswith(_MODEL_ENDINGS)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="sliceport", description="Slicing carried between ONNX, OpenVINO and DirectML, exactly.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    parser = _Parser(prog="sliceport", description="Slicing converted between ONNX, OpenVINO and DirectML, exactly.")
+    parser.add_argument("--version", action=_Version, help="print the version")
+    parser.set_defaults(run=lambda _: parser.print_help(), verbose=0)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     lower = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
     compare = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
     for command in (lower, compare):
@@ -64,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
         command.add_argument("--format", choices=("text", "json"), default="text", help="default text")
         command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
-        command.add_argument("-v", "--verbose", action="count", default=0, help="print more; twice: a log on stderr")
+        _add_verbose(command, "print more")
     lower.add_argument(
         "-o", "--output", metavar="DIR", help="also write program.json, DxDispatch files, annotated model"
     )
@@ -73,7 +187,8 @@ def _parser() -> argparse.ArgumentParser:
     lower.add_argument("--input-layout", metavar="NHWC", help="the same for what is cut alone")
     lower.add_argument("--output-layout", metavar="NHWC", help="the same for what comes out alone")
     lower.add_argument("--views", action="store_true", help="no copy where a slice can be a view of its input's buffer")
-    compare.add_argument("--executors", metavar="A,B", help="who takes part; default onnxruntime-cpu,dml-emulator")
+    compare.add_argument("--executors", metavar="A,B", help="who takes part; see below")
+    compare.listing = _executors_help
     _add_arrays(compare)
     harden = commands.add_parser("harden", help="rewrite the slicing that an engine computes wrongly")
     harden.add_argument("model", metavar="MODEL", help="ONNX; for openvino-cpu OpenVINO IR (.xml), too")
@@ -84,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_shapes(harden)
     _add_arrays(harden)
     harden.add_argument("--format", choices=("text", "json"), default="text", help="default text")
-    harden.set_defaults(verbose=0)
+    _add_verbose(harden, "print more")
     _add_rewrite(commands)
     _add_directml(commands)
     for name, run in (("lower", _lower), ("compare", _compare), ("harden", _harden), ("rewrite", _rewrite)):
@@ -96,18 +211,19 @@ def _add_rewrite(commands: Any) -> None:
     rewrite = commands.add_parser("rewrite", help="make less of an ONNX model's slicing")
     rewrite.add_argument("model", metavar="MODEL.onnx", help="the model")
     rewrite.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="where the rewritten model goes")
-    rewrite.add_argument("--passes", metavar="A,B", help="which passes; the README lists them")
+    rewrite.add_argument("--passes", metavar="A,B", help="which passes; see below")
+    rewrite.listing = _passes_help
     rewrite.add_argument("--verify", action="store_true", help="run both on onnxruntime's CPU provider and compare")
     rewrite.add_argument("--overwrite", action="store_true", help="replace OUT.onnx and its weights")
     rewrite.add_argument("--format", choices=("text", "json"), default="text", help="default text")
-    rewrite.add_argument("-v", "--verbose", action="count", default=0, help="also say what is not applied, and why")
+    _add_verbose(rewrite, "also say what is not applied, and why")
     _add_shapes(rewrite)
     _add_arrays(rewrite)
 
 
 def _add_directml(commands: Any) -> None:
-    directml = commands.add_parser("directml", help="the real DirectML on Linux, without Windows and without a GPU")
-    actions = directml.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    directml = commands.add_parser("directml", help="the real DirectML: install it, run models on it")
+    actions = directml.add_subparsers(dest="action", metavar="ACTION", parser_class=_Parser)
     install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
     install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
     status = actions.add_parser("status", help="whether it is there and works")
@@ -123,17 +239,23 @@ def _add_directml(commands: Any) -> None:
     run.add_argument("-o", "--output", metavar="DIR", help="also write the outputs as .npy, and report.json")
     run.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
     run.add_argument("--format", choices=("text", "json"), default="text", help="default text")
-    directml.set_defaults(verbose=0, run=_directml)
+    for action in actions.choices.values():
+        _add_verbose(action, "print more")
+        action.set_defaults(run=_directml)
+    directml.set_defaults(verbose=0, run=lambda _: directml.print_help())
+
+
+def _add_verbose(command: argparse.ArgumentParser, text: str) -> None:
+    command.add_argument("-v", "--verbose", action="count", default=0, help=f"{text}; twice: a log on stderr")
 
 
 def _add_shapes(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--input-shapes",
-        nargs="+",
-        action="extend",
+        action="append",
         default=[],
         metavar="NAME:1,16",
-        help="sizes of inputs whose shape the model leaves open",
+        help="sizes of inputs whose shape the model leaves open; several may follow one another",
     )
 
 
@@ -141,12 +263,65 @@ def _add_arrays(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
     command.add_argument(
         "--input",
-        nargs="+",
-        action="extend",
+        action="append",
         default=[],
         metavar="NAME=FILE.npy",
-        help="an array to run on instead of random data",
+        help="an array to run on instead of random data; several may follow one another",
     )
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], **options: Any) -> None:
+        super().__init__(option_strings, **options | {"dest": argparse.SUPPRESS, "nargs": 0})
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from importlib.metadata import version
+
+        emit(f"sliceport {version('sliceport')}")
+        parser.exit()
+
+
+def _executors_help() -> str:
+    return (
+        f"executors of ONNX models, by default the first two:\n{_listed(EXECUTORS)}\n\n"
+        f"executors of OpenVINO models, by default all but the last:\n{_listed(OPENVINO_EXECUTORS)}"
+    )
+
+
+def _passes_help() -> str:
+    from onnx_ops.passes import BY_DEFAULT, PASSES
+
+    by_default = {name: _first_line(PASSES[name]) for name in BY_DEFAULT}
+    by_name = {name: _first_line(kind) for name, kind in PASSES.items() if name not in BY_DEFAULT}
+    return f"passes, by default all of these:\n{_listed(by_default)}\n\nby name only:\n{_listed(by_name)}"
+
+
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
+
+
+def _listed(lines: Mapping[str, str]) -> str:
+    """A line for each name, wrapped to the terminal that there may be."""
+    indent = max(map(len, lines)) + 4
+    columns = max(shutil.get_terminal_size().columns - 2, 40)
+    return "\n".join(
+        textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
+        for name, text in lines.items()
+    )
+
+
+def _chosen(text: str | None, option: str) -> list[str] | None:
+    """The names that an option lists; None where it is not given.
+
+    Raises:
+        UsageError: It lists none.
+    """
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"{option} names nothing; leave it out for what runs by default.")
+    return names
 
 
 def _lower(options: argparse.Namespace) -> int:
@@ -156,6 +331,7 @@ def _lower(options: argparse.Namespace) -> int:
         from ov_ext import lower
     else:
         from onnx_ops.lowering import lower
+    progress.say(f"lowering {options.model}")
     program = lower(
         options.model,
         input_shapes=_input_shapes(options.input_shapes),
@@ -166,22 +342,23 @@ def _lower(options: argparse.Namespace) -> int:
     )
     if options.output is not None:
         program.write(options.output, overwrite=options.overwrite)
-        print(f"sliceport: wrote {options.output}", file=sys.stderr)
+        say(f"wrote {options.output}")
     if options.format == "json":
-        print(json.dumps(program.to_json(), indent=2, ensure_ascii=False))
+        emit_json(program.to_json())
     else:
-        _print_text(program_text(program, verbose=options.verbose > 0), options.quiet)
+        _emit_text(program_text(program, verbose=options.verbose > 0, columns=console.width()), options.quiet)
     return FINDING if program.summary["refused"] else CLEAN
 
 
 def _compare(options: argparse.Namespace) -> int:
     from onnx_ops.text import report_text
 
+    progress.say(f"comparing the nodes of {options.model}")
     report = _compared_openvino(options) if options.model.endswith(".xml") else _compared(options)
     if options.format == "json":
-        print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+        emit_json(report.to_json())
     else:
-        _print_text(report_text(report), options.quiet)
+        _emit_text(report_text(report, columns=console.width()), options.quiet)
     return CLEAN if report.is_clean else FINDING
 
 
@@ -193,7 +370,7 @@ def _compared(options: argparse.Namespace) -> Report:
         options.model,
         input_shapes=_input_shapes(options.input_shapes),
         inputs=dict(map(load_array, options.input)),
-        executors=options.executors.split(",") if options.executors else DEFAULT_EXECUTORS,
+        executors=_chosen(options.executors, "--executors") or DEFAULT_EXECUTORS,
         feature_level=options.feature_level,
         seed=_seed(options),
     )
@@ -207,7 +384,7 @@ def _compared_openvino(options: argparse.Namespace) -> Report:
     return compare(
         options.model,
         input_shapes=_input_shapes(options.input_shapes),
-        executors=options.executors.split(",") if options.executors else DEFAULT_EXECUTORS,
+        executors=_chosen(options.executors, "--executors") or DEFAULT_EXECUTORS,
         feature_level=options.feature_level,
         seed=_seed(options),
     )
@@ -222,6 +399,7 @@ def _harden(options: argparse.Namespace) -> int:
 
     if options.verify:
         raise UsageError("--verify is for onnxruntime-dml.")
+    progress.say(f"rewriting {options.model}")
     model = read_model(options.model)
     report = harden(model)
     write_model(model, options.output, overwrite=options.overwrite)
@@ -237,6 +415,7 @@ def _harden_directml(options: argparse.Namespace) -> int:
     from onnx_ops.passes import harden_for_directml
     from onnx_ops.text import whole_text
 
+    progress.say(f"rewriting {options.model}")
     model = read_model(options.model)
     report = harden_for_directml(model)
     write_model(model, options.output, source=options.model, overwrite=options.overwrite)
@@ -259,9 +438,9 @@ def _harden_directml(options: argparse.Namespace) -> int:
     else:
         _print_hardening(report, options)
         for title, run in (("before", before), ("after", after)):
-            print(f"{title}: " + whole_text(run).rsplit("\n", 1)[-1])
+            emit(f"{title}: " + whole_text(run).rsplit("\n", 1)[-1])
             for finding in run.findings:
-                print(f"  {finding.message}")
+                emit(f"  {finding.message}")
     return CLEAN if report.is_complete and after.is_clean else FINDING
 
 
@@ -272,10 +451,12 @@ def _rewrite(options: argparse.Namespace) -> int:
     from onnx_ops.model.write import write_model
     from onnx_ops.passes import BY_DEFAULT, rewrite
 
+    passes = _chosen(options.passes, "--passes")
+    progress.say(f"rewriting {options.model}")
     model = read_model(options.model)
-    report = rewrite(model, options.passes.split(",") if options.passes else BY_DEFAULT)
+    report = rewrite(model, passes or BY_DEFAULT)
     write_model(model, options.output, source=options.model, overwrite=options.overwrite)
-    print(f"sliceport: wrote {options.output}", file=sys.stderr)
+    say(f"wrote {options.output}")
     different: list[str] = []
     if options.verify:
         different = differing_outputs(
@@ -287,17 +468,20 @@ def _rewrite(options: argparse.Namespace) -> int:
         )
     if options.format == "json":
         verified = {"different_outputs": different} if options.verify else {}
-        print(json.dumps(report.to_json() | verified, indent=2, ensure_ascii=False))
+        emit_json(report.to_json() | verified)
     else:
-        print(report.text(verbose=options.verbose > 0))
+        emit(report.text(verbose=options.verbose > 0))
         if options.verify:
-            print(f"outputs that differ: {', '.join(different)}" if different else "all outputs are bit-equal")
+            emit(f"outputs that differ: {', '.join(different)}" if different else "all outputs are bit-equal")
     return FINDING if different else CLEAN
 
 
 def _print_hardening(report: Hardening, options: argparse.Namespace, **more: Any) -> None:
-    print(f"sliceport: wrote {options.output}", file=sys.stderr)
-    print(json.dumps(report.to_json() | more, indent=2, ensure_ascii=False) if options.format == "json" else report)
+    say(f"wrote {options.output}")
+    if options.format == "json":
+        emit_json(report.to_json() | more)
+    else:
+        emit(str(report))
 
 
 def _run_whole(options: argparse.Namespace) -> int:
@@ -306,6 +490,7 @@ def _run_whole(options: argparse.Namespace) -> int:
     from onnx_ops.compare.whole_output import write_run
     from onnx_ops.text import whole_text
 
+    progress.say(f"running {options.model} on the DirectML provider")
     run = run_whole(
         options.model,
         input_shapes=_input_shapes(options.input_shapes),
@@ -315,8 +500,11 @@ def _run_whole(options: argparse.Namespace) -> int:
     )
     if options.output is not None:
         write_run(run, options.output, overwrite=options.overwrite)
-        print(f"sliceport: wrote {options.output}", file=sys.stderr)
-    print(json.dumps(run.to_json(), indent=2, ensure_ascii=False) if options.format == "json" else whole_text(run))
+        say(f"wrote {options.output}")
+    if options.format == "json":
+        emit_json(run.to_json())
+    else:
+        emit(whole_text(run, columns=console.width()))
     return CLEAN if run.is_clean else FINDING
 
 
@@ -334,21 +522,25 @@ def _directml(options: argparse.Namespace) -> int:
     if options.action == "install":
         lacking = install.missing(full=options.full)
         if lacking is not None and options.if_possible:
-            print(f"sliceport: DirectML cannot be installed here: {lacking}", file=sys.stderr)
+            say(f"DirectML cannot be installed here: {lacking}")
             return CLEAN
-        folder = install.install(lambda step: print(f"sliceport: {step}", file=sys.stderr), full=options.full)
-        print(f"DirectML is installed in {folder}")
+        folder = install.install(say, full=options.full)
+        emit(f"DirectML is installed in {folder}")
         return CLEAN
     if options.action == "uninstall":
-        print("DirectML is removed" if install.uninstall() else "DirectML was not installed")
+        emit("DirectML is removed" if install.uninstall() else "DirectML was not installed")
         return CLEAN
+    progress.say("starting DirectML")
     report = status.status(full=options.full)
-    print(json.dumps(report, indent=2) if options.format == "json" else status.status_text(report))
+    if options.format == "json":
+        emit_json(report)
+    else:
+        emit(status.status_text(report))
     return CLEAN if report["self_test"] == "passed" else FINDING
 
 
-def _print_text(text: str, quiet: bool) -> None:
-    print(text.rsplit("\n", 1)[-1] if quiet else text)
+def _emit_text(text: str, quiet: bool) -> None:
+    emit(text.rsplit("\n", 1)[-1] if quiet else text)
 
 
 def _input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -356,8 +548,8 @@ def _input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for text in texts:
         name, colon, dims = text.rpartition(":")
-        listed = dims.strip("[]").split(",") if dims.strip("[]") else []
-        if not colon or not name or not all(dim.strip().isdecimal() for dim in listed):
+        listed = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
+        if not colon or not name or not all(dim.isdecimal() and len(dim) < _MOST_DIGITS for dim in listed):
             raise UsageError(
                 f"input shape {text!r} must be written NAME:1,3,224,224 with sizes that are integers from 0 up."
             )

@@ -6,6 +6,7 @@ do; it has to stay understandable inside another library's traceback.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -37,6 +38,10 @@ class UsageError(SliceportError, ValueError):
     """An option or argument that cannot be used, such as an input shape for an input the model lacks."""
 
 
+class OutputError(SliceportError, OSError):
+    """The result cannot be written to stdout."""
+
+
 class MissingExtra(SliceportError, ImportError):
     """An optional package is needed and not installed; the message names the extra that installs it."""
 
@@ -44,6 +49,15 @@ class MissingExtra(SliceportError, ImportError):
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
         """The error for `package`, needed for `purpose` and installed by `pip install sliceport[extra]`."""
         return cls(f"{package} is needed {purpose}, but it is not installed; run: pip install 'sliceport[{extra}]'.")
+
+
+def unknown_name(kind: str, name: str, known: Sequence[str]) -> UsageError:
+    """The error for a name that is none of those that are known, with the nearest of them."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, known, 1)
+    hint = f", did you mean {nearest[0]!r}?" if nearest else ""
+    return UsageError(f"{kind} {name!r} is not known{hint or ';'} known are {', '.join(known)}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ import onnx_ir as ir
 from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
 from onnx_ops.dml.lower import Options, lower_nodes
 from onnx_ops.dml.program import Program
-from onnx_ops.model.load import from_proto, read_model
+from onnx_ops.model.load import data_files_released, from_proto, read_model
+from onnx_ops.model.prepare import LARGE_BYTES
 from onnx_ops.model.read import read_slicing_nodes
 
 Layout = str | Mapping[str, Sequence[int]] | None
@@ -57,7 +58,8 @@ def lower(
             prepared = model.clone()
         else:
             prepared = read_model(model)
-        program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), model_path=path)
+        with data_files_released(prepared, LARGE_BYTES):
+            program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), model_path=path)
     if strict:
         program.raise_refused()
     return program

@@ -7,21 +7,22 @@ from collections.abc import Sequence
 
 from onnx_ops.compare.run import Comparison, Report
 from onnx_ops.compare.whole import WholeRun
+from onnx_ops.console import printable, table
 from onnx_ops.dml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
 from onnx_ops.dml.program import Call, LoweredNode, Program
 
 _MOST_NAME = 48
 
 
-def program_text(program: Program, *, verbose: bool = False) -> str:
-    """A table of the nodes, the refusals in full, and the counts."""
+def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:
+    """A table of the nodes, as wide as `columns`, the refusals in full, and the counts."""
     rows = [("node", "op", "verdict", "becomes")]
     rows += [
         (_shortened(_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _becomes(n, verbose))
         for n in program.nodes
     ]
-    lines = [_table(rows)] if program.nodes else ["no Slice or Split in this model"]
-    lines += [f"refused: {n.reason.message}" for n in program.nodes if n.reason]
+    head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
+    lines = [f"refused: {n.reason.message}" for n in program.nodes if n.reason]
     operators = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
     made = ", ".join(f"{count} {name}" for name, count in sorted(operators.items())) or "no operators"
     counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
@@ -31,36 +32,37 @@ def program_text(program: Program, *, verbose: bool = False) -> str:
         f"{total} node{'s' * (total != 1)}{': ' * bool(counts)}{counts}; {made} moving {_bytes(moved)}; "
         f"feature level {program.feature_level}"
     )
-    return "\n".join(lines)
+    return "\n".join([*head, *map(printable, lines)])
 
 
-def report_text(report: Report) -> str:
-    """A table of the comparisons, everything that is not equal in full, and the counts."""
+def report_text(report: Report, *, columns: int | None = None) -> str:
+    """A table of the comparisons, as wide as `columns`, everything that is not equal in full, and the counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     rows += [
         (_shortened(_path(c.lowered)), c.lowered.verdict, c.executor or "-", str(c.bytes_compared or "-"), _result(c))
         for c in report.comparisons
     ]
-    lines = [_table(rows)] if report.comparisons else ["no Slice or Split in this model"]
+    head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
     findings = [c for c in report.comparisons if c.status not in ("equal", "folded")]
-    lines += [f"{c.status}: {c.detail}" for c in findings]
+    lines = [f"{c.status}: {c.detail}" for c in findings]
     if any(c.status in ("mismatch", "error") for c in findings):
         lines.append(f"reproduce: {report.command}")
     counts = Counter(c.status for c in report.comparisons)
     total = len(report.comparisons)
     listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
     lines.append(f"{total} comparison{'s' * (total != 1)} with {report.reference}{': ' * bool(listed)}{listed}")
-    return "\n".join(lines)
+    return "\n".join([*head, *map(printable, lines)])
 
 
-def whole_text(run: WholeRun) -> str:
-    """A table of the outputs, which operators ran where, everything that was found in full, and the counts."""
+def whole_text(run: WholeRun, *, columns: int | None = None) -> str:
+    """A table of the outputs, as wide as `columns`, which operators ran where, all findings in full, the counts."""
     rows = [("output", "elements", "shape", "result", "difference", "allowed")]
     rows += [
         (_shortened(o.name), o.element, _dims(o.shape), o.status, _number(o.difference), _number(o.tolerance))
         for o in run.outputs
     ]
-    lines = [_table(rows)] if run.outputs else []
+    head = [table(rows, columns)] if run.outputs else []
+    lines = []
     for provider in sorted({node.provider for node in run.nodes}):
         operators = Counter(node.op_type for node in run.nodes if node.provider == provider)
         listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
@@ -68,10 +70,9 @@ def whole_text(run: WholeRun) -> str:
     lines += [f"{finding.kind}: {finding.message}" for finding in run.findings]
     counts = Counter(output.status for output in run.outputs)
     listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
-    lines.append(
-        f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}, {len(run.nodes)} nodes; outputs: {listed}"
-    )
-    return "\n".join(lines)
+    nodes = f"{len(run.nodes)} node{'s' * (len(run.nodes) != 1)}"
+    lines.append(f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}, {nodes}; outputs: {listed}")
+    return "\n".join([*head, *map(printable, lines)])
 
 
 def _number(value: float | None) -> str:
@@ -136,10 +137,3 @@ def _bytes(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count} bytes"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)

@@ -16,7 +16,7 @@ from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.compare.run import OPERATOR_EXECUTORS, Comparison, Report, command_line, compare_node
 from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
 from onnx_ops.dml.program import LoweredNode
-from onnx_ops.errors import UsageError
+from onnx_ops.errors import UsageError, unknown_name
 from onnx_ops.slicing import SliceSpec, SplitSpec
 from onnx_ops.slicing.node import SlicingNode
 from onnx_ops.slicing.spec import MASKS
@@ -46,7 +46,7 @@ def compare(
     Args:
         model: The model's file.
         input_shapes: Sizes for inputs by name.
-        executors: Who takes part: `openvino`, the built-in operator by Model.evaluate, which computes what is expected;
+        executors: Who takes part: `openvino`, the built-in operator by Model.evaluate, always, for what is expected;
             `openvino-cpu`, the same on the CPU plugin; `ov_ext`, ours, by Model.evaluate; `dml-emulator`; `directml`.
         feature_level: The DirectML feature level to lower for.
         seed: For the data.
@@ -58,10 +58,10 @@ def compare(
     known = (REFERENCE, *NODE_EXECUTORS, *OPERATOR_EXECUTORS)
     for name in executors:
         if name not in known:
-            raise UsageError(f"executor {name!r} is not known for OpenVINO models; known are {', '.join(known)}.")
+            raise unknown_name("executor of OpenVINO models", name, known)
     chosen = [name for name in executors if name != REFERENCE]
-    if REFERENCE not in executors or not chosen:
-        raise UsageError(f"executor {REFERENCE!r} must take part, as it computes the expected values, and another one.")
+    if not chosen:
+        raise UsageError(f"nothing to compare {REFERENCE!r} with; name another executor: {', '.join(known[1:])}.")
     program = lower(model, input_shapes=input_shapes, feature_level=feature_level)
     comparisons: list[Comparison] = []
     for lowered in program.nodes:
@@ -72,7 +72,7 @@ def compare(
         else:
             comparisons += _compared(lowered, chosen, seed)
     command = command_line(
-        os.fspath(model), input_shapes or {}, program.feature_level, seed, executors, DEFAULT_EXECUTORS
+        os.fspath(model), input_shapes or {}, program.feature_level, seed, (REFERENCE, *chosen), DEFAULT_EXECUTORS
     )
     return Report(tuple(comparisons), program, f"{REFERENCE} {ov.__version__}", command)
 

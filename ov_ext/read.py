@@ -8,6 +8,7 @@ from typing import NamedTuple
 import openvino as ov
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
+from onnx_ops.shell import example_shapes
 from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from onnx_ops.slicing.node import Cut, SlicingNode, Spec
 from ov_ext.passes import inputs_of, kind_of, masks_of
@@ -125,15 +126,13 @@ def _is_constant(node: ov.Node, known: dict[int, bool]) -> bool:
 
 def _shapes_hint(model: ov.Model) -> str:
     """What the user can give so that more becomes known, as the command line takes it."""
-    options = []
+    shapes: dict[str, list[int | None] | None] = {}
     for value in model.inputs:
         shape = value.get_partial_shape()
         if shape.is_dynamic:
-            dims = "SHAPE"
-            if shape.rank.is_static:
-                dims = ",".join(f"D{i}" if dim.is_dynamic else str(dim) for i, dim in enumerate(shape))
-            options.append(f"{name_of(value)}:{dims}")
-    return f"; give sizes with --input-shapes {' '.join(options)}" if options else ""
+            known = shape.rank.is_static
+            shapes[name_of(value)] = [None if d.is_dynamic else d.get_length() for d in shape] if known else None
+    return f"; give sizes, as in {example_shapes(shapes)} (an example)" if shapes else ""
 
 
 class _Written(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 
 import jsonschema
@@ -104,6 +104,7 @@ class TestUsage:
             (["--input-shapes", "q:2,3"], "the model has no input 'q' to give a shape to"),
             (["--feature-level", "9.9"], "feature level '9.9' does not exist"),
             (["--layout", "NXYZ"], "layout 'NXYZ' is not known"),
+            (["--input-shapes", "x:99999999999999999999"], "input shape 'x:99999999999999999999' must be written"),
         ],
     )
     def test_one_sentence_and_exit_2(self, capsys, models, arguments, message):
@@ -114,7 +115,7 @@ class TestUsage:
 
     @pytest.mark.parametrize(
         "arguments",
-        [[], ["lower"], ["melt", "x.onnx"], ["lower", "x.onnx", "--format", "xml"], ["lower", "x", "--what"]],
+        [["lower"], ["melt", "x.onnx"], ["lower", "x.onnx", "--format", "xml"], ["lower", "x", "--what"]],
     )
     def test_the_parsers_own_errors_too(self, capsys, arguments):
         with pytest.raises(SystemExit) as exit_:
@@ -122,13 +123,60 @@ class TestUsage:
         out, err = capsys.readouterr()
         assert (exit_.value.code, out, err.count("\n")) == (2, "", 1)
 
-    def test_a_closed_pipe_is_no_traceback(self, models):
-        command = [sys.executable, "-m", "onnx_ops", "lower", str(models / "rule_coalesce.onnx"), "--format", "json"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.close()
-        _, err = process.communicate(timeout=60)
-        assert b"Traceback" not in err
+    def test_a_command_without_arguments_prints_its_help(self, capsys):
+        for arguments, listed in (([], "directml"), (["directml"], "uninstall")):
+            assert main(arguments) == 0
+            out, err = capsys.readouterr()
+            assert (out.split()[0], err) == ("usage:", "")
+            assert listed in out
+
+    def test_version(self, capsys):
+        with pytest.raises(SystemExit) as exit_:
+            main(["--version"])
+        assert (exit_.value.code, capsys.readouterr().out) == (0, f"sliceport {metadata.version('sliceport')}\n")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["lowr", "m.onnx"], "'lowr' is not known, did you mean 'lower'? known are lower, compare,"),
+            (["lower", "m.onnx", "--format", "jsn"], "'jsn' is not known, did you mean 'json'? known are text, json."),
+            (["lower", "m.onnx", "--format", "q"], "'q' is not known; known are text, json."),
+        ],
+    )
+    def test_misspelt_words_of_the_parser(self, capsys, arguments, message):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("passes", "message"),
+        [
+            ("", "--passes names nothing; leave it out for what runs by default."),
+            ("compos", "pass 'compos' is not known, did you mean 'compose'? known are strided, fold,"),
+        ],
+    )
+    def test_misspelt_passes(self, capsys, models, tmp_path, passes, message):
+        arguments = ["rewrite", models / "rule_coalesce.onnx", "-o", tmp_path / "out.onnx", "--passes", passes]
+        code, out, err = run(capsys, *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert list(tmp_path.iterdir()) == []
+
+    def test_help_lists_every_pass_and_executor(self, capsys):
+        from onnx_ops.compare.run import EXECUTORS
+        from onnx_ops.passes import PASSES
+        from ov_ext.compare import NODE_EXECUTORS, OPERATOR_EXECUTORS, REFERENCE
+
+        for command, names in (
+            ("rewrite", [*PASSES]),
+            ("compare", [*EXECUTORS, REFERENCE, *NODE_EXECUTORS, *OPERATOR_EXECUTORS]),
+        ):
+            with pytest.raises(SystemExit):
+                main([command, "--help"])
+            lines = capsys.readouterr().out.splitlines()
+            assert max(map(len, lines)) <= 80
+            listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] not in " -"]
+            assert [name for name in listed if not name.startswith("MODEL")] == names
 
     def test_nothing_but_the_result_is_on_stdout(self, models):
         command = [
@@ -295,7 +343,8 @@ class TestCompare:
         ("arguments", "message"),
         [
             (["--executors", "tpu"], "executor 'tpu' is not known; known are onnxruntime-cpu, dml-emulator"),
-            (["--executors", "dml-emulator"], "executor 'onnxruntime-cpu' must take part"),
+            (["--executors", "directm"], "executor 'directm' is not known, did you mean 'directml'? known are"),
+            (["--executors", " ,"], "--executors names nothing; leave it out"),
             (["--executors", "onnxruntime-cpu"], "nothing to compare 'onnxruntime-cpu' with"),
             (["--seed", "-1"], "the seed must not be negative"),
             (["--input", "x"], "input 'x' must be written NAME=FILE.npy"),
@@ -311,7 +360,11 @@ class TestCompare:
     def test_open_shapes_are_asked_for(self, capsys, models):
         code, out, _ = run(capsys, "compare", models / "rule_symbolic.onnx")
         assert code == 1
-        assert out.count("give sizes with --input-shapes x:batch,seq,8.") == 2
+        assert out.count("open: give sizes, as in --input-shapes x:1,16,8 (an example).") == 2
+
+    def test_the_reference_takes_part_by_itself(self, capsys, models):
+        code, out, _ = run(capsys, "compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator")
+        assert (code, out.splitlines()[-1].split(": ")[1]) == (0, "3 equal")
 
     def test_inputs_of_the_wrong_type_or_shape(self, capsys, models, tmp_path):
         np.save(tmp_path / "x.npy", np.zeros((4, 3, 5)))

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.errors import ModelError, UsageError
+from onnx_ops.shell import example_shapes
 
 Array = npt.NDArray[Any]
 
@@ -139,9 +140,10 @@ def _random(
         raise UsageError(f"input {value.name!r} is no tensor; models with such inputs cannot be compared.")
     shape = shapes.get(value.name or "", value.shape)
     if shape is None or any(not isinstance(dim, int) for dim in shape):
-        dims = "SHAPE" if shape is None else ",".join(str(d) if isinstance(d, int) else (d.value or "?") for d in shape)
+        dims = None if shape is None else [d if isinstance(d, int) else d.value for d in shape]
         raise UsageError(
-            f"the shape of input {value.name!r} is open; give sizes with --input-shapes {value.name}:{dims}."
+            f"the shape of input {value.name!r} is open: give sizes, as in "
+            f"{example_shapes({value.name or '': dims})} (an example)."
         )
     return random_array(value.type.dtype, tuple(shape), random, most or _index_bound(value))  # type: ignore[arg-type]
 

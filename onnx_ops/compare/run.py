@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,12 +19,13 @@ from onnx_ops.dml.elements import ELEMENT_BITS
 from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
 from onnx_ops.dml.operators import Operator
 from onnx_ops.dml.program import Call, LoweredNode, Program
-from onnx_ops.errors import ModelError, SliceportError, UsageError
+from onnx_ops.errors import ModelError, SliceportError, UsageError, unknown_name
 from onnx_ops.lowering import lower
 from onnx_ops.model.load import from_proto, read_proto
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.model.strided_slice_op import embed_function
+from onnx_ops.shell import input_shapes_option, join
 from onnx_ops.slicing.node import SlicingNode
 
 Bytes = npt.NDArray[np.uint8]
@@ -139,7 +139,7 @@ def compare(
         model: The model's file.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
-        executors: Who takes part, `onnxruntime-cpu` among them.
+        executors: Who takes part; `onnxruntime-cpu` always does.
         feature_level: The DirectML feature level to lower for.
         seed: For the random inputs.
 
@@ -176,9 +176,7 @@ def compare(
 def _chosen(executors: Sequence[str]) -> list[str]:
     for name in executors:
         if name not in EXECUTORS:
-            raise UsageError(f"executor {name!r} is not known; known are {', '.join(EXECUTORS)}.")
-    if REFERENCE not in executors:
-        raise UsageError(f"executor {REFERENCE!r} must take part: it computes the expected values.")
+            raise unknown_name("executor", name, EXECUTORS)
     chosen = [name for name in executors if name != REFERENCE]
     if not chosen:
         raise UsageError(
@@ -346,9 +344,9 @@ def command_line(
     usual: Sequence[str],
 ) -> str:
     """The command that runs the same again."""
-    words = ["sliceport", "compare", path, "--seed", str(seed), "--feature-level", str(level)]
-    if shapes:
-        words += ["--input-shapes", *(f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items())]
+    file = os.path.join(os.curdir, path) if path.startswith("-") else path
+    words = ["sliceport", "compare", file, "--seed", str(seed), "--feature-level", str(level)]
+    words += input_shapes_option(shapes)
     if tuple(executors) != tuple(usual):
         words += ["--executors", ",".join(executors)]
-    return shlex.join(words)
+    return join(words)

@@ -27,4 +27,4 @@ def write_run(run: WholeRun, directory: str | os.PathLike[str], *, overwrite: bo
             np.save(folder / output["file"], run.arrays[output["name"]])
         write_json(folder / "report.json", report)
 
-    fill_folder(directory, fill, mark="report.json", overwrite=overwrite)
+    fill_folder(directory, fill, mark="report.json", others=("*.npy",), overwrite=overwrite)

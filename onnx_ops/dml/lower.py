@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from math import prod
 
 from onnx_ops.dml.elements import ELEMENT_BITS, Carrier, carriers
 from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
@@ -39,6 +40,7 @@ from onnx_ops.slicing.tiling import tiling
 
 Strides = tuple[int, ...]
 
+_MOST_ELEMENTS = 2**60
 _BITS_OF = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
 """What floats are copied as by ELEMENT_WISE_IDENTITY: as FLOAT16 it makes signalling NaNs quiet."""
 
@@ -265,6 +267,8 @@ def _split_call(
         return None
     axis, order = tiling
     parts = [cuts[i] for i in order]
+    if _is_beyond_any_buffer(parts[0].region):
+        return None
     grid = Grid.of([cut.region for cut in parts], strides, [run.output_strides(cut) for cut in parts], axis)
     try:
         operator = _described(grid, element, run.options.feature_level, Split.schema, _split)
@@ -276,6 +280,9 @@ def _split_call(
 def _slice_call(element: str, cut: Cut, source: Binding, strides: Strides | None, run: _Lowering) -> Call:
     """One operator for one cut."""
     level = run.options.feature_level
+    if _is_beyond_any_buffer(cut.region):
+        elements = prod(cut.region.input_shape)
+        raise _NotLoweredError("size_limit", f"its input has {elements} elements, more than a tensor can have")
     grid = Grid.of([cut.region], strides, [run.output_strides(cut)])
     if cut.region.selects_all:
         try:
@@ -292,6 +299,11 @@ def _slice_call(element: str, cut: Cut, source: Binding, strides: Strides | None
             f"a backward step needs DML_OPERATOR_SLICE1 (feature level 2.1), and this is for feature level {level}",
         )
     return run.call(_described(grid, element, level, SLICE, _slice), source, [cut.output])
+
+
+def _is_beyond_any_buffer(region: Region) -> bool:
+    """Whether the input has so many elements that merged axes would be longer than Python's `len` can say."""
+    return prod(region.input_shape) > _MOST_ELEMENTS
 
 
 def _described(

@@ -34,7 +34,13 @@ def write_program(program: Program, directory: str | os.PathLike[str], *, overwr
         UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
         ModelError: The model's file cannot be read again to annotate it.
     """
-    fill_folder(directory, lambda folder: _fill(program, folder), mark="program.json", overwrite=overwrite)
+    fill_folder(
+        directory,
+        lambda folder: _fill(program, folder),
+        mark="program.json",
+        others=("model.onnx", "dxdispatch"),
+        overwrite=overwrite,
+    )
 
 
 def _fill(program: Program, folder: Path) -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath, PureWindowsPath
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.errors import ModelError
+from onnx_ops.model.check import check_proto
 from onnx_ops.model.inference import open_negative_sizes
-
-_EXTERNAL = onnx.TensorProto.EXTERNAL
-_TYPES = frozenset(kind.value for kind in ir.DataType)
 
 
 def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
@@ -26,13 +23,12 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         ModelError: The file cannot be read or is not an ONNX model.
     """
     try:
-        proto = onnx.load(os.fspath(path), load_external_data=False)
+        return onnx.load(os.fspath(path), load_external_data=False)
     except OSError as error:
-        raise ModelError(f"it cannot be read ({error.strerror or error}).") from None
+        reason = f"it cannot be read ({error.strerror or error})"
     except Exception as error:  # protobuf has its own classes of errors, by format
-        reason = " ".join(str(error).split())
-        raise ModelError(f"it is not an ONNX model ({reason}).") from None
-    return proto
+        reason = f"it is not an ONNX model ({' '.join(str(error).split()).rstrip('.')})"
+    raise ModelError(f"{os.fspath(path)!r}: {reason}.")
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -41,8 +37,9 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     Raises:
         ModelError: See `read_proto`.
     """
+    proto = read_proto(path)
     try:
-        return from_proto(read_proto(path), os.path.dirname(os.path.abspath(path)))
+        return from_proto(proto, os.path.dirname(os.path.abspath(path)))
     except ModelError as error:
         raise ModelError(f"{os.fspath(path)!r}: {error}") from error.__cause__
 
@@ -60,9 +57,10 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split())}.") from error
+        raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split()).rstrip('.')}.") from error
     if base_dir and found.has_external_data:
-        ir.external_data.set_base_dir(model.graph, base_dir)
+        for tensor, _ in external_tensors(model):
+            tensor.base_dir = base_dir
     if found.has_negative_sizes:
         open_negative_sizes(model)
     if not found.is_sorted:
@@ -73,107 +71,45 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
     return model
 
 
-@dataclass
-class Findings:
-    """What a check found out about a model that is well-formed.
+def external_tensors(model: ir.Model) -> Iterator[tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]]:
+    """The tensors of a model that lie in other files, each with what puts another in its place."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value, partial(setattr, value, "const_value")
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for holder in holders:
+        for node in holder.all_nodes():
+            for name, attribute in node.attributes.items():
+                if isinstance(attribute.value, ir.ExternalTensor):
+                    yield attribute.value, partial(_set_tensor, node, name)
 
-    Attributes:
-        is_sorted: Whether every node comes after the nodes that it reads from.
-        has_external_data: Whether some tensor is stored in another file.
-        has_negative_sizes: Whether a shape that is written for a value has a size below 0.
+
+def _set_tensor(node: ir.Node, name: str, tensor: ir.TensorProtocol) -> None:
+    node.attributes[name] = ir.AttrTensor(name, tensor)
+
+
+@contextmanager
+def data_files_released(model: ir.Model, most: int) -> Iterator[None]:
+    """Afterwards no data file of a model is open or mapped that was not before.
+
+    Args:
+        model: The model. Its external tensors of at most `most` bytes are in memory from now on, if they can be read.
+        most: See there.
     """
-
-    is_sorted: bool = True
-    has_external_data: bool = False
-    has_negative_sizes: bool = False
-
-
-def check_proto(proto: onnx.ModelProto) -> Findings:
-    """Check what everything after it relies on: names defined, and only once, sound shapes, safe paths.
-
-    What an operator's own specification says is not checked here.
-
-    Raises:
-        ModelError: The model breaks one of these rules.
-    """
-    if proto.ir_version < 1 or not proto.HasField("graph"):
-        raise ModelError("it holds no graph, so it is not an ONNX model.")
-    if not proto.opset_import and proto.ir_version >= 3:
-        raise ModelError("it imports no operator set.")
-    found = Findings()
-    _check_graph(proto.graph, set(), found)
-    for function in proto.functions:
-        _check_nodes(function.node, set(function.input), set(), f"function {function.name!r}", found)
-    return found
+    mapped = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
+    for tensor, put in mapped:
+        if tensor.nbytes <= most:
+            with suppress(Exception):  # what needs it says why it cannot be read
+                put(ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name))
+            _release(tensor)
+    try:
+        yield
+    finally:
+        for tensor, _ in mapped:
+            _release(tensor)
 
 
-def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> None:
-    where = f"graph {graph.name!r}" if graph.name else "the graph"
-    inputs = [value.name for value in graph.input]
-    initializers = [tensor.name for tensor in graph.initializer]
-    for kind, names in (("input", inputs), ("initializer", initializers)):
-        if len(set(names)) < len(names):
-            repeated = next(name for name, times in Counter(names).items() if times > 1)
-            raise ModelError(f"{where} defines {kind} {repeated!r} twice.")
-    for value in graph.input:
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_value < 0:
-                raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
-    for value in (*graph.value_info, *graph.output):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_value < 0:
-                found.has_negative_sizes = True
-    for tensor in graph.initializer:
-        _check_tensor(tensor, found)
-    defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
-    _check_nodes(graph.node, defined, outer, where, found)
-    for value in graph.output:
-        if not value.name:
-            raise ModelError(f"{where} has an output without a name.")
-        if value.name not in defined and value.name not in outer:
-            raise ModelError(f"{where} has output {value.name!r}, which nothing in it defines.")
-
-
-def _check_nodes(
-    nodes: Sequence[onnx.NodeProto], defined: set[str], outer: set[str], where: str, found: Findings
-) -> None:
-    """Check the nodes of a graph or function; `defined` grows by what they define."""
-    made: set[str] = set()
-    for node in nodes:
-        for name in node.output:
-            if name and (name in made or name in defined):
-                raise ModelError(f"{where} defines value {name!r} twice; node {_label(node)} is the second to do so.")
-            made.add(name)
-    defined.add("")
-    for node in nodes:
-        for name in node.input:
-            if name not in defined and name not in outer:
-                if name not in made:
-                    raise ModelError(f"node {_label(node)} reads value {name!r}, which nothing defines.")
-                found.is_sorted = False
-        for attribute in node.attribute:
-            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                _check_graph(graph, outer | defined | made, found)
-            if attribute.HasField("t"):
-                _check_tensor(attribute.t, found)
-        defined.update(node.output)
-
-
-def _check_tensor(tensor: onnx.TensorProto, found: Findings) -> None:
-    if min(tensor.dims, default=0) < 0:
-        raise ModelError(f"tensor {tensor.name!r} has a negative dimension in {list(tensor.dims)}.")
-    if tensor.data_type not in _TYPES:
-        raise ModelError(f"tensor {tensor.name!r} has element type {tensor.data_type}, which ONNX does not have.")
-    if tensor.data_location != _EXTERNAL:
-        return
-    found.has_external_data = True
-    location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-    if not location:
-        raise ModelError(f"tensor {tensor.name!r} is stored in an external file that it does not name.")
-    windows, posix = PureWindowsPath(location), PurePosixPath(location)
-    if windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts:
-        raise ModelError(f"tensor {tensor.name!r} is stored at {location!r}, which leaves the model's folder.")
-
-
-def _label(node: onnx.NodeProto) -> str:
-    return f"{node.name or next(iter(node.output), '')!r} ({node.op_type})"
+def _release(tensor: ir.ExternalTensor) -> None:
+    with suppress(BufferError):  # somebody still looks at it
+        tensor.release()

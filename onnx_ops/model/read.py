@@ -11,6 +11,7 @@ from onnx_ops.errors import DynamicSlice, InvalidSlice, Refusal
 from onnx_ops.model.defaults import forget_defaults
 from onnx_ops.model.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
 from onnx_ops.model.prepare import bind_shapes, inline_functions, settle, unknown_inputs
+from onnx_ops.shell import example_shapes
 from onnx_ops.slicing.node import Cut, SlicingNode
 
 InputShapes = Mapping[str, Sequence[int]]
@@ -161,18 +162,18 @@ def _missing_shape(node: ir.Node) -> str:
 def _shapes_hint(model: ir.Model) -> str:
     """What the user can give so that more becomes known: which dimensions of which inputs, and how to write them."""
     wanted = []
-    options = []
+    open_shapes: dict[str, list[int | str | None] | None] = {}
     for value, axes in unknown_inputs(model):
+        name = value.name or ""
         if constant(value) is not None:
             continue
         if value.shape is None:
-            wanted.append(f"the shape of input {value.name!r}")
-            options.append(f"{value.name}:SHAPE")
+            wanted.append(f"the shape of input {name!r}")
+            open_shapes[name] = None
             continue
-        wanted += [f"dimension {axis} of input {value.name!r}" for axis in axes]
-        dims = (str(d) if isinstance(d, int) else (d.value or f"D{axis}") for axis, d in enumerate(value.shape))
-        options.append(f"{value.name}:{','.join(dims)}")
+        wanted += [f"dimension {axis} of input {name!r}" for axis in axes]
+        open_shapes[name] = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
     if not wanted:
         return "."
     several = " are" if len(wanted) > 1 else " is"
-    return f"; {', '.join(wanted)}{several} open, give sizes with --input-shapes {' '.join(options)}."
+    return f"; {', '.join(wanted)}{several} open: give sizes, as in {example_shapes(open_shapes)} (an example)."

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_ops.beside import write_files
-from onnx_ops.errors import UsageError
+from onnx_ops.errors import ModelError, UsageError
 from onnx_ops.model.prepare import name_left_out_outputs
 
 
@@ -28,6 +28,7 @@ def write_model(
 
     Raises:
         UsageError: The name does not end in .onnx, the file exists and is to be kept, or it cannot be written.
+        ModelError: The model cannot be represented as a file (of more than 2 GiB, say).
     """
     target = Path(path)
     if target.suffix != ".onnx":
@@ -38,7 +39,20 @@ def write_model(
         for graph in model.graphs()
         for value in graph.initializers.values()
     )
-    moves = is_external and target.resolve().parent != Path(source).resolve().parent
+    moves = is_external and target.parent.resolve() != Path(source).parent.resolve()
     files = [target.with_name(target.name + ".data"), target] if moves else [target]
     data = files[0].name if moves else None
-    write_files(files, lambda folder: ir.save(model, folder / target.name, external_data=data), overwrite=overwrite)
+    write_files(files, lambda folder: _save(model, folder / target.name, data), overwrite=overwrite)
+
+
+def _save(model: ir.Model, path: Path, data: str | None) -> None:
+    try:
+        ir.save(model, path, external_data=data)
+    except OSError:
+        raise
+    except Exception as error:  # of onnx-ir and protobuf, each its own
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        reason = " ".join(str(cause).split()).rstrip(".")
+        raise ModelError(f"{path.name!r} cannot be written: {reason or type(cause).__name__}.") from error

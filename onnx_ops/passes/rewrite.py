@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.errors import UsageError
+from onnx_ops.errors import unknown_name
 from onnx_ops.hardening import Change
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import SLICING, constant, contested, is_strided_slice
@@ -108,7 +108,7 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
     """
     for name in passes:
         if name not in PASSES:
-            raise UsageError(f"pass {name!r} is not known; known are {', '.join(PASSES)}.")
+            raise unknown_name("pass", name, list(PASSES))
     with defaults_aside(model):
         report = _rewrite(model, passes)
         unmark(model)

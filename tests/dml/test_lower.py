@@ -57,6 +57,17 @@ class TestVerdicts:
         lowered = lower_one(*SplitSpec(0, (0, 4)).resolve((4,)))
         assert (lowered.verdict, len(lowered.aliases)) == ("alias", 1)
 
+    @pytest.mark.parametrize("element", ["FLOAT", "COMPLEX128", "INT4"])
+    @pytest.mark.parametrize("level", ["1.0", "6.4"])
+    def test_more_elements_than_python_counts(self, element, level):
+        region = Region.of((2**40, 2**40), (range(2**39), range(2**40)))
+        rest = Region.of((2**40, 2**40), (range(2**39, 2**40), range(2**40)))
+        for lowered in (lower_one(region, element=element, level=level), lower_one(region, rest, element=element)):
+            assert (lowered.verdict, lowered.reason.code) == ("refused", "size_limit")
+            assert "its input has 1208925819614629174706176 elements" in lowered.reason.message
+        group = [node(region, name="a", element=element), node(rest, name="b", element=element)]
+        assert {n.reason.code for n in lower_nodes(group).nodes} == {"size_limit"}
+
     def test_empty_parts_are_left_out(self):
         split = operator(lower_one(*SplitSpec(1, (0, 3, 1, 0)).resolve((2, 4))))
         assert [tensor.sizes for tensor in split.output_tensors] == [(2, 3), (2, 1)]

@@ -116,14 +116,6 @@ class TestGraphs:
         branch.node[0].input[0] = "nowhere"
         assert "reads value 'nowhere', which nothing defines" in refused(capsys, write(tmp_path, model))
 
-    def test_raw_data_shorter_than_its_shape_is_the_nodes_fault(self, tmp_path, capsys):
-        text = "g (float[4,6] x) => (float[n,6] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, e) }"
-        model = parser.parse_model(HEAD + text.replace("=> (float[n,6] y)", "=> (float[n,6] y) <int64[1] e = {3}>"))
-        model.graph.initializer[0].raw_data = b"\0\0\0"
-        del model.graph.initializer[0].int64_data[:]
-        assert main(["lower", str(write(tmp_path, model))]) == 1
-        assert "ends holds 3 bytes, which its shape [1] does not account for" in capsys.readouterr().out
-
 
 class TestExternalData:
     @pytest.mark.parametrize(

@@ -1,0 +1,31 @@
+"""JSON as text: ASCII, so that any encoding carries it, and nothing that JSON lacks."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+_NUMBERS = re.compile(r"\[\n\s+(-?\d+(?:,\n\s+-?\d+)*)\n\s+\]")
+
+
+def to_text(data: Any, *, flat: bool = False) -> str:
+    """Data as indented JSON; infinities and what is no number are null.
+
+    Args:
+        data: What `json.dumps` takes.
+        flat: Whether arrays of integers stay on one line.
+    """
+    text = json.dumps(_finite(data), indent=2, allow_nan=False)
+    if not flat:
+        return text
+    return _NUMBERS.sub(lambda match: f"[{', '.join(part.strip() for part in match[1].split(','))}]", text)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -1,0 +1,66 @@
+"""Words of command lines, as the platform's shell reads them."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+_FOR_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
+"""What cmd.exe or PowerShell reads as its own outside quotes."""
+_FIRST, _FURTHER = 1, 16
+
+
+def join(words: Sequence[str]) -> str:
+    """Words as one line, to be pasted into cmd.exe or PowerShell on Windows and into a POSIX shell elsewhere."""
+    return " ".join(map(_for_windows if sys.platform == "win32" else _for_posix, words))
+
+
+def _for_posix(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = (c if c.isprintable() and c not in "\\'" else _octal(c) for c in word)
+    return f"$'{''.join(escaped)}'"
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def _for_windows(word: str) -> str:
+    quoted = subprocess.list2cmdline([word])
+    if quoted.startswith('"') or not _FOR_WINDOWS & set(word):
+        return quoted
+    backslashes = len(quoted) - len(quoted.rstrip("\\"))
+    return '"' + quoted + "\\" * backslashes + '"'
+
+
+def input_shapes_option(shapes: Mapping[str, Sequence[int]]) -> list[str]:
+    """The words of `--input-shapes` for these inputs."""
+    if not shapes:
+        return []
+    words = [f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items()]
+    if any(word.startswith("-") for word in words):  # or they would be read as options
+        return [f"--input-shapes={word}" for word in words]
+    return ["--input-shapes", *words]
+
+
+def example_shapes(shapes: Mapping[str, Sequence[int | str | None] | None]) -> str:
+    """`--input-shapes` with an example size wherever one is open; the same for the same symbol.
+
+    Args:
+        shapes: By input, its sizes: a number, a symbol, or None; None for a shape of which nothing is known.
+    """
+    sizes: dict[str, int] = {}
+    examples: dict[str, list[int]] = {}
+    for name, dims in shapes.items():
+        examples[name] = []
+        for axis, dim in enumerate((None, None) if dims is None else dims):
+            example = _FURTHER if axis else _FIRST
+            if isinstance(dim, int):
+                example = dim
+            elif dim is not None:
+                example = sizes.setdefault(dim, example)
+            examples[name].append(example)
+    return join(input_shapes_option(examples))

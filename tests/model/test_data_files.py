@@ -1,0 +1,109 @@
+"""External data files: found wherever a tensor is stored, and let go when lowering is done."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, parser
+
+import onnx_ops
+from onnx_ops.model.load import external_tensors, read_model
+
+TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
+g (float[n,6] x) => (float[a,b] y, float[c,d] z, float[e,f] v) <int64[1] s = {1}, int64[1] e = {3}>
+{
+    y = Slice (x, s, e)
+    c = Constant <value = int64[1] {1}> ()
+    z = Slice (y, c, e)
+    v = own.f (x, e)
+}
+<domain: "own", opset_import: ["" : 13]>
+f (p, q) => (r) { t = Constant <value = int64[1] {1}> () r = Slice (p, t, q) }
+"""
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    yield from model.graph.initializer
+    for node in (*model.graph.node, *(n for f in model.functions for n in f.node)):
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A model whose every tensor, the parameters of its slices included, is in another file."""
+    model = parser.parse_model(TEXT)
+    weights = onnx.numpy_helper.from_array(np.arange(1, 10001, dtype=np.float32).reshape(100, 100), "w")
+    model.graph.initializer.append(weights)
+    model.graph.node.append(onnx.helper.make_node("Split", ["w"], ["w1", "w2"], axis=0))
+    data = b""
+    for tensor in tensors(model):
+        raw = onnx.numpy_helper.to_array(tensor).tobytes()
+        for field in ("raw_data", "int64_data", "float_data"):
+            tensor.ClearField(field)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "m.data"), ("offset", len(data)), ("length", len(raw))):
+            tensor.external_data.add(key=key, value=str(value))
+        data += raw
+    (tmp_path / "m.data").write_bytes(data)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    return tmp_path / "m.onnx"
+
+
+def is_mapped(file: Path) -> bool:
+    return str(file) in Path("/proc/self/maps").read_text()
+
+
+def is_open(file: Path) -> bool:
+    return any(os.path.realpath(link) == str(file) for link in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc")
+class TestReleased:
+    @pytest.fixture(autouse=True)
+    def _no_collector(self) -> Iterator[None]:
+        """What only the garbage collector would let go of is still there."""
+        gc.collect()
+        gc.disable()
+        yield
+        gc.enable()
+
+    @pytest.mark.parametrize("shapes", [None, {"x": (4, 6)}])
+    def test_of_a_file(self, path, shapes):
+        program = onnx_ops.lower(path, input_shapes=shapes)
+        assert program.summary["refused"] == (0 if shapes else 3)
+        assert not is_mapped(path.with_name("m.data"))
+        assert not is_open(path.with_name("m.data"))
+
+    def test_of_a_model_in_memory(self, path):
+        model = read_model(path)
+        assert onnx_ops.lower(model, input_shapes={"x": (4, 6)}).summary["refused"] == 0
+        assert not is_mapped(path.with_name("m.data"))
+        assert all(isinstance(tensor, ir.ExternalTensor) for tensor, _ in external_tensors(model))
+
+    def test_what_the_caller_has_open_stays_open(self, path):
+        model = read_model(path)
+        array = model.graph.initializers["s"].const_value.numpy()
+        onnx_ops.lower(model, input_shapes={"x": (4, 6)})
+        assert is_mapped(path.with_name("m.data"))
+        assert array.tolist() == [1]
+        assert model.graph.initializers["s"].const_value.numpy() is array
+
+    @pytest.mark.parametrize("size", [0, 1, 12])
+    def test_of_a_file_that_is_too_short(self, path, size):
+        path.with_name("m.data").write_bytes(path.with_name("m.data").read_bytes()[:size])
+        program = onnx_ops.lower(path, input_shapes={"x": (4, 6)})
+        assert program.summary["refused"] == 3
+        assert not is_mapped(path.with_name("m.data"))
+
+
+def test_tensors_of_functions_are_found_beside_the_model_too(path, monkeypatch, tmp_path_factory):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert sum(1 for _ in external_tensors(read_model(path))) == 5
+    assert onnx_ops.lower(path, input_shapes={"x": (4, 6)}).summary["refused"] == 0

@@ -1,0 +1,252 @@
+"""Files and folders appear whole or not at all, whatever comes between, and nothing that is somebody else's goes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_ops import beside, json_text
+from onnx_ops.cli import main
+from onnx_ops.errors import ModelError, UsageError
+from onnx_ops.model.load import read_model
+from onnx_ops.model.write import write_model
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="limits, links and signals of POSIX")
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def fill_with(text: str):
+    def fill(folder: Path) -> None:
+        (folder / "mark").write_text(text)
+
+    return fill
+
+
+class TestInterruptions:
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError, ZeroDivisionError])
+    @pytest.mark.parametrize("at", range(1, 3))
+    def test_a_folder_is_the_old_one_or_the_new_one(self, tmp_path, monkeypatch, error, at):
+        beside.fill_folder(tmp_path / "out", fill_with("old"), mark="mark")
+        rename, calls = Path.rename, []
+
+        def interrupted(path, target):
+            calls.append(path)
+            if len(calls) == at:
+                raise error
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", interrupted)
+        with pytest.raises((error, UsageError)):
+            beside.fill_folder(tmp_path / "out", fill_with("new"), mark="mark", overwrite=True)
+        assert tree(tmp_path) == {"out/mark": b"old"}
+        assert os.listdir(tmp_path) == ["out"]
+
+    @pytest.mark.parametrize("at", range(3))
+    def test_a_model_never_stands_with_other_data_than_its_own(self, tmp_path, monkeypatch, at):
+        files = [tmp_path / "m.data", tmp_path / "m"]
+
+        def write(text: str):
+            return lambda folder: [(folder / file.name).write_text(text) for file in files]
+
+        beside.write_files(files, write("old"))
+        replace, calls = Path.replace, []
+
+        def interrupted(path, target):
+            if len(calls) == at:
+                raise KeyboardInterrupt
+            calls.append(path)
+            return replace(path, target)
+
+        monkeypatch.setattr(Path, "replace", interrupted)
+        with contextlib.suppress(KeyboardInterrupt):
+            beside.write_files(files, write("new"), overwrite=True)
+        there = tree(tmp_path)
+        assert "m" not in there or set(there.values()) == {b"new"}
+        assert set(there) <= {"m", "m.data"}
+
+    @POSIX
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_signal_leaves_nothing_half_written(self, tmp_path, models, number):
+        code = (
+            "import sys, time; from onnx_ops.dml import output; from onnx_ops.cli import main\n"
+            "def slow(*_): print('begun', flush=True); time.sleep(60)\n"
+            "output._write_dxdispatch = slow\n"
+            "sys.exit(main(sys.argv[1:]))"
+        )
+        words = [sys.executable, "-c", code, "lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out")]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"begun\n"
+            time.sleep(0.1)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 128 + number
+        assert b"Traceback" not in err
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestKept:
+    def test_a_folder_with_something_more_in_it(self, tmp_path, models, capsys):
+        """Weights that were put beside the annotated model to run it, as the README says, survive."""
+        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out")]
+        assert main(arguments) == 0
+        (tmp_path / "out" / "weights.bin").write_bytes(b"mine")
+        before = tree(tmp_path)
+        capsys.readouterr()
+        assert main([*arguments, "--overwrite"]) == 2
+        assert "holds 'weights.bin', which is not overwritten; move it elsewhere" in capsys.readouterr().err
+        assert tree(tmp_path) == before
+        (tmp_path / "out" / "weights.bin").unlink()
+        assert main([*arguments, "--overwrite"]) == 0
+
+    @POSIX
+    def test_what_a_link_leads_to(self, tmp_path, models, capsys):
+        (tmp_path / "real.onnx").write_bytes(b"mine")
+        (tmp_path / "link.onnx").symlink_to("real.onnx")
+        arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
+        assert main(arguments) == 2
+        assert "exists" in capsys.readouterr().err
+        assert main([*arguments, "--overwrite"]) == 0
+        assert (tmp_path / "real.onnx").read_bytes() == b"mine"
+        onnx.checker.check_model(tmp_path / "link.onnx")
+
+    @POSIX
+    def test_a_link_that_leads_nowhere(self, tmp_path, models):
+        (tmp_path / "link.onnx").symlink_to("nowhere")
+        arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
+        assert main(arguments) == 2
+        assert main([*arguments, "--overwrite"]) == 0
+        assert not (tmp_path / "nowhere").exists()
+
+    def test_the_input_itself_unless_asked_for(self, tmp_path, models, capsys):
+        data = (models / "rule_siblings.onnx").read_bytes()
+        path = tmp_path / "m.onnx"
+        path.write_bytes(data)
+        assert main(["rewrite", str(path), "-o", str(path)]) == 2
+        assert path.read_bytes() == data
+        assert main(["rewrite", str(path), "-o", str(path), "--overwrite"]) == 0
+        assert "siblings: Slice 'slice_l' is now Split" in capsys.readouterr().out
+        onnx.checker.check_model(path)
+        assert main(["lower", str(path), "-o", str(path)]) == 2
+
+
+class TestNames:
+    @pytest.mark.parametrize("length", [200, 244, 245, 246, 250, 255])
+    def test_as_long_as_a_file_system_takes(self, tmp_path, models, length):
+        name = "n" * (length - 5) + ".onnx"
+        assert main(["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / name)]) == 0
+        assert main(["lower", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / ("d" * length))]) == 0
+        assert sorted(os.listdir(tmp_path)) == ["d" * length, name]
+
+    @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
+    @pytest.mark.parametrize("name", ["n" * 300 + ".onnx", "n" * 5000 + ".onnx", "ä" * 128 + ".onnx"])
+    def test_longer(self, tmp_path, models, capsys, command, name):
+        for overwrite in ([], ["--overwrite"]):
+            arguments = [command, str(models / "rule_siblings.onnx"), "-o", str(tmp_path / name), *overwrite]
+            assert main(arguments) == 2
+            out, err = capsys.readouterr()
+            assert (out, err.count("\n")) == ("", 1)
+            assert "cannot be made (File name too long)" in err or sys.platform == "win32"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_with_a_null(self, tmp_path):
+        with pytest.raises(UsageError, match="cannot be made"):
+            beside.fill_folder(tmp_path / "a\0b", fill_with("new"), mark="mark")
+
+    def test_of_the_data_alone(self, tmp_path):
+        """The model's name fits, and that of its data does not."""
+        path = external(tmp_path / "in")
+        target = tmp_path / ("n" * 250 + ".onnx")
+        with pytest.raises(UsageError, match="File name too long"):
+            write_model(read_model(path), target, source=path)
+        assert os.listdir(tmp_path) == ["in"]
+
+
+def external(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    weights = np.arange(1, 1001, dtype=np.float32)
+    (folder / "w.bin").write_bytes(weights.tobytes())
+    tensor = numpy_helper.from_array(weights, "w")
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="w.bin")
+    node = helper.make_node("Split", ["w"], ["a", "b"])
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [500]) for name in ("a", "b")]
+    graph = helper.make_graph([node], "g", [], outputs, [tensor])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    return folder / "m.onnx"
+
+
+class TestWrite:
+    @POSIX
+    def test_weights_are_found_through_links(self, tmp_path):
+        path = external(tmp_path / "in")
+        (tmp_path / "links").mkdir()
+        (tmp_path / "links" / "m.onnx").symlink_to(path)
+        (tmp_path / "links" / "w.bin").write_bytes(path.with_name("w.bin").read_bytes())
+        source = tmp_path / "links" / "m.onnx"
+        write_model(read_model(source), path.with_name("out.onnx"), source=source)
+        assert onnx.load(path.with_name("out.onnx")).graph.initializer[0].raw_data[-4:] == np.float32(1000).tobytes()
+
+    def test_a_model_that_cannot_be_written(self, tmp_path, models):
+        model = read_model(models / "rule_siblings.onnx")
+        next(iter(model.graph)).attributes["odd"] = ir.Attr("odd", ir.AttributeType.TENSOR, 7)
+        with pytest.raises(ModelError, match="'out.onnx' cannot be written: "):
+            write_model(model, tmp_path / "out.onnx", source=models / "rule_siblings.onnx")
+        assert list(tmp_path.iterdir()) == []
+
+    @POSIX
+    @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
+    @pytest.mark.parametrize("limit", [0, 100, 1000])
+    def test_a_disk_that_fills_up(self, tmp_path, models, command, limit):
+        """A limit on the size of files fails in the middle of writing as a full disk does."""
+        code = (
+            "import resource, signal, sys; from onnx_ops.cli import main\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+            "sys.exit(main(sys.argv[1:]))"
+        )
+        words = [command, str(models / "dynamo_bigbird.onnx"), "-o", str(tmp_path / "out.onnx")]
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, check=False, timeout=120)
+        assert done.returncode == 2
+        assert b"cannot be written" in done.stderr
+        assert done.stderr.count(b"\n") == 1
+        assert list(tmp_path.iterdir()) == []
+
+    @POSIX
+    @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes everywhere")
+    def test_a_folder_that_may_not_be_written(self, tmp_path, models, capsys):
+        tmp_path.chmod(0o500)
+        assert main(["lower", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "out")]) == 2
+        assert "cannot be made (Permission denied)" in capsys.readouterr().err
+
+
+class TestJson:
+    def test_only_arrays_of_numbers_are_put_on_one_line(self):
+        data = {
+            "a[ 1, 2 ]": "[ 3, 4 ]",
+            "numbers": [1, -2, 3],
+            "none": [],
+            "words": ["[ 5 ]", "b"],
+            "nested": [[1], [2]],
+        }
+        text = json_text.to_text(data, flat=True)
+        assert json.loads(text) == data
+        assert '"numbers": [1, -2, 3],' in text
+        assert '"a[ 1, 2 ]": "[ 3, 4 ]"' in text

@@ -1,0 +1,400 @@
+"""The streams of the command line: whatever they are, and whatever names and libraries put into them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import unicodedata
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from onnx_ops import console, lowering, progress, shell
+from onnx_ops.cli import main
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files and terminals of POSIX")
+COALESCE = "rule_coalesce.onnx"
+HOSTILE = [
+    "a\x1b[31mred", "b\x00\x07\x7f", "c\x9b2J", "d\u202egnp.exe", "e\u200b\u2060\ufeff", "f\u2066\u2069",
+    "g\r\nrefused: no", "h\u2028\u2029", "i\U000e0041",
+]  # fmt: skip
+
+
+def hostile_model(name: str, size: int | str = 4) -> onnx.ModelProto:
+    """A Split whose every name is `name`, as far as they may be equal."""
+    node = helper.make_node("Split", [name], [f"{name}1", f"{name}2"], name=name, axis=0)
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size])]
+    outputs = [helper.make_tensor_value_info(f"{name}{i}", TensorProto.FLOAT, None) for i in (1, 2)]
+    graph = helper.make_graph([node], name, inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+
+
+def save(model: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+    @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
+    def test_never_reach_a_terminal_raw(self, capsys, tmp_path, name, command):
+        for size in (4, "n\x1b[2J", 0):
+            path = save(hostile_model(name, size), tmp_path)
+            output = ["-o", str(tmp_path / "out.onnx"), "--overwrite"] if command in ("rewrite", "harden") else []
+            main([command, str(path), *output, "-v"])
+            captured = capsys.readouterr()
+            for line in (captured.out + captured.err).split("\n"):
+                assert line.isprintable(), line
+        assert "\nrefused: no" not in captured.out
+
+    @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+    def test_never_in_errors_either(self, capsys, tmp_path, name):
+        model = hostile_model(name)
+        model.graph.node[0].input[0] = f"{name}?"
+        assert main(["lower", str(save(model, tmp_path))]) == 2
+        err = capsys.readouterr().err
+        assert err[:-1].isprintable()
+        assert err[-1] == "\n"
+        assert main(["lower", str(tmp_path / name.replace("\0", ""))]) == 2
+        assert capsys.readouterr().err[:-1].isprintable()
+
+    @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+    def test_are_left_as_they_are_in_json_which_is_ascii(self, capsys, tmp_path, name):
+        path = save(hostile_model(name), tmp_path)
+        assert main(["lower", str(path), "--format", "json", "-o", str(tmp_path / "out")]) == 0
+        out = capsys.readouterr().out
+        assert out.isascii()
+        assert json.loads(out)["nodes"][0]["name"] == name
+        written = (tmp_path / "out" / "program.json").read_bytes()
+        assert written.isascii()
+        assert json.loads(written) == json.loads(out)
+
+    def test_everything_that_acts_or_hides_is_escaped_and_nothing_else(self):
+        for code in range(0x110000):
+            character = chr(code)
+            acts = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs") and code != 32
+            assert (console.printable(character) == character) is not acts, hex(code)
+
+    def test_lone_surrogates_and_numbers_that_json_lacks(self, capsys):
+        console.emit_json({"a": ["\udcff", float("inf"), float("nan"), 1.5], "b": "ä"})
+        out = capsys.readouterr().out
+        assert out.isascii()
+        assert json.loads(out, parse_constant=pytest.fail) == {"a": ["\udcff", None, None, 1.5], "b": "ä"}
+
+
+class TestOptions:
+    @pytest.mark.parametrize("order", range(6))
+    def test_may_stand_before_the_model(self, capsys, tmp_path, order):
+        text = '<ir_version: 9, opset_import: ["" : 11]> '
+        text += (
+            "g (float[n] a, float[m] b) => (float[k] c, float[k] d, float[l] e) { c, d = Split (a) e, f = Split (b) }"
+        )
+        path = str(save(onnx.parser.parse_model(text), tmp_path))
+        a, b = ("--input-shapes", "a:4"), ("--input-shapes", "b:[6]")
+        arguments = [
+            [*a, *b, path], [path, *a, *b], [*a, "b:6", path], [path, *a, "b:6"], [*a, path, *b],
+            ["--input-shapes=a:4", *b, "--", path],
+        ][order]  # fmt: skip
+        assert main(["lower", "-q", *arguments]) == 0
+        assert "2 nodes: 2 lowered" in capsys.readouterr().out
+
+    def test_arrays_may_stand_before_the_model(self, models, tmp_path):
+        import numpy as np
+
+        np.save(tmp_path / "x.npy", np.arange(60, dtype=np.float32).reshape(4, 3, 5))
+        array = f"x={tmp_path / 'x.npy'}"
+        assert main(["compare", "--input", array, str(models / COALESCE)]) == 0
+        assert main(["compare", str(models / COALESCE), "--input", array]) == 0
+
+    @pytest.mark.parametrize("path", [r"C:\models\m.onnx", "C:m.onnx", "a:b/m", "m.onnx", "m"])
+    def test_a_file_is_no_shape(self, capsys, path):
+        assert main(["lower", "--input-shapes", "x:1,16", path]) == 2
+        assert f"{path!r}: it cannot be read" in capsys.readouterr().err
+
+
+NAMES = [
+    "x", "two words", "it's", 'say "x"', "a:b", "a:1,2", "a,b", "-dash", "--input", "$HOME", "`id`", "a\\b", "x=1",
+    "a;b|c&d", "Größe",
+    "tab\tnew\nline", "\x1b[31m", "!x", "*", "",
+]  # fmt: skip
+
+
+class TestHints:
+    def open_model(self, *names: str) -> onnx.ModelProto:
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [f"batch{i}", "sequence", None, 8])
+            for i, name in enumerate(names)
+        ]
+        nodes = [helper.make_node("Split", [name], [f"a{i}", f"b{i}"], axis=-1) for i, name in enumerate(names)]
+        outputs = [helper.make_tensor_value_info(f"a{i}", TensorProto.FLOAT, None) for i in range(len(names))]
+        graph = helper.make_graph(nodes, "g", inputs, outputs)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+
+    @POSIX
+    @pytest.mark.parametrize("command", ["lower", "compare"])
+    def test_are_accepted_as_printed(self, capsys, tmp_path, command):
+        bash = shutil.which("bash")
+        if bash is None:
+            pytest.skip("no bash to paste into")
+        for names in ((name,) for name in NAMES if name):
+            path = str(save(self.open_model(*names, "other"), tmp_path))
+            assert main([command, path]) == 1
+            (hint,) = set(re.findall(r"as in (--input-shapes.*) \(an example\)", capsys.readouterr().out))
+            done = subprocess.run([bash, "-c", f"printf '%s\\0' {hint}"], capture_output=True, check=True)
+            words = done.stdout.decode().split("\0")[:-1]
+            for arguments in ([command, path, *words], [command, *words, path]):
+                assert main(arguments) == 0, hint
+                assert capsys.readouterr().out.splitlines()[-1].startswith("2 ")
+
+    def test_a_symbol_has_one_size(self, capsys, tmp_path):
+        main(["lower", str(save(self.open_model("x", "y"), tmp_path))])
+        assert "as in --input-shapes x:1,16,16,8 y:1,16,16,8 (an example)" in capsys.readouterr().out
+
+    def test_what_is_no_number_is_said(self, capsys, tmp_path):
+        path = str(save(self.open_model("x"), tmp_path))
+        assert main(["lower", path, "--input-shapes", "x:batch,16,16,8"]) == 2
+        assert "'x:batch,16,16,8' must be written NAME:1,3,224,224" in capsys.readouterr().err
+
+    def test_quoting_on_windows(self, monkeypatch):
+        monkeypatch.setattr(sys, "platform", "win32")
+        words = ["plain", "two words", 'say "x"', "C:\\a b\\", "x:1,16", "a&b", "50%", "end\\,\\"]
+        expected = [
+            "plain",
+            '"two words"',
+            r'"say \"x\""',
+            '"C:\\a b\\\\"',
+            '"x:1,16"',
+            '"a&b"',
+            '"50%"',
+            '"end\\,\\\\"',
+        ]
+        assert [shell.join([word]) for word in words] == expected
+
+
+def sliceport(*arguments: object, redirected: str = "", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """The command line in a process of its own, started by a shell with its streams as `redirected` says."""
+    words = [sys.executable, "-m", "onnx_ops", *map(str, arguments)]
+    return subprocess.run(
+        ["/bin/sh", "-c", f'"$@" {redirected}', "sh", *words],
+        capture_output=True, check=False, timeout=120, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@POSIX
+class TestStreams:
+    @pytest.mark.parametrize("format_", ["text", "json"])
+    def test_stdout_that_is_closed(self, models, format_):
+        done = sliceport("lower", models / COALESCE, "--format", format_, redirected=">&-")
+        assert (done.returncode, done.stderr) == (2, b"sliceport: the result cannot be written: stdout is closed.\n")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+    @pytest.mark.parametrize("arguments", [["lower", COALESCE], ["--version"], []])
+    def test_stdout_that_is_full(self, models, arguments):
+        arguments = [models / word if word == COALESCE else word for word in arguments]
+        done = sliceport(*arguments, redirected=">/dev/full")
+        message = b"sliceport: the result cannot be written to stdout (No space left on device).\n"
+        assert (done.returncode, done.stderr) == (2, message)
+
+    @pytest.mark.parametrize("redirected", ["2>/dev/full", ">/dev/null 2>&- <&-"])
+    @pytest.mark.parametrize(("model", "code"), [(COALESCE, 0), ("rule_rank_limit.onnx", 1), ("none.onnx", 2)])
+    def test_other_streams_that_are_closed_or_full(self, models, redirected, model, code):
+        assert sliceport("lower", models / model, redirected=redirected).returncode == code
+
+    @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+    @pytest.mark.parametrize("format_", ["text", "json"])
+    def test_stdout_of_any_encoding(self, tmp_path, encoding, format_):
+        path = save(hostile_model("Größe 大きさ \x1b"), tmp_path)
+        done = sliceport("lower", path, "--format", format_, PYTHONIOENCODING=encoding)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert "lowered" in done.stdout.decode(encoding)
+
+    @pytest.mark.parametrize("format_", ["text", "json"])
+    def test_a_reader_that_has_enough(self, models, format_):
+        """`| head -1`: more than a pipe holds."""
+        command = [sys.executable, "-m", "onnx_ops", "lower", str(models / "dynamo_bigbird.onnx"), "--format", format_]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+        process.stderr.close()
+
+    def test_help_for_such_a_reader(self):
+        done = sliceport("lower", "--help", redirected="| true")
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+class TestNoise:
+    def noisy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plain = lowering.read_model
+
+        def read_model(path):
+            os.write(2, b"I0000 1.cc:1] from C++\n")
+            import logging
+            import warnings
+
+            logging.getLogger("library").error("from a log")
+            logger = logging.getLogger("stubborn")
+            logger.setLevel(logging.WARNING)
+            logger.warning("from a stubborn log")
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.warn("from a warning", stacklevel=1)
+            return plain(path)
+
+        monkeypatch.setattr(lowering, "read_model", read_model)
+
+    def test_of_libraries_stays_off_stderr(self, capfd, models, monkeypatch):
+        self.noisy(monkeypatch)
+        assert main(["lower", str(models / COALESCE), "-v"]) == 0
+        assert capfd.readouterr().err == ""
+
+    def test_is_there_when_asked_for(self, capfd, models, monkeypatch):
+        self.noisy(monkeypatch)
+        assert main(["lower", str(models / COALESCE), "-vv"]) == 0
+        err = capfd.readouterr().err
+        for words in ("from C++", "from a log", "from a stubborn log", "from a warning"):
+            assert words in err
+
+    def test_errors_are_seen_all_the_same(self, capfd, tmp_path):
+        assert main(["lower", str(tmp_path / "none.onnx")]) == 2
+        assert capfd.readouterr().err.count("\n") == 1
+        os.write(2, b"afterwards\n")
+        assert capfd.readouterr().err == "afterwards\n"
+
+
+class TestUnforeseen:
+    @pytest.mark.parametrize(
+        ("error", "message"),
+        [
+            (
+                ZeroDivisionError("by\nnothing"),
+                "this cannot be done with it (ZeroDivisionError: by nothing); -vv shows where",
+            ),
+            (KeyError(), "this cannot be done with it (KeyError); -vv shows where"),
+            (OSError(5, "Input/output error"), "(OSError: [Errno 5] Input/output error)"),
+            (MemoryError(), "the model exceeds the memory of this machine"),
+            (RecursionError("deep"), "the model exceeds the nesting depth of this machine"),
+            (ValueError("x" * 5000), f"(ValueError: {'x' * 200}...)"),
+        ],
+    )
+    def test_is_a_sentence_that_names_the_file(self, capsys, monkeypatch, error, message):
+        def failing(_path):
+            raise error
+
+        monkeypatch.setattr(lowering, "read_model", failing)
+        assert main(["lower", "some.onnx"]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("sliceport: 'some.onnx': ")
+        assert message in err
+        assert (err.count("\n"), err[-2:]) == (1, ".\n")
+        assert main(["lower", "some.onnx", "-vv"]) == 2
+        assert "Traceback" in capsys.readouterr().err
+
+
+class TestWidth:
+    ROWS = (("node", "op", "becomes"), ("a" * 30, "Slice-13", "#0 SLICE1 " + "offsets " * 8), ("b", "Split-13", ""))
+
+    def test_a_table_that_fits_is_as_it_is(self):
+        assert console.table(self.ROWS, 200) == console.table(self.ROWS, None)
+        assert console.table(self.ROWS, None).splitlines()[3] == f"{'b'.ljust(30)}  Split-13"
+
+    @pytest.mark.parametrize("columns", range(20, 130, 3))
+    def test_cells_go_on_below_whole(self, columns):
+        text = console.table(self.ROWS, columns)
+        assert max(map(len, text.splitlines())) <= max(columns, 32)
+        assert text.split() == [
+            word for line in console.table(self.ROWS, columns).splitlines() for word in line.split()
+        ]
+        for row in self.ROWS:
+            for cell in row[:2]:
+                assert cell in text
+
+    def test_wide_characters_count_twice(self):
+        rows = (("name", "op"), ("大きさ", "Slice"), ("e\u0301", "Split"))
+        lines = console.table(rows, None).splitlines()
+        assert [console.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8]
+
+    @POSIX
+    def test_on_a_terminal_of_80_columns(self, models):
+        out = in_terminal("lower", models / "rule_siblings.onnx", "-v")
+        assert max(map(len, out)) <= 80
+        assert "  #1 SPLIT FLOAT32 [2,32] axis 1 into [12,20]" in [line.rstrip() for line in out]
+
+    @POSIX
+    def test_a_pipe_has_any_width(self, models):
+        out = sliceport("lower", models / "rule_siblings.onnx", "-v", COLUMNS="40").stdout.decode().splitlines()
+        assert max(map(len, out)) > 80
+
+
+def in_terminal(*arguments: object) -> list[str]:
+    """The lines that a command writes to a terminal of 80 columns."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "onnx_ops", *map(str, arguments)], stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            parts.append(part)
+        os.close(ours)
+        assert process.wait(60) == 0
+    return b"".join(parts).decode().splitlines()
+
+
+class TestProgress:
+    class Terminal:
+        def __init__(self) -> None:
+            self.text = ""
+            self.was_shown = threading.Event()
+
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> None:
+            self.text += text
+            if "thinking" in text:
+                self.was_shown.set()
+
+        def flush(self) -> None:
+            pass
+
+    def test_is_shown_after_a_while_and_gone_at_the_end(self, monkeypatch):
+        terminal = self.Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(console, "_PATIENCE", 0.01)
+        with console.streams(loud=False):
+            progress.say("thinking of m.onnx")
+            assert terminal.was_shown.wait(60)
+            console.say("a message")
+        shown, _, rest = terminal.text.rpartition("sliceport: a message\n")
+        assert "sliceport: thinking of m.onnx (" in shown
+        assert re.search(r"\r +\r$", shown)
+        assert rest == "" or re.search(r"\r +\r$", rest)
+
+    def test_nothing_is_shown_elsewhere(self, capsys, monkeypatch, models):
+        monkeypatch.setattr(console, "_PATIENCE", 0.0)
+        assert main(["compare", str(models / COALESCE)]) == 0
+        assert capsys.readouterr().err == ""
