@@ -15,7 +15,7 @@ from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
 from onnx_ops.dml.lower import Options, lower_nodes
 from onnx_ops.dml.program import Program
 from onnx_ops.model.load import data_files_released, from_proto, read_model
-from onnx_ops.model.prepare import LARGE_BYTES
+from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.model.read import read_slicing_nodes
 
 Layout = str | Mapping[str, Sequence[int]] | None

@@ -371,8 +371,8 @@ class TestRefusals:
         model = slice_model(shape=("n", 6), starts=[1], ends=[3])
         assert reason(model) == (
             "missing_shape",
-            "Slice 's': dimension 0 of its input 'x' is not known ('n'); dimension 0 of input 'x' is open, "
-            "give sizes with --input-shapes x:n,6.",
+            "Slice 's': dimension 0 of its input 'x' is not known ('n'); dimension 0 of input 'x' is open: "
+            "give sizes, as in --input-shapes x:1,6 (an example).",
         )
 
     def test_missing_ranks_say_so(self):
