@@ -168,7 +168,9 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     found = infer_shapes(model)
     if _is_settled(model, slicing, settled.known):
         return settled
-    settled.constants = _make_initializers(model, slicing, found)
+    read = [value.producer() for node in slicing for value in node.inputs if value is not None]
+    nodes = dict.fromkeys([*(node for node in read if node is not None), *slicing])
+    settled.constants = _make_initializers(nodes, slicing, found)
     settled.known.clear()  # folding knows more
     return settled
 
@@ -179,15 +181,15 @@ def fold(model: ir.Model, slicing: Sequence[ir.Node]) -> dict[int, tuple[bytes, 
     Returns:
         The bytes of each output of the slicing nodes that were folded, by the node's `id`.
     """
-    return _make_initializers(model, slicing, infer_shapes(model))
+    return _make_initializers(list(model.graph.all_nodes()), slicing, infer_shapes(model))
 
 
 def _make_initializers(
-    model: ir.Model, slicing: Sequence[ir.Node], found: Mapping[ir.Value, Found]
+    nodes: Iterable[ir.Node], slicing: Sequence[ir.Node], found: Mapping[ir.Value, Found]
 ) -> dict[int, tuple[bytes, ...]]:
     wanted = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}
-    for node in list(model.graph.all_nodes()):
+    for node in nodes:
         arrays = [found[output].data if output in found else None for output in node.outputs]
         known = [array for array in arrays if array is not None]
         graph = node.graph
@@ -201,7 +203,7 @@ def _make_initializers(
                 name=output.name,
                 type=ir.TensorType(dtype),
                 shape=ir.Shape(array.shape),
-                const_value=ir.tensor(array, dtype=dtype, name=output.name),
+                const_value=ir.Tensor(array, dtype=dtype, name=output.name),
             )
             graph.register_initializer(folded)
             output.replace_all_uses_with(folded)

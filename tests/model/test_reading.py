@@ -379,8 +379,8 @@ class TestRefusals:
         model = slice_model(shape=None, starts=[1], ends=[3])
         assert reason(model) == (
             "missing_shape",
-            "Slice 's': the shape of its input 'x' is not known; the shape of input 'x' is open, "
-            "give sizes with --input-shapes x:SHAPE.",
+            "Slice 's': the shape of its input 'x' is not known; the shape of input 'x' is open: "
+            "give sizes, as in --input-shapes x:1,16 (an example).",
         )
 
     def test_one_bad_node_leaves_the_others_alone(self):
