@@ -37,6 +37,8 @@ class SplitForDirectMLPass(NodePass):
         """See the class."""
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
+        if not any(map(is_used, node.outputs)):
+            return None
         if shape is not None and len(shape) > MOST_AXES:
             return None, (RANK,)
         disagreement = left_alone(node, opset, shape)
