@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import overload
+from typing import TypeGuard, overload
 
 import onnx_ir as ir
 
@@ -32,6 +32,23 @@ _SLICE_INPUTS_OPSET = 10
 _NUM_OUTPUTS_OPSET = 18
 
 
+_MANY = 2**31
+_INPUTS = {
+    "Slice": (1, 5),
+    "Split": (1, 2),
+    "Gather": (2, 2),
+    "Concat": (1, _MANY),
+    "Squeeze": (1, 2),
+    "Unsqueeze": (1, 2),
+    "Reshape": (1, 2),
+    "Expand": (2, 2),
+    "Constant": (0, 0),
+    "Where": (3, 3),
+    **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
+}
+"""How many inputs standard operators have, in all versions; those that are not here have one."""
+
+
 class MissingParameter(DynamicSlice):
     """A parameter is stored in an external data file that cannot be read."""
 
@@ -49,6 +66,20 @@ def is_strided_slice(node: ir.Node | None) -> bool:
 def is_standard(node: ir.Node | None, *op_types: str) -> bool:
     """Whether there is a node, and it is one of these standard operators."""
     return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
+
+
+def is_operator(node: ir.Node | None, *op_types: str) -> TypeGuard[ir.Node]:
+    """Whether there is a node, it is one of these standard operators, and it has its inputs and outputs."""
+    return node is not None and is_standard(node, *op_types) and has_its_values(node)
+
+
+def has_its_values(node: ir.Node) -> bool:
+    """Whether a standard node has as many inputs and outputs as its operator, the first input not left out."""
+    least, most = _INPUTS.get(node.op_type, (1, 1))
+    count = len(node.inputs)
+    is_complete = node.op_type == "Constant" or (count > 0 and node.inputs[0] is not None)
+    outputs = len(node.outputs)
+    return least <= count <= most and is_complete and (outputs == 1 or (node.op_type == "Split" and outputs > 0))
 
 
 def constant(value: ir.Value) -> ir.TensorProtocol | None:

@@ -11,7 +11,8 @@ import onnx_ir as ir
 from onnx_ops.hardening import Change, Defect
 from onnx_ops.model import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import has_its_values, is_standard, is_strided_slice
+from onnx_ops.passes.gating import GATED, becomes_gated
 from onnx_ops.passes.knowledge import (
     Knowledge,
     Sizes,
@@ -107,7 +108,13 @@ class SlicingPass(ir.passes.InPlacePass):
             drop_unread(value)
 
     def replace_by(self, node: ir.Node, values: Mapping[ir.Value, ir.Value | None]) -> str:
-        """Let values take the place of a node's outputs, as an Identity where one makes an output of its graph."""
+        """Let values take the place of a node's outputs, as an Identity where one makes an output of its graph.
+
+        Raises:
+            NotApplied: Parts of a Split would gate one another.
+        """
+        if becomes_gated(values):
+            raise NotApplied(GATED)
         form, graph = "nothing", node.graph
         assert graph is not None
         for output, value in values.items():
@@ -174,6 +181,10 @@ class NodePass(SlicingPass):
             if node.graph is None:  # gone with one that was rewritten
                 continue
             name = name_of(node)
+            if not (is_strided_slice(node) or has_its_values(node)):
+                reason = f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs"
+                self.left.append(Left(name, node.op_type, reason))
+                continue
             try:
                 found = self.rewrite(node, opset)
             except NotApplied as reason:

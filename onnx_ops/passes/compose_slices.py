@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.reading import source_of, written_slice
@@ -40,7 +40,7 @@ class ComposeSlicesPass(NodePass):
         """See the class."""
         source = source_of(node.inputs[0]) if node.inputs else None
         first = None if source is None else source.producer()
-        if first is None or not is_standard(first, "Slice") or not first.inputs or first.inputs[0] is None:
+        if first is None or not is_operator(first, "Slice") or not first.inputs or first.inputs[0] is None:
             return None
         if node in self._split_members:
             raise NotApplied(IN_SPLIT)

@@ -47,6 +47,8 @@ class ExpandStridedSlicePass(NodePass):
         """See the class."""
         data = node.inputs[0] if node.inputs else None
         sizes = self.sizes(data)
+        if len(node.outputs) != 1:
+            raise NotApplied(f"it has {len(node.outputs)} outputs")
         if data is None or sizes is None:
             raise NotApplied("the rank of its data is not known")
         try:

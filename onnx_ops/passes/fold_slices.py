@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.hardening import Change
 from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.nodes import MARK, SLICING, constant, is_standard
+from onnx_ops.model.nodes import MARK, SLICING, constant, has_its_values, is_operator, is_standard
 from onnx_ops.model.prepare import any_constant, fold, name_left_out_outputs, set_weights_aside
 from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
@@ -53,6 +53,8 @@ class FoldSlicesPass(SlicingPass):
     def apply(self, model: ir.Model) -> None:
         """See the class."""
         for node, opset in list(nodes_of(model, *_OPS)):
+            if node.graph is None or not has_its_values(node):
+                continue
             for output in node.outputs:
                 self._fold_shapes_of(output)
                 self._fold_empty(output)
@@ -70,11 +72,13 @@ class FoldSlicesPass(SlicingPass):
             pairs = paired(function, body.graph)
             folded.update({value: inside[twin] for value, twin in pairs if twin in inside})
         for node, _ in list(nodes_of(model, *_OPS)):
+            if node.graph is None or not has_its_values(node):
+                continue
             used = [output for output in node.outputs if is_used(output)]
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
             if used and len(tensors) == len(used) and _may_fold(node, tensors):
                 self._replace(node, tensors)
-            elif node.graph is not None:
+            else:
                 self._fold_parameters(node, folded)
 
     def _fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
@@ -112,7 +116,7 @@ class FoldSlicesPass(SlicingPass):
         if sizes is None or len(known) < len(sizes):
             return
         for reader in output.consumers():
-            if is_standard(reader, "Shape") and is_used(reader.outputs[0]):
+            if is_operator(reader, "Shape") and is_used(reader.outputs[0]):
                 try:
                     kept = _kept_sizes(reader, len(known))
                 except NotApplied as reason:
@@ -152,7 +156,7 @@ class FoldSlicesPass(SlicingPass):
         """What is selected of a Shape, for each used output, if all of it is known."""
         data = source_of(node.inputs[0]) if node.inputs else None
         shape = None if data is None else data.producer()
-        sizes = self.sizes(shape.inputs[0]) if shape is not None and is_standard(shape, "Shape") else None
+        sizes = self.sizes(shape.inputs[0]) if shape is not None and is_operator(shape, "Shape") else None
         used = [i for i, output in enumerate(node.outputs) if is_used(output)]
         if shape is None or sizes is None or not used:
             return None
@@ -199,7 +203,7 @@ def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     made: dict[ir.Value, ir.Value] = {}
     for node, twin in twins:
         made.update(zip(node.outputs, twin.outputs, strict=True))
-    slicing = [node for node, _ in twins if is_standard(node, *_OPS)]
+    slicing = [node for node, _ in twins if is_operator(node, *_OPS)]
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     wanted = [value for value in dict.fromkeys(read) if value in made]
     name_left_out_outputs(probe)
@@ -209,7 +213,7 @@ def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     producers = [made[value].producer() for value in wanted]
     if not any_constant(probe, [producer for producer in producers if producer is not None and producer.inputs]):
         return {}
-    fold(probe, [twin for _, twin in twins if is_standard(twin, *SLICING)])
+    fold(probe, [twin for _, twin in twins if is_operator(twin, *SLICING)])
     found = [(value, constant(node.inputs[0])) for value, node in kept if node.inputs[0] is not None]
     return {value: tensor for value, tensor in found if tensor is not None}
 

@@ -6,10 +6,10 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import attribute, filled_parts, gathered, is_gated, source_of, split_parts, written_slice
-from onnx_ops.passes.siblings_to_split import GATED, sliced_run
+from onnx_ops.passes.reading import attribute, filled_parts, gathered, source_of, split_parts, written_slice
+from onnx_ops.passes.siblings_to_split import sliced_run
 from onnx_ops.passes.writing import is_used, view_node
 from onnx_ops.slicing import INT64_MAX
 
@@ -88,9 +88,6 @@ class MergeEqualSlicesPass(NodePass):
         part = self._parts.setdefault((*where, *found), node.outputs[0])
         if part is node.outputs[0]:
             return None
-        split = part.producer()
-        if split is not None and is_gated([*split.outputs, node.outputs[0]]) and not is_gated(split.outputs):
-            raise NotApplied(GATED)
         return self.replace_by(node, {node.outputs[0]: part})
 
     def _selected(self, node: ir.Node, opset: int) -> Hashable:
@@ -104,9 +101,9 @@ class MergeEqualSlicesPass(NodePass):
 
 def _identity(data: ir.Value) -> Hashable:
     shape = data.producer()
-    if shape is None or not is_standard(shape, "Shape"):
-        return id(data)
+    if shape is None or not is_operator(shape, "Shape"):
+        return data
     try:
-        return id(shape.inputs[0]), attribute(shape, "start", 0), attribute(shape, "end", INT64_MAX)
+        return shape.inputs[0], attribute(shape, "start", 0), attribute(shape, "end", INT64_MAX)
     except NotApplied:
-        return id(data)
+        return data

@@ -9,7 +9,7 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.errors import InvalidSlice
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.reading import attribute_list, view_axes, written_slice
 from onnx_ops.passes.writing import constant_node, slice_node
@@ -22,6 +22,11 @@ _ELEMENTWISE = """
     Abs Add And Cast Ceil Div Equal Floor Greater GreaterOrEqual Less LessOrEqual Mul Neg Not Or Sub Where Xor
 """
 """Operators of which an element comes out the same wherever it stands: exact, or rounded once."""
+
+
+_BROADCAST = ("broadcast", "axis")
+_BROADCAST_OPSET = 7
+_SHAPE_INPUT_OPSET = 5
 
 
 class MoveSlicesUpPass(NodePass):
@@ -48,7 +53,7 @@ class MoveSlicesUpPass(NodePass):
         """See the class."""
         value = node.inputs[0] if node.inputs else None
         above = None if value is None else value.producer()
-        moves = _MOVES[above.op_type] if above is not None and is_standard(above, *_MOVES) else None
+        moves = _MOVES[above.op_type] if above is not None and is_operator(above, *_MOVES) else None
         if value is None or above is None or above.graph is not node.graph or moves is None:
             return None
         if value.is_graph_output() or len(value.uses()) != 1:
@@ -114,7 +119,10 @@ cut, and the new value of the second input if it is a shape."""
 def _above_transpose(
     node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, *__: Shape
 ) -> tuple[dict[int, Entries], None]:
-    permutation = attribute_list(node, "perm") or range(len(shapes[0]))[::-1]
+    rank = len(shapes[0])
+    permutation = attribute_list(node, "perm") or range(rank)[::-1]
+    if sorted(permutation) != list(range(rank)):
+        raise NotApplied(f"the perm of Transpose {node.name!r} is none of {rank} axes")
     return {0: {permutation[axis]: entry for axis, entry in entries.items()}}, None
 
 
@@ -132,8 +140,10 @@ def _above_view(
 
 
 def _above_reshape(
-    node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, kept: Shape
+    node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, kept: Shape
 ) -> tuple[dict[int, Entries], list[int]]:
+    if opset < _SHAPE_INPUT_OPSET:
+        raise NotApplied(f"Reshape {node.name!r} has its shape as an attribute")
     if 0 in whole:
         raise NotApplied("there is nothing to be moved")
     before = [*accumulate(shapes[0], lambda a, b: a * b, initial=1)]
@@ -152,15 +162,27 @@ def _above_reshape(
 
 
 def _above_elementwise(
-    node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, __: Shape
+    node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, __: Shape
 ) -> tuple[dict[int, Entries], None]:
+    if any(name in node.attributes for name in _BROADCAST):
+        raise NotApplied(f"{node.op_type} {node.name!r} says by attributes which axes go together")
+    if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != whole for shape in shapes):
+        raise NotApplied(f"{node.op_type} {node.name!r} does not broadcast, and its inputs differ in shape")
     cuts = {}
     for i, shape in enumerate(shapes):
+        if not _fits(shape, whole):
+            raise NotApplied(f"{node.op_type} {node.name!r} reads shapes that do not go together")
         missing = len(whole) - len(shape)
         cut = {a - missing: e for a, e in entries.items() if a >= missing and shape[a - missing] == whole[a]}
         if cut and node.inputs[i] is not None:
             cuts[i] = cut
     return cuts, None
+
+
+def _fits(shape: Shape, whole: Shape) -> bool:
+    """Whether a tensor broadcasts to a shape."""
+    missing = len(whole) - len(shape)
+    return missing >= 0 and all(size in (1, whole[missing + i]) for i, size in enumerate(shape))
 
 
 def _above_expand(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.model.nodes import constant, contested, is_standard, read_int, read_ints, slice_spec, split_spec
+from onnx_ops.model.nodes import constant, contested, is_operator, read_int, read_ints, slice_spec, split_spec
 from onnx_ops.passes.base import NotApplied
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.writing import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
@@ -168,24 +166,7 @@ def source_of(value: ir.Value | None) -> ir.Value | None:
     """The value behind Identity nodes."""
     while value is not None:
         producer = value.producer()
-        if producer is None or not is_standard(producer, "Identity"):
+        if producer is None or not is_operator(producer, "Identity"):
             return value
         value = producer.inputs[0]
     return None
-
-
-def is_gated(parts: Sequence[ir.Value]) -> bool:
-    """Whether one part is multiplied by the Sigmoid of another, as in a GLU.
-
-    onnxruntime's DirectML provider computes that wrongly when both are of one Split (onnxruntime 32146).
-    """
-    for gate in parts:
-        for sigmoid in gate.consumers():
-            if sigmoid.op_type != "Sigmoid":
-                continue
-            for product in sigmoid.outputs[0].consumers():
-                if product.op_type == "Mul" and any(
-                    value is not gate and any(value is part for part in parts) for value in product.inputs
-                ):
-                    return True
-    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import constant, is_standard
+from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass, Outcome
 from onnx_ops.passes.reading import gathered, source_of
 from onnx_ops.passes.writing import slice_node, view_node
@@ -35,7 +35,7 @@ class ScalarGatherToSlicePass(NodePass):
         listed = None if indices is None else constant(indices)
         if data is None or source is None or listed is None or len(listed.shape) != 0:
             return None
-        if is_standard(source.producer(), "Shape"):
+        if is_operator(source.producer(), "Shape"):
             return None
         shape = self.sizes(data)
         axis, kept, _ = gathered(node, opset, shape)

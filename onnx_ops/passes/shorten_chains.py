@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_ops.errors import InvalidSlice
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.reading import gathered, view_axes, written_slice
 from onnx_ops.passes.siblings_to_split import split_members
-from onnx_ops.passes.writing import constant_node, slice_node, view_node
+from onnx_ops.passes.writing import constant_node, discard, slice_node, view_node
 from onnx_ops.slicing import AxisSlice, resolve_axis
 from onnx_ops.slicing.spec import normalize_axis
 
@@ -175,6 +175,7 @@ class ShortenChainsPass(NodePass):
         made = [one for one in new if one.op_type != "Constant"]
         cuts = sum(one.op_type in ("Slice", "Gather") for one in made)
         if cuts > slicing or len(made) > len(links) or (cuts, len(made)) == (slicing, len(links)):
+            discard(new)
             return None
         new[-1].name = last.name
         self.put_in_place([last], new, {last.outputs[0]: new[-1].outputs[0]})
@@ -232,7 +233,7 @@ def _before(node: ir.Node) -> ir.Node | None:
     """The link that a link reads, if nothing else reads it."""
     value = node.inputs[0] if node.inputs else None
     producer = None if value is None else value.producer()
-    if value is None or producer is None or not is_standard(producer, *_LINKS) or producer.graph is not node.graph:
+    if value is None or producer is None or not is_operator(producer, *_LINKS) or producer.graph is not node.graph:
         return None
     return None if value.is_graph_output() or len(value.uses()) != 1 else producer
 
@@ -244,4 +245,4 @@ def _next(node: ir.Node) -> ir.Node | None:
     if output.is_graph_output() or len(uses) != 1:
         return None
     use = next(iter(uses))
-    return use.node if use.idx == 0 and is_standard(use.node, *_LINKS) and use.node.graph is node.graph else None
+    return use.node if use.idx == 0 and is_operator(use.node, *_LINKS) and use.node.graph is node.graph else None

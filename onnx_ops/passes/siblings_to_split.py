@@ -10,9 +10,11 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.hardening import Change
+from onnx_ops.model.nodes import has_its_values
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
+from onnx_ops.passes.gating import GATED, is_gated
 from onnx_ops.passes.knowledge import Knowledge, Sizes
-from onnx_ops.passes.reading import filled_parts, gathered, is_gated, source_of, written_slice
+from onnx_ops.passes.reading import filled_parts, gathered, source_of, written_slice
 from onnx_ops.passes.writing import is_used, split_node, view_node
 from onnx_ops.slicing import resolve_axis
 from onnx_ops.slicing.tiling import disjoint, filled, tiling
@@ -21,7 +23,6 @@ GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 FEWEST_GATHERS = 3
 """Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
-GATED = "one part gates another, which onnxruntime's DirectML provider computes wrongly in a Split (32146)"
 IN_SPLIT = "with the others that cut the same value it becomes a Split"
 
 
@@ -116,7 +117,7 @@ def siblings(nodes: Mapping[ir.Node, int], known: Knowledge) -> dict[tuple[int, 
     """
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     for node, opset in nodes.items():
-        data = source_of(node.inputs[0]) if node.inputs else None
+        data = source_of(node.inputs[0]) if has_its_values(node) else None
         if data is None:
             continue
         try:

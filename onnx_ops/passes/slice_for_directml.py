@@ -76,13 +76,13 @@ class SliceForDirectMLPass(NodePass):
         if empty is not None and dtype is not None:
             form, found, new = "Constant", [EMPTY], [empty_node(empty, dtype)]
         else:
-            form, found, made = "Slice", [], slice_node(data, _taken(entries, shape), opset)
-            found += [NO_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
+            found = [NO_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
             found += _refused(entries, shape)
+            if not found:
+                return None
+            made = slice_node(data, _taken(entries, shape), opset)
             assert made is not None
-            new = made
-        if not found:
-            return None
+            form, new = "Slice", made
         new[-1].name = node.name
         self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
         return form, tuple(found)

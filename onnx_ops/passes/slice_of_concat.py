@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.errors import InvalidSlice
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import keeps_all
 from onnx_ops.passes.reading import attribute, filled_parts, source_of, written_slice
@@ -41,7 +41,7 @@ class SliceOfConcatPass(NodePass):
         """See the class."""
         joined = source_of(node.inputs[0]) if node.inputs else None
         concat = None if joined is None else joined.producer()
-        if joined is None or concat is None or not is_standard(concat, "Concat"):
+        if joined is None or concat is None or not is_operator(concat, "Concat"):
             return None
         if node.op_type == "Slice" and node in self._split_members:
             raise NotApplied(IN_SPLIT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
 from onnx_ops.passes.compose_slices import compose_entries, keeps_all
 from onnx_ops.passes.reading import filled_parts, source_of, written_slice
@@ -35,7 +35,7 @@ class SliceOfSplitPass(NodePass):
         """See the class."""
         part = source_of(node.inputs[0]) if node.inputs else None
         split = None if part is None else part.producer()
-        if part is None or split is None or not is_standard(split, "Split") or split.inputs[0] is None:
+        if part is None or split is None or not is_operator(split, "Split") or split.inputs[0] is None:
             return None
         if node in self._split_members:
             raise NotApplied(IN_SPLIT)

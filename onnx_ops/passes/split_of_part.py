@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_standard
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import filled_parts, is_gated
-from onnx_ops.passes.siblings_to_split import GATED, fits_gap, sliced_run
+from onnx_ops.passes.gating import GATED, is_gated
+from onnx_ops.passes.reading import filled_parts
+from onnx_ops.passes.siblings_to_split import fits_gap, sliced_run
 from onnx_ops.passes.writing import is_used, split_node
 
 
@@ -28,7 +29,7 @@ class SplitOfPartPass(NodePass):
         """See the class."""
         part = node.inputs[0] if node.inputs else None
         outer = None if part is None else part.producer()
-        if part is None or outer is None or not is_standard(outer, "Slice", "Split") or outer.graph is not node.graph:
+        if part is None or outer is None or not is_operator(outer, "Slice", "Split") or outer.graph is not node.graph:
             return None
         if part.is_graph_output() or len(part.uses()) != 1 or outer.inputs[0] is None:
             return None

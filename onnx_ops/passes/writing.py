@@ -81,6 +81,13 @@ def view_node(op_type: str, data: ir.Value, axes: Sequence[int], opset: int) -> 
     return [constant, ir.node(op_type, [data, constant.outputs[0]])]
 
 
+def discard(nodes: Sequence[ir.Node]) -> None:
+    """Let nodes that were made for nothing read nothing: they would count as readers."""
+    for node in nodes:
+        for i in range(len(node.inputs)):
+            node.replace_input_with(i, None)
+
+
 def name_apart(model: ir.Model) -> None:
     """Give new values names that nothing else in the model has, in graphs around or inside their own either."""
     holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]

@@ -526,6 +526,9 @@ def check(case: Case) -> str | None:
         except Exception as error:
             return f"{way}: {type(error).__name__}: {error}"
         after = ir.serde.serialize_model(model)
+        for node in model.graph.all_nodes():
+            if any(reader.graph is None for output in node.outputs for reader in output.consumers()):
+                return f"{way}: {node.op_type} {node.name!r} is still read by a node that is in no graph"
         complaint = _complaint(after) if is_well_formed else None
         if complaint is not None:
             return f"{way}: not well-formed: {complaint}"

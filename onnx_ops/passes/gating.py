@@ -1,0 +1,57 @@
+"""Parts of a Split that gate one another, as in a GLU: onnxruntime's DirectML provider computes that wrongly."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnx_ops.model.nodes import is_operator
+
+GATED = "one part gates another, which onnxruntime's DirectML provider computes wrongly in a Split (32146)"
+
+
+def is_gated(parts: Sequence[ir.Value]) -> bool:
+    """Whether one part is multiplied by the Sigmoid of another, through Identity.
+
+    onnxruntime's DirectML provider computes that wrongly when both are of one Split (onnxruntime 32146).
+    """
+    read_by: dict[ir.Node, set[int]] = defaultdict(set)
+    for i, part in enumerate(parts):
+        for product, _ in _readers(part, "Mul"):
+            read_by[product].add(i)
+    return any(
+        read_by[product] - {i}
+        for i, gate in enumerate(parts)
+        for _, sigmoid in _readers(gate, "Sigmoid")
+        for product, _ in _readers(sigmoid, "Mul")
+        if product in read_by
+    )
+
+
+def becomes_gated(successors: Mapping[ir.Value, ir.Value | None]) -> bool:
+    """Whether parts of a Split would gate one another that do not yet, if values stood in the place of others."""
+    added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
+    for value, successor in successors.items():
+        source = successor
+        while source is not None and (identity := source.producer()) is not None and is_operator(identity, "Identity"):
+            source = identity.inputs[0]
+        split = None if source is None else source.producer()
+        if is_operator(split, "Split"):
+            added[split].append(value)
+    return any(
+        is_gated([*split.outputs, *values]) and not is_gated(split.outputs) and not is_gated(values)
+        for split, values in added.items()
+    )
+
+
+def _readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:
+    """The nodes of an operator that read a value, through Identity, each with what it gives."""
+    waiting = [value]
+    while waiting:
+        for node in waiting.pop().consumers():
+            if is_operator(node, op_type):
+                yield node, node.outputs[0]
+            elif is_operator(node, "Identity"):
+                waiting.append(node.outputs[0])

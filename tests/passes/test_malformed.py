@@ -1,0 +1,127 @@
+"""Nodes that break their operator's specification: passes leave them, with a reason, and never fail on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper
+from passes.test_conditions import FIRES
+
+from onnx_ops.errors import ModelError
+from onnx_ops.model.load import from_proto
+from onnx_ops.passes import PASSES, SplitToSlicePass, harden_for_directml, rewrite
+
+
+def lose_inputs(node: onnx.NodeProto) -> None:
+    del node.input[:]
+
+
+def lose_the_last_input(node: onnx.NodeProto) -> None:
+    del node.input[-1:]
+
+
+def leave_out_the_first_input(node: onnx.NodeProto) -> None:
+    if node.input:
+        node.input[0] = ""
+
+
+def repeat_the_first_input(node: onnx.NodeProto) -> None:
+    node.input.extend(node.input[:1])
+
+
+def read_data_as_a_parameter(node: onnx.NodeProto) -> None:
+    if len(node.input) > 1:
+        node.input[1] = node.input[0]
+
+
+def gain_an_output(node: onnx.NodeProto) -> None:
+    node.output.append(f"{node.output[0]}_more")
+
+
+def have_attributes_of_another_type(node: onnx.NodeProto) -> None:
+    for attribute in node.attribute:
+        name = attribute.name
+        value = "text" if attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS) else 7
+        attribute.CopyFrom(helper.make_attribute(name, value))
+
+
+def have_attributes_far_away(node: onnx.NodeProto) -> None:
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.INT:
+            attribute.i = 99
+        elif attribute.type == onnx.AttributeProto.INTS:
+            attribute.ints[:] = [99, -99, 99]
+
+
+def refer_to_attributes_of_no_function(node: onnx.NodeProto) -> None:
+    for attribute in node.attribute:
+        name, kind = attribute.name, attribute.type
+        attribute.Clear()
+        attribute.name, attribute.type, attribute.ref_attr_name = name, kind, "p"
+
+
+MUTATIONS: tuple[Callable[[onnx.NodeProto], None], ...] = (
+    lose_inputs,
+    lose_the_last_input,
+    leave_out_the_first_input,
+    repeat_the_first_input,
+    read_data_as_a_parameter,
+    gain_an_output,
+    have_attributes_of_another_type,
+    have_attributes_far_away,
+    refer_to_attributes_of_no_function,
+)
+SAMPLE = sorted(FIRES)[::3]
+
+
+def mutants(mutate: Callable[[onnx.NodeProto], None]) -> Iterator[tuple[str, onnx.ModelProto]]:
+    for case in SAMPLE:
+        name, proto = FIRES[case]
+        for i in range(len(proto.graph.node)):
+            mutant = onnx.ModelProto()
+            mutant.CopyFrom(proto)
+            mutate(mutant.graph.node[i])
+            if mutant != proto:
+                yield name, mutant
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
+def test_no_pass_fails(mutate):
+    count = 0
+    for name, mutant in mutants(mutate):
+        try:
+            models = [from_proto(mutant) for _ in range(2)]
+        except ModelError:
+            continue
+        PASSES[name]()(models[0])
+        ir.serde.serialize_model(models[0])
+        harden_for_directml(models[1])
+        count += 1
+    assert count > 5
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
+def test_all_together_do_not(mutate):
+    for _, mutant in list(mutants(mutate))[::9]:
+        try:
+            model = from_proto(mutant)
+        except ModelError:
+            continue
+        rewrite(model, tuple(PASSES))
+        ir.serde.serialize_model(model)
+
+
+def test_the_reason_is_said():
+    node = helper.make_node("Split", ["x", "x", "x"], ["a", "b"], "parts")
+    graph = helper.make_graph(
+        [node, helper.make_node("Neg", ["a"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])],
+    )
+    done = SplitToSlicePass()
+    done(from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)))
+    assert [(left.node, left.reason) for left in done.left] == [("parts", "Split does not have 3 inputs and 2 outputs")]
