@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops.cli import main
+from onnx_ops.model import strided_slice_op
 from onnx_ops.model.load import from_proto
 from onnx_ops.passes import PASSES, ComposeSlicesPass, harden_for_directml, rewrite
 
@@ -419,3 +420,82 @@ def test_initializers_that_may_be_replaced_are_no_constants(ir_version, left):
         results = [ort.InferenceSession(p.SerializeToString(), None, ["CPUExecutionProvider"]) for p in (before, after)]
         assert [r.run(None, replaced)[0].tolist() for r in results] == [[0.0, 1.0]] * 2
     same(before, after, data(4))
+
+
+def test_what_a_pass_made_for_nothing_does_not_count_as_a_reader():
+    """The chain's shortest form is what stands there; the Split's second part is not read in the end."""
+    model = from_proto(
+        onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 9]>
+        g (float[3, 2, 6, 6] x) => (float[a, b, c, d] v5) {
+            v5, v6 = Split<axis = 2, split = [5, 1]>(x)
+            v10 = Slice<axes = [1], ends = [2], starts = [1]>(v6)
+            v12 = Slice<axes = [1], ends = [1], starts = [0]>(v6)
+            v14 = Squeeze<axes = [1]>(v12)
+        }""")
+    )
+    rewrite(model)
+    after = ir.serde.serialize_model(model)
+    again = from_proto(after)
+    assert not any(rewrite(again).changes.values())
+    assert ir.serde.serialize_model(again) == after
+
+
+@pytest.mark.parametrize("harden", [False, True])
+def test_a_split_or_shape_that_nothing_reads(harden):
+    model = from_proto(
+        onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[4, 6] x) => (float[n, m] y) {
+            s = Constant<value_ints = [1]>()  e = Constant<value_ints = [3]>()  z = Constant<value_ints = [0]>()
+            none = Constant<value_ints = [0, 4]>()
+            a, b = Split(x, none)
+            y = Slice(x, s, e, z)
+            d = Shape(y)
+        }""")
+    )
+    harden_for_directml(model) if harden else rewrite(model)
+    same_shape = run(ir.serde.serialize_model(model), data(4, 6))[0].shape
+    assert same_shape == (2, 6)
+
+
+EMPTY = [([2, 0], [0, 0], [1, 0]), ([0, 3], [0, 1], [0, 2]), ([2, 3], [1, 1], [1, 3]), ([2, 3], [0, 2], [2, 2])]
+MASKS = [
+    {"new_axis_mask": [1]},
+    {"new_axis_mask": [0, 1]},
+    {"shrink_axis_mask": [1]},
+    {"shrink_axis_mask": [0, 1]},
+    {"new_axis_mask": [1], "shrink_axis_mask": [0, 1]},
+    {"new_axis_mask": [0, 1], "shrink_axis_mask": [1]},
+    {"new_axis_mask": [1], "ellipsis_mask": [0, 1]},
+    {"end_mask": [1], "new_axis_mask": [0, 1]},
+]
+
+
+@pytest.mark.parametrize("names", [None, tuple(PASSES), ("strided",)], ids=["default", "all", "alone"])
+@pytest.mark.parametrize("masks", MASKS, ids=str)
+@pytest.mark.parametrize(("shape", "begin", "end"), EMPTY, ids=str)
+def test_a_strided_slice_of_nothing_with_other_axes(shape, begin, end, masks, names):
+    """Its shape is not that of the data: what comes between its Slice and the new or dropped axes is not either."""
+    node = helper.make_node("StridedSlice", ["x", "b", "e"], ["v"], "cut", domain="ov_ext", **masks)
+    graph = helper.make_graph(
+        [node, helper.make_node("Shape", ["v"], ["s"]), helper.make_node("Neg", ["v"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_empty_tensor_value_info(name) for name in ("y", "s")],
+        [numpy_helper.from_array(np.array(values), name) for name, values in (("b", begin), ("e", end))],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ov_ext", 1)]
+    plain = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    runnable = from_proto(plain)
+    strided_slice_op.embed_function(runnable)
+    try:
+        expected = run(ir.serde.serialize_model(runnable), data(*shape))
+    except Exception:
+        expected = None  # an index is beyond the axis
+    model = from_proto(plain)
+    rewrite(model) if names is None else rewrite(model, names)
+    after = ir.serde.serialize_model(model)
+    if expected is None:
+        assert any(node.op_type == "StridedSlice" for node in after.graph.node)
+        return
+    assert not any(node.op_type == "StridedSlice" for node in after.graph.node)
+    got = run(after, data(*shape))
+    assert [(a.shape, a.tolist()) for a in got] == [(a.shape, a.tolist()) for a in expected]
