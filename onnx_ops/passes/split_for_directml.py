@@ -38,10 +38,10 @@ class SplitForDirectMLPass(NodePass):
         """See the class."""
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
-        if not any(map(is_used, node.outputs)):
-            return None
         if shape is not None and len(shape) > MOST_AXES:
             return None, (RANK,)
+        if not any(map(is_used, node.outputs)):
+            return None
         disagreement = left_alone(node, opset, shape)
         if disagreement is not None:
             return None, (disagreement,)

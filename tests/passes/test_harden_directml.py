@@ -109,7 +109,10 @@ class TestGatedSplits:
             helper.make_node("Neg", ["c"], ["n"]),
         ]
         before = model(nodes, [2, 4], ("y", "n", "c", "a"), **constants)
-        after, _ = hardened(before)
+        after, done = hardened(before)
+        assert done == [("Slice", ["one part gates another"])]
+        kinds = [node.op_type for node in after.graph.node if node.op_type != "Constant"]
+        assert sorted(kinds) == ["Mul", "Neg", "Sigmoid", "Slice", "Slice", "Slice"]
         same_on_cpu(before, after, data((2, 4)))
 
     @pytest.mark.parametrize("function", ["Tanh", "Relu", "Neg"])
