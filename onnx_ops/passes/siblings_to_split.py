@@ -23,6 +23,8 @@ GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 FEWEST_GATHERS = 3
 """Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
+_SPLIT_OPSET = 2
+"""Split-1 takes its sizes as an input or as an attribute, and onnxruntime has no implementation of it."""
 IN_SPLIT = "with the others that cut the same value it becomes a Split"
 
 
@@ -118,7 +120,7 @@ def siblings(nodes: Mapping[ir.Node, int], known: Knowledge) -> dict[tuple[int, 
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     for node, opset in nodes.items():
         data = source_of(node.inputs[0]) if has_its_values(node) else None
-        if data is None:
+        if data is None or opset < _SPLIT_OPSET:
             continue
         try:
             axis, parts = _parts(node, opset, known.sizes.get(data))

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops.model.load import from_proto
-from onnx_ops.passes import MoveSlicesUpPass
+from onnx_ops.passes import MoveSlicesUpPass, rewrite
 
 
 def model(opset, nodes, inputs, output="y", **constants) -> onnx.ModelProto:
@@ -110,3 +110,20 @@ def test_a_slice_of_version_10_gives_its_symbol_to_what_it_cut():
     with pytest.raises(Exception, match="attempting to re-use buffer"):
         run(10)
     assert run(11)[0].shape == (6, 4)
+
+
+@pytest.mark.parametrize(("opset", "kinds"), [(1, ["Slice", "Slice"]), (2, ["Split"])])
+def test_slices_of_the_first_version_become_no_split(opset, kinds):
+    """onnxruntime has no implementation of Split-1."""
+    cuts = [
+        helper.make_node("Slice", ["x"], [name], name, starts=[start], ends=[end])
+        for name, start, end in (("y", 0, 3), ("z", 3, 8))
+    ]
+    proto = model(opset, cuts, {"x": [8]})
+    proto.graph.output.append(helper.make_empty_tensor_value_info("z"))
+    graph = from_proto(proto)
+    rewrite(graph)
+    assert [node.op_type for node in graph.graph] == kinds
+    x = np.arange(1, 9, dtype=np.float32)
+    session = ort.InferenceSession(ir.serde.serialize_model(graph).SerializeToString(), None, ["CPUExecutionProvider"])
+    assert [part.tolist() for part in session.run(None, {"x": x})] == [x[:3].tolist(), x[3:].tolist()]
