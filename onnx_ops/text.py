@@ -68,11 +68,17 @@ def whole_text(run: WholeRun, *, columns: int | None = None) -> str:
         listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
         lines.append(f"{provider}: {listed}")
     lines += [f"{finding.kind}: {finding.message}" for finding in run.findings]
+    lines += [transient_text(failure) for failure in dict.fromkeys(run.transient)]
     counts = Counter(output.status for output in run.outputs)
     listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
     nodes = f"{len(run.nodes)} node{'s' * (len(run.nodes) != 1)}"
     lines.append(f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}, {nodes}; outputs: {listed}")
     return "\n".join([*head, *map(printable, lines)])
+
+
+def transient_text(failure: str) -> str:
+    """What to say of a request to DirectML that failed once and then did not."""
+    return f"transient: a request to DirectML failed once and on a fresh host did not ({failure.rstrip('.')})"
 
 
 def _number(value: float | None) -> str:
