@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +19,43 @@ Result = TypeVar("Result")
 
 _MAX_BYTES = 2**26
 _MAX_ONE_BY_ONE = 16
+_MAX_NAMES = 8
 _VARIANTS = 3
 
 
+@dataclass(frozen=True)
+class OtherValues(Generic[Result]):
+    """A run with other values than the defaults of inputs.
+
+    Attributes:
+        inputs: All arrays.
+        replaced: The inputs whose defaults were replaced.
+        left: The inputs that keep their defaults: the model runs with no other value that was tried.
+        result: What the run gave; None if nothing was replaced.
+    """
+
+    inputs: dict[str, Array]
+    replaced: tuple[str, ...]
+    left: tuple[str, ...]
+    result: Result | None
+
+    @property
+    def label(self) -> str:
+        """What is special about the run."""
+        return f" with other values than the defaults of {listed(self.replaced)}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not tried."""
+        if not self.left:
+            return ()
+        return (f"{listed(self.left)} had no other value than the default: the model runs with none that was tried.",)
+
+
 def run_with_other_values(
-    run: Callable[[dict[str, Array]], Result],
-    model: ir.Model,
-    inputs: Mapping[str, Array],
-) -> tuple[dict[str, Array], Result | None, tuple[str, ...]]:
-    """Inputs with other values than the defaults in place of as many of them as the model runs with, and what it gave.
+    run: Callable[[dict[str, Array]], Result], model: ir.Model, inputs: Mapping[str, Array]
+) -> OtherValues[Result]:
+    """Run a model with other values than the defaults of as many inputs as it runs with.
 
     What are indices or sizes may only take few values: where the model does not run with all of them replaced, those
     that are no integers are, and then each integer one by one.
@@ -36,28 +65,31 @@ def run_with_other_values(
         model: The model as onnx-ir has it.
         inputs: Arrays for all inputs without a default; what is in it is not replaced.
 
-    Returns:
-        The arrays, those that were replaced among them; what the run gave, None if nothing could be replaced; and the
-        names of inputs that keep their defaults, because the model does not run otherwise.
-
     Raises:
         Exhausted: A run takes more time or memory than it may.
     """
     values = [value for value in overridable_inputs(model) if (value.name or "") not in inputs]
     others = {value.name or "": variants for value in values if (variants := _other_values(value))}
-    left = tuple(name for value in values if (name := value.name or "") not in others and value_size(value) != 0)
+    left = tuple(name for value in values if (name := value.name or "") not in others and not _is_empty(value))
     if not others:
-        return dict(inputs), None, left
+        return OtherValues(dict(inputs), (), left, None)
     for group in _groups(others):
         arrays = dict(inputs) | group
         try:
-            return arrays, run(arrays), left
+            return OtherValues(arrays, tuple(group), left, run(arrays))
         except Exhausted:
             raise
         except ModelError:
             continue
     arrays, result, refused = _one_by_one(run, inputs, others)
-    return arrays, result, left + refused
+    return OtherValues(arrays, tuple(others.keys() - set(refused)), left + refused, result)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of inputs or outputs as a sentence has them."""
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _MAX_NAMES} more" if len(ordered) > _MAX_NAMES else ""
+    return ", ".join(map(repr, ordered[:_MAX_NAMES])) + more
 
 
 def _groups(others: Mapping[str, list[Array]]) -> Iterator[dict[str, Array]]:
@@ -91,9 +123,8 @@ def _one_by_one(
     return arrays, result, tuple(refused)
 
 
-def value_size(value: ir.Value) -> int | None:
-    """How many elements the default has; None where it is not known."""
-    return None if value.const_value is None else value.const_value.size
+def _is_empty(value: ir.Value) -> bool:
+    return value.const_value is not None and value.const_value.size == 0
 
 
 def _other_values(value: ir.Value) -> list[Array]:

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 STRING = 8
+_WIDTHS = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
+"""Bytes of an element, by its type's number in TensorProto, where that is not one."""
 _LENGTH = struct.Struct("<Q")
 
 
@@ -149,11 +151,10 @@ def _feed(ort: Any, value: Captured, kept: list[Any]) -> Any:
     if value.element == STRING:
         return value.array()
     size = int(np.prod(value.shape, dtype=np.int64))
-    data = np.ascontiguousarray(value.data)
-    if data.size < size:  # packed elements: it is the shape of the array that onnxruntime takes, and its first bytes
-        data = np.concatenate([data, np.zeros(size - data.size, np.uint8)])
-    width = data.size // size if size else 1
-    array = data.view(f"V{width}").reshape(value.shape) if size else np.zeros(value.shape, np.uint8)
+    width = _WIDTHS.get(value.element, 1)
+    data = np.zeros(size * width, np.uint8)  # onnxruntime reads as many elements as the array has, packed or not
+    data[: value.data.size] = value.data
+    array = data.view(f"V{width}").reshape(value.shape)
     kept.append(array)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.compare import onnxruntime_cpu
-from onnx_ops.compare.defaults import run_with_other_values
+from onnx_ops.compare.defaults import listed, run_with_other_values
 from onnx_ops.compare.inputs import first_that_runs
 from onnx_ops.compare.runnable import Runnable, read_runnable
 from onnx_ops.compare.session import STRING, Captured, NotComparable, Value
@@ -27,7 +27,6 @@ Values = dict[str, Value]
 Found = TypeVar("Found", bound="Verification")
 OPTIMIZED = "onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "onnxruntime's CPU provider without graph optimisation"
-_MAX_NAMES = 8
 
 
 class NotVerified(SliceportError):
@@ -209,14 +208,10 @@ def _runs_of(
 
     inputs, outputs = first_that_runs(run, one.model, shapes, given, seed)
     runs = [InputRun(inputs, outputs)]
-    others, result, left = run_with_other_values(run, one.model, inputs)
-    if result is not None:
-        label = f", with other values than the defaults of {_listed(others.keys() - inputs.keys())}"
-        runs.append(InputRun(others, result, label))
-    notes = []
-    if left:
-        notes.append(f"the model runs with no other values that were tried for {_listed(left)} than their defaults.")
-    return runs, notes
+    others = run_with_other_values(run, one.model, inputs)
+    if others.result is not None:
+        runs.append(InputRun(others.inputs, others.result, others.label))
+    return runs, list(others.notes)
 
 
 def _compare(
@@ -254,7 +249,7 @@ def _check_repeats(first: Runnable, run: InputRun, expected: Values, where: str,
         raise NotVerified(f"{where} the model before runs once, and then it does not ({error}).") from None
     names = [name for name, value in expected.items() if _difference(value, again[name])]
     if names:
-        raise NotVerified(f"{where} the model before computes other values each time for {_listed(names)}.")
+        raise NotVerified(f"{where} the model before computes other values each time for {listed(names)}.")
 
 
 def _rounding(expected: Value, got: Value) -> float | None:
@@ -317,9 +312,3 @@ def _kind(value: Value) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def _listed(names: Any) -> str:
-    names = sorted(names)
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(map(repr, names[:_MAX_NAMES])) + more

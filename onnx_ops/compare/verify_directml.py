@@ -108,4 +108,4 @@ def _run(
     data_folder: str | os.PathLike[str] | None = None,
 ) -> WholeRun:
     expected = {name: value for name, value in run.outputs.items() if isinstance(value, Captured)}
-    return run_on(dml, read_whole(path, data_folder)[1], run.inputs, expected, locates=locates)
+    return run_on(dml, read_whole(path, data_folder)[1], run.inputs, expected, locates=locates, traces=False)

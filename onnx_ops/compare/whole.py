@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
@@ -16,7 +17,7 @@ from onnx_ops.compare import locate, onnxruntime_cpu
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
 from onnx_ops.compare.tolerance import allowed, relative_error
 from onnx_ops.dml import device
-from onnx_ops.dml.device import CallFailed, HostDied, NodeRun, install
+from onnx_ops.dml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
 from onnx_ops.errors import ModelError
 from onnx_ops.model.load import from_proto
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
@@ -152,6 +153,7 @@ def run_on(
     expected: Mapping[str, onnxruntime_cpu.Captured] | None,
     *,
     locates: bool,
+    traces: bool = True,
 ) -> WholeRun:
     """Run a model on the provider and compare it.
 
@@ -161,6 +163,7 @@ def run_on(
         arrays: Its inputs.
         expected: What to compare its outputs with; None: nothing.
         locates: Whether to find the nodes behind what is refused or different.
+        traces: Whether to find out which node ran where.
 
     Raises:
         DeviceError: The host program cannot be started, or takes no such inputs.
@@ -173,13 +176,13 @@ def run_on(
     except (CallFailed, HostDied) as error:
         hint = "" if facts.get("native_vkd3d") or sys.platform == "win32" else locate.MORE_OPERATORS
         found: tuple[locate.Finding, ...] = ()
-        if locates:
+        if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
             found = locate.refusals(dml, proto, arrays, kind, hint)
         findings = found or (_refused_whole(error, hint, is_compared=expected is not None),)
         return WholeRun(facts, (), (), findings, {}, tuple(dml.transient))
-    nodes = _placement(dml, serialized, arrays, names)
+    nodes = _placement(dml, serialized, arrays, names) if traces else ()
     outputs = tuple(_compared(proto, name, results[name], (expected or {}).get(name)) for name in names)
     wrong = [output for output in outputs if output.status == "different"]
     if wrong and locates:
@@ -204,12 +207,27 @@ def _refused_whole(error: CallFailed | HostDied, hint: str, *, is_compared: bool
     return locate.Finding("refused", "", "", message)
 
 
+def _runs_anything(dml: device.Device) -> bool:
+    """Whether the provider runs a model at all; where it does not, no node is to blame."""
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "copy", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=7)
+    try:
+        dml.run_onnx(model.SerializeToString(), {"x": np.ones(4, np.float32)}, ["y"])
+    except (CallFailed, HostDied):
+        return False
+    return True
+
+
 def _placement(
     dml: device.Device, model: bytes, arrays: Mapping[str, Array], names: Sequence[str]
 ) -> tuple[NodeRun, ...]:
     """Which provider each node is given to; nodes that only run fused come out as what they are fused into."""
+    say("looking where the nodes ran")
     try:
-        return tuple(dml.trace_onnx(model, arrays, names)[1])
+        with dml.without_retries():
+            return tuple(dml.trace_onnx(model, arrays, names)[1])
     except (CallFailed, HostDied):
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
 
