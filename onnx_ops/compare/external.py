@@ -10,7 +10,7 @@ import onnx
 from onnx.external_data_helper import load_external_data_for_tensor
 
 from onnx_ops.errors import ModelError
-from onnx_ops.model.prepare import LARGE_BYTES
+from onnx_ops.model.propagate import LARGE_BYTES
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

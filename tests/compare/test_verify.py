@@ -79,7 +79,10 @@ class TestCommand:
         path = saved(tmp_path, sliced())
         assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 1
         said = capsys.readouterr()
-        assert said.err == f"sliceport: did not write {tmp_path}/o.onnx, because the rewritten model computes something else\n"
+        assert (
+            said.err
+            == f"sliceport: did not write {tmp_path}/o.onnx, because the rewritten model computes something else\n"
+        )
         assert "output 'y' differs on onnxruntime's CPU provider without graph optimisation: its shape is" in said.out
         assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
 
