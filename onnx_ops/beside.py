@@ -57,13 +57,20 @@ def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
             raise UsageError(f"output {str(folder)!r} holds {name!r}, which is not overwritten; move it elsewhere.")
 
 
-def write_files(files: Sequence[Path], write: Callable[[Path], None], *, overwrite: bool = False) -> None:
+def write_files(
+    files: Sequence[Path],
+    write: Callable[[Path], None],
+    *,
+    overwrite: bool = False,
+    accept: Callable[[Path], bool] = lambda _: True,
+) -> None:
     """Write files of one folder. A file that is a link is replaced, not followed.
 
     Args:
         files: The files, the one that needs the others last: it never stands without them.
         write: Writes the files by these names into the folder that it is given.
         overwrite: Whether to replace files that exist.
+        accept: Whether to keep what was written into the folder that it is given.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.
@@ -75,6 +82,8 @@ def write_files(files: Sequence[Path], write: Callable[[Path], None], *, overwri
             raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
     with _beside(files[-1]) as beside:
         write(beside)
+        if not accept(beside):
+            return
         if len(files) > 1:  # an old one never stands with others than its own
             files[-1].unlink(missing_ok=True)
         for file in files:

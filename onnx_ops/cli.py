@@ -24,7 +24,10 @@ from onnx_ops.dml.feature_levels import LATEST
 from onnx_ops.errors import SliceportError, UsageError
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from onnx_ops.compare.run import Report
+    from onnx_ops.compare.verify import Verification
     from onnx_ops.hardening import Hardening
 
 CLEAN, FINDING, BAD_INPUT = 0, 1, 2
@@ -408,78 +411,70 @@ def _harden(options: argparse.Namespace) -> int:
 
 
 def _harden_directml(options: argparse.Namespace) -> int:
-    from onnx_ops.compare.inputs import load_array
-    from onnx_ops.compare.whole import run_whole
+    from onnx_ops.compare.verify_directml import verify_hardening
     from onnx_ops.model.load import read_model
-    from onnx_ops.model.write import write_model
     from onnx_ops.passes import harden_for_directml
-    from onnx_ops.text import whole_text
 
     progress.say(f"rewriting {options.model}")
     model = read_model(options.model)
     report = harden_for_directml(model)
-    write_model(model, options.output, source=options.model, overwrite=options.overwrite)
-    if not options.verify:
-        _print_hardening(report, options)
-        return CLEAN if report.is_complete else FINDING
-    before, after = (
-        run_whole(
-            path,
-            input_shapes=_input_shapes(options.input_shapes),
-            inputs=dict(map(load_array, options.input)),
-            against=True,
-            seed=_seed(options),
-        )
-        for path in (options.model, options.output)
-    )
+    verified = _write_onnx(model, options, verify_hardening)
     if options.format == "json":
-        runs = {"before": before.to_json(), "after": after.to_json()}
-        _print_hardening(report, options, **runs)
+        emit_json(report.to_json() | (verified.to_json() if verified else {}))
     else:
-        _print_hardening(report, options)
-        for title, run in (("before", before), ("after", after)):
-            emit(f"{title}: " + whole_text(run).rsplit("\n", 1)[-1])
-            for finding in run.findings:
-                emit(f"  {finding.message}")
-    return CLEAN if report.is_complete and after.is_clean else FINDING
+        emit("\n".join([str(report), *([str(verified)] if verified else [])]))
+    is_equal = verified is None or verified.is_equal
+    return CLEAN if report.is_complete and is_equal else FINDING
 
 
 def _rewrite(options: argparse.Namespace) -> int:
-    from onnx_ops.compare.equal_models import differing_outputs
-    from onnx_ops.compare.inputs import load_array
+    from onnx_ops.compare.verify import verify_rewriting
     from onnx_ops.model.load import read_model
-    from onnx_ops.model.write import write_model
     from onnx_ops.passes import BY_DEFAULT, rewrite
 
     passes = _chosen(options.passes, "--passes")
     progress.say(f"rewriting {options.model}")
     model = read_model(options.model)
     report = rewrite(model, passes or BY_DEFAULT)
-    write_model(model, options.output, source=options.model, overwrite=options.overwrite)
-    say(f"wrote {options.output}")
-    different: list[str] = []
-    if options.verify:
-        different = differing_outputs(
-            options.model,
-            options.output,
-            input_shapes=_input_shapes(options.input_shapes),
-            inputs=dict(map(load_array, options.input)),
-            seed=_seed(options),
-        )
+    verified = _write_onnx(model, options, verify_rewriting)
     if options.format == "json":
-        verified = {"different_outputs": different} if options.verify else {}
-        emit_json(report.to_json() | verified)
+        emit_json(report.to_json() | (verified.to_json() if verified else {}))
     else:
-        emit(report.text(verbose=options.verbose > 0))
-        if options.verify:
-            emit(f"outputs that differ: {', '.join(different)}" if different else "all outputs are bit-equal")
-    return FINDING if different else CLEAN
+        emit("\n".join([report.text(verbose=options.verbose > 0), *([str(verified)] if verified else [])]))
+    return CLEAN if verified is None or verified.is_equal else FINDING
 
 
-def _print_hardening(report: Hardening, options: argparse.Namespace, **more: Any) -> None:
+def _write_onnx(
+    model: ir.Model, options: argparse.Namespace, verify: Callable[..., Verification]
+) -> Verification | None:
+    """Write a rewritten model; with --verify only if it passes."""
+    from onnx_ops.compare.inputs import load_array
+    from onnx_ops.compare.verify import write_verified
+    from onnx_ops.model.write import write_model
+
+    if not options.verify:
+        write_model(model, options.output, source=options.model, overwrite=options.overwrite)
+        say(f"wrote {options.output}")
+        return None
+    verified = write_verified(
+        model,
+        options.output,
+        verify,
+        source=options.model,
+        overwrite=options.overwrite,
+        input_shapes=_input_shapes(options.input_shapes),
+        inputs=dict(map(load_array, options.input)),
+        seed=_seed(options),
+    )
+    is_not = "" if verified.is_equal else ", because the rewritten model computes something else"
+    say(f"{'wrote' if verified.is_equal else 'did not write'} {options.output}{is_not}")
+    return verified
+
+
+def _print_hardening(report: Hardening, options: argparse.Namespace) -> None:
     say(f"wrote {options.output}")
     if options.format == "json":
-        emit_json(report.to_json() | more)
+        emit_json(report.to_json())
     else:
         emit(str(report))
 

@@ -45,6 +45,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
     findings = [c for c in report.comparisons if c.status not in ("equal", "folded")]
     lines = [f"{c.status}: {c.detail}" for c in findings]
+    lines += [f"note: {note}" for note in report.notes]
     if any(c.status in ("mismatch", "error") for c in findings):
         lines.append(f"reproduce: {report.command}")
     counts = Counter(c.status for c in report.comparisons)
@@ -68,11 +69,17 @@ def whole_text(run: WholeRun, *, columns: int | None = None) -> str:
         listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
         lines.append(f"{provider}: {listed}")
     lines += [f"{finding.kind}: {finding.message}" for finding in run.findings]
+    lines += [transient_text(failure) for failure in dict.fromkeys(run.transient)]
     counts = Counter(output.status for output in run.outputs)
     listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
-    nodes = f"{len(run.nodes)} node{'s' * (len(run.nodes) != 1)}"
-    lines.append(f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}, {nodes}; outputs: {listed}")
+    nodes = f", {len(run.nodes)} node{'s' * (len(run.nodes) != 1)}" if run.nodes else ""
+    lines.append(f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}{nodes}; outputs: {listed}")
     return "\n".join([*head, *map(printable, lines)])
+
+
+def transient_text(failure: str) -> str:
+    """What to say of a request to DirectML that failed once and then did not."""
+    return f"transient: a request to DirectML failed once and on a fresh host did not ({failure.rstrip('.')})"
 
 
 def _number(value: float | None) -> str:

@@ -21,7 +21,7 @@ def shared_device() -> device.Device:
     Raises:
         DeviceError: DirectML is not installed here.
     """
-    opened = device.open()
+    opened = device.open(retries=True)
     atexit.register(opened.close)
     return opened
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,12 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.compare import onnxruntime_cpu
-from onnx_ops.compare.onnxruntime_cpu import Captured
+from onnx_ops.compare.onnxruntime_cpu import Captured, Exhausted
 from onnx_ops.errors import ModelError, UsageError
 from onnx_ops.shell import example_shapes
 
 Array = npt.NDArray[Any]
+Result = TypeVar("Result")
 
 _PASSES_VALUES = {
     "Identity",
@@ -32,12 +34,18 @@ _PASSES_VALUES = {
 }
 _INDEXED = {"Gather", "GatherElements"}
 _MOST_INDEX = 100
+_MAX_RANDOM = 2**26
 
 
 def make_inputs(
-    model: ir.Model, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int, most: int | None = None
+    model: ir.Model,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, Array],
+    seed: int,
+    most: int | None = None,
+    least: int = 0,
 ) -> dict[str, Array]:
-    """One array for each input of the main graph that has no initializer.
+    """One array for each input of the main graph that has no initializer, and for those that an array is given for.
 
     Args:
         model: The model, its functions inlined.
@@ -45,6 +53,7 @@ def make_inputs(
         given: Arrays that are used as they are.
         seed: For the random ones.
         most: Exclusive bound for random integers; None: by what indexes with them, else a small one.
+        least: The smallest random integer.
 
     Raises:
         UsageError: A given array does not fit, or an input's shape is open or its type cannot be made.
@@ -53,13 +62,56 @@ def make_inputs(
     for name in given:
         if name not in known:
             raise UsageError(f"the model has no input {name!r} to give an array to.")
+        if known[name].is_initializer() and known[name] not in overridable_inputs(model):
+            raise UsageError(f"input {name!r} is a constant of the model before IR version 4, so it takes no array.")
     random = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
     for name, value in known.items():
-        if value.is_initializer():
-            continue
-        inputs[name] = _check_given(value, given[name]) if name in given else _random(value, shapes, random, most)
+        if name in given:
+            inputs[name] = _check_given(value, given[name])
+        elif not value.is_initializer():
+            inputs[name] = _random(value, shapes, random, most, least)
     return inputs
+
+
+def overridable_inputs(model: ir.Model) -> list[ir.Value]:
+    """The inputs of the main graph that have a default, an initializer; before IR version 4 that is a constant."""
+    return [value for value in model.graph.inputs if value.is_initializer()] if model.ir_version >= 4 else []
+
+
+def first_that_runs(
+    run: Callable[[dict[str, Array]], Result],
+    model: ir.Model,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, Array],
+    seed: int,
+) -> tuple[dict[str, Array], Result]:
+    """Inputs that the model runs on, and what the run gave.
+
+    Random integers may be indices of something, or divide: when the model does not run on the first ones, others do.
+
+    Args:
+        run: Runs the model.
+        model: The model as onnx-ir has it.
+        shapes: See `make_inputs`.
+        given: See `make_inputs`.
+        seed: See `make_inputs`.
+
+    Raises:
+        UsageError: See `make_inputs`.
+        ModelError: The model does not run on any of them.
+    """
+    first: ModelError | None = None
+    for most, least in ((None, 0), (None, 1), (2, 0), (1, 0)):
+        inputs = make_inputs(model, shapes, given, seed, most, least)
+        try:
+            return inputs, run(inputs)
+        except Exhausted:
+            raise
+        except ModelError as error:
+            first = first or error
+    assert first is not None
+    raise first
 
 
 def run_with_inputs(
@@ -72,8 +124,6 @@ def run_with_inputs(
     folder: str = "",
 ) -> tuple[dict[str, Array], dict[str, Captured]]:
     """Inputs that the model runs on, and the values with the given names that onnxruntime's CPU provider computes then.
-
-    Random integers may be indices of something: when the model does not run on the first ones, smaller ones do.
 
     Args:
         proto: The model to run.
@@ -88,15 +138,11 @@ def run_with_inputs(
         UsageError: See `make_inputs`.
         ModelError: onnxruntime does not run the model.
     """
-    first: ModelError | None = None
-    for most in (None, 2, 1):
-        inputs = make_inputs(model, shapes, given, seed, most)
-        try:
-            return inputs, onnxruntime_cpu.capture(proto, inputs, names, folder)
-        except ModelError as error:
-            first = first or error
-    assert first is not None
-    raise first
+
+    def run(inputs: dict[str, Array]) -> dict[str, Captured]:
+        return onnxruntime_cpu.capture(proto, inputs, names, folder)
+
+    return first_that_runs(run, model, shapes, given, seed)
 
 
 def load_array(text: str) -> tuple[str, Array]:
@@ -134,7 +180,7 @@ def _check_given(value: ir.Value, array: Array) -> Array:
 
 
 def _random(
-    value: ir.Value, shapes: Mapping[str, Sequence[int]], random: np.random.Generator, most: int | None
+    value: ir.Value, shapes: Mapping[str, Sequence[int]], random: np.random.Generator, most: int | None, least: int
 ) -> Array:
     if not isinstance(value.type, ir.TensorType):
         raise UsageError(f"input {value.name!r} is no tensor; models with such inputs cannot be compared.")
@@ -145,22 +191,29 @@ def _random(
             f"the shape of input {value.name!r} is open: give sizes, as in "
             f"{example_shapes({value.name or '': dims})} (an example)."
         )
-    return random_array(value.type.dtype, tuple(shape), random, most or _index_bound(value))  # type: ignore[arg-type]
+    bound = max(most or _index_bound(value), least + 1)
+    return random_array(value.type.dtype, tuple(shape), random, bound, least)  # type: ignore[arg-type]
 
 
-def random_array(dtype: ir.DataType, shape: tuple[int, ...], random: np.random.Generator, most: int) -> Array:
-    """Random elements: floats from a normal distribution, integers from 0 up to below `most`, booleans.
+def random_array(
+    dtype: ir.DataType, shape: tuple[int, ...], random: np.random.Generator, most: int, least: int = 0
+) -> Array:
+    """Random elements: floats from a normal distribution, integers from `least` up to below `most`, booleans.
 
     Raises:
-        UsageError: No such array can be made.
+        UsageError: No such array can be made, or it is too large.
     """
+    if prod(shape) > _MAX_RANDOM:
+        raise UsageError(
+            f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; give an array with --input."
+        )
     if dtype == ir.DataType.STRING:
         return random.integers(0, 1000, shape).astype(str).astype(object)
     if dtype == ir.DataType.BOOL:
         return random.integers(0, 2, shape).astype(np.bool_)
     if dtype.is_integer():
         bound = most if dtype.bitwidth >= 8 else 2
-        return random.integers(0, bound, shape).astype(dtype.numpy())
+        return random.integers(min(least, bound - 1), bound, shape).astype(dtype.numpy())
     if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype.numpy())
     if dtype == ir.DataType.UNDEFINED:

@@ -17,7 +17,10 @@ Array = npt.NDArray[Any]
 IsOff = Callable[[Array, Captured], bool]
 _MOST_FINDINGS = 20
 _SMALL = 1024
-_CANNOT_COMPILE = "80004005 Call failed"
+CANNOT_COMPILE = "80004005 Call failed"
+"""What is said of a shader that the adapter cannot compile."""
+MORE_OPERATORS = "sliceport directml install --full makes one that can"
+Failure = type[CallFailed] | type[HostDied]
 
 
 @dataclass(frozen=True)
@@ -37,35 +40,56 @@ class Finding:
     message: str
 
 
-def refusals(device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+def refusals(
+    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Failure, hint: str
+) -> tuple[Finding, ...]:
     """The nodes of the main graph that the provider, with the CPU to fall back on, does not run.
 
     Each node runs as a model of its own on what the CPU provider computes for it; equal nodes only once. Where all of
     them run, it is the first node with which the model up to there does not.
+
+    Args:
+        device: The device.
+        proto: The model.
+        inputs: What it ran on.
+        kind: How the model failed; a node that fails otherwise is not what is behind it.
+        hint: What helps where the adapter cannot compile an operator; empty where nothing does.
     """
     values = _values(proto, inputs)
-    found: list[Finding] = []
-    done: dict[bytes, str] = {}
-    for node in proto.graph.node:
-        if len(found) == _MOST_FINDINGS:
-            break
-        model, arrays = _alone(proto, node, values, inputs)
-        if model is None:
-            continue
-        key = _key(model, node)
-        if key not in done:
-            done[key] = _refusal(device, model, arrays)
-        if done[key]:
-            found.append(Finding("refused", node.name, node.op_type, _sentence(node, done[key])))
-    return tuple(found) or _refused_together(device, proto, inputs)
+    found: list[tuple[onnx.NodeProto, bytes]] = []
+    cases: dict[bytes, tuple[onnx.ModelProto, dict[str, Array]]] = {}
+    refused: dict[bytes, str] = {}
+    with device.without_retries():
+        for node in proto.graph.node:
+            if len(found) == _MOST_FINDINGS:
+                break
+            model, arrays = _alone(proto, node, values, inputs)
+            if model is None:
+                continue
+            key = _key(model, node)
+            if key not in cases:
+                cases[key] = model, arrays
+                refused[key] = _refusal(device, model, arrays, kind)
+            if refused[key]:
+                found.append((node, key))
+        device.close()  # what fails on a fresh host, too, is refused
+        again = {key: _refusal(device, *cases[key], kind) for key in refused if refused[key]}
+    sentences = [
+        Finding("refused", node.name, node.op_type, _sentence(node, again[key], hint))
+        for node, key in found
+        if again[key]
+    ]
+    return tuple(sentences) or _refused_together(device, proto, inputs, kind)
 
 
-def _refused_together(device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> tuple[Finding, ...]:
+def _refused_together(
+    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Failure
+) -> tuple[Finding, ...]:
     for output in proto.graph.output:
 
         def why(node: onnx.NodeProto) -> str:
             sub = _until(proto, node)
-            return _refusal(device, sub, _fed(sub, inputs))
+            return _refusal(device, sub, _fed(sub, inputs), kind)
 
         way = _way_to(proto, output.name)
         if way and why(way[-1]):
@@ -94,12 +118,10 @@ def _first(way: Sequence[onnx.NodeProto], is_bad: Callable[[onnx.NodeProto], boo
     return way[low]
 
 
-def _sentence(node: onnx.NodeProto, why: str) -> str:
-    if _CANNOT_COMPILE in why:
-        return (
-            f"{node.op_type} {node.name!r} cannot be compiled by this adapter ({why}); "
-            "sliceport directml install --full makes one that can."
-        )
+def _sentence(node: onnx.NodeProto, why: str, hint: str) -> str:
+    if CANNOT_COMPILE in why:
+        advice = f"; {hint}" if hint else ""
+        return f"{node.op_type} {node.name!r} cannot be compiled by this adapter ({why}){advice}."
     return f"{node.op_type} {node.name!r} is refused by the DirectML provider ({why})."
 
 
@@ -231,12 +253,12 @@ def _alone(
     return onnx.helper.make_model(graph, opset_imports=proto.opset_import, ir_version=proto.ir_version), arrays
 
 
-def _refusal(device: Device, model: onnx.ModelProto, arrays: Mapping[str, Array]) -> str:
+def _refusal(device: Device, model: onnx.ModelProto, arrays: Mapping[str, Array], kind: Failure) -> str:
     names = [value.name for value in model.graph.output]
     try:
         device.run_onnx(model.SerializeToString(), arrays, names, fallback=True)
     except (CallFailed, HostDied) as error:
-        return str(error).rstrip(".")
+        return str(error).rstrip(".") if isinstance(error, kind) else ""
     return ""
 
 

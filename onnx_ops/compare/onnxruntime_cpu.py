@@ -1,46 +1,31 @@
-"""onnxruntime's CPU execution provider, graph optimisations off (its EliminateSlice drops steps)."""
+"""onnxruntime's CPU execution provider, in a worker process: a model can end, block or exhaust the one it runs in."""
 
 from __future__ import annotations
 
-import ctypes
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
-import onnx_ir as ir
 
+from onnx_ops import guarded
+from onnx_ops.compare import session
+from onnx_ops.compare.external import external_bytes
+from onnx_ops.compare.session import Captured, Job, Value
 from onnx_ops.errors import MissingExtra, ModelError
 
+__all__ = ["NAME", "Captured", "Exhausted", "capture", "load", "run", "version"]
+
 NAME = "onnxruntime-cpu"
+SECONDS, SECONDS_FOR_EACH_MIB = 60.0, 1.0
+"""How long a run may take, by the size of the model and its inputs."""
+MEMORY, MEMORY_FOR_EACH_BYTE, MEMORY_FOR_EACH_CORE = 2**30, 32, 2**27
+"""How much memory it may take, by the same size and the threads that onnxruntime starts."""
 
 
-@dataclass(frozen=True)
-class Captured:
-    """The bytes of a tensor that a model computed.
-
-    Attributes:
-        data: Its elements, packed.
-        shape: Its sizes.
-        element: The number of its element type in TensorProto.
-    """
-
-    data: npt.NDArray[np.uint8]
-    shape: tuple[int, ...]
-    element: int
-
-    @classmethod
-    def of(cls, array: npt.NDArray[Any]) -> Captured:
-        """The bytes of an array."""
-        flat = np.ascontiguousarray(array).reshape(-1)
-        data = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
-        return cls(data, array.shape, ir.DataType.from_numpy(array.dtype).value)
-
-    def array(self) -> npt.NDArray[Any]:
-        """The tensor, of whole bytes an element, as NumPy and ml_dtypes have its type."""
-        return self.data.view(ir.DataType(self.element).numpy()).reshape(self.shape)
+class Exhausted(ModelError):
+    """A run took more time or memory than it may."""
 
 
 def load() -> Any:
@@ -61,10 +46,57 @@ def version() -> str:
     return str(load().__version__)
 
 
+def run(
+    proto: onnx.ModelProto,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    names: Sequence[str],
+    data_folder: str = "",
+    *,
+    is_optimized: bool = False,
+) -> dict[str, Value]:
+    """Run a model and return the outputs with the given names.
+
+    Args:
+        proto: The model.
+        inputs: An array for each input.
+        names: Names of outputs.
+        data_folder: Where external data lie.
+        is_optimized: Whether onnxruntime optimises the graph first; its EliminateSlice drops steps.
+
+    Raises:
+        ModelError: onnxruntime does not load or run the model, or ends of it.
+        Exhausted: It takes more time or memory than it may.
+        MissingExtra: onnxruntime is not installed.
+    """
+    load()
+    feeds = {name: Captured.of(array) for name, array in inputs.items()}
+    job = Job(_serialized(proto), feeds, tuple(names), data_folder, is_optimized)
+    size = len(job.model) + external_bytes(proto, data_folder) + sum(value.data.size for value in feeds.values())
+    seconds = SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20
+    memory = MEMORY + MEMORY_FOR_EACH_BYTE * size + MEMORY_FOR_EACH_CORE * (os.cpu_count() or 1)
+    try:
+        found: dict[str, Value] = guarded.call(session.run, job, timeout=seconds, memory=memory)
+    except session.NotRun as error:
+        raise ModelError(f"onnxruntime cannot run the model ({error}).") from None
+    except MemoryError:
+        raise Exhausted(f"onnxruntime takes more than {memory / 2**30:.1f} GiB to run the model.") from None
+    except guarded.WorkerDied as error:
+        kind = Exhausted if "longer than" in str(error) else ModelError
+        raise kind(f"onnxruntime cannot run the model: its process {error}.") from None
+    return found
+
+
+def _serialized(proto: onnx.ModelProto) -> bytes:
+    try:
+        return bytes(proto.SerializeToString())
+    except Exception as error:  # protobuf's own, for more than 2 GiB
+        raise ModelError(f"the model cannot be handed to onnxruntime ({' '.join(str(error).split())}).") from None
+
+
 def capture(
     proto: onnx.ModelProto, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str], data_folder: str = ""
 ) -> dict[str, Captured]:
-    """Run a model and keep the values of the main graph with the given names that are tensors, but not of strings.
+    """Run a model, optimisation off, and keep the values of the main graph with the given names that are tensors.
 
     Args:
         proto: The model; its outputs are replaced.
@@ -73,39 +105,11 @@ def capture(
         data_folder: Where external data lie.
 
     Raises:
-        ModelError: onnxruntime does not load or run the model.
+        ModelError: See `run`.
     """
-    ort = load()
     observed = onnx.ModelProto()
     observed.CopyFrom(proto)
     del observed.graph.output[:]
     observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    if data_folder:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", data_folder)
-    try:
-        session = ort.InferenceSession(observed.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        feeds = {name: _to_ort(ort, array) for name, array in inputs.items()}
-        results = session.run_with_ort_values(list(names), feeds)
-    except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
-        raise ModelError(f"onnxruntime cannot run the model ({' '.join(str(error).split())}).") from error
-    found = zip(names, results, strict=True)
-    return {
-        name: _from_ort(result) for name, result in found if result.is_tensor() and "string" not in result.data_type()
-    }
-
-
-def _to_ort(ort: Any, array: npt.NDArray[Any]) -> Any:
-    if array.dtype == object:
-        return ort.OrtValue.ortvalue_from_numpy(array)
-    element_type = ir.DataType.from_numpy(array.dtype).value
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.asarray(array, order="C"), element_type)
-
-
-def _from_ort(value: Any) -> Captured:
-    shape = tuple(value.shape())
-    size = value.tensor_size_in_bytes()
-    data = ctypes.string_at(value.data_ptr(), size) if size else b""
-    return Captured(np.frombuffer(data, np.uint8), shape, value.element_type())
+    found = run(observed, inputs, names, data_folder)
+    return {name: value for name, value in found.items() if isinstance(value, Captured)}

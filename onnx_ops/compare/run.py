@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.compare import directml, dml_emulator, onnxruntime_cpu, onnxruntime_dml
+from onnx_ops.compare.defaults import run_with_other_values
 from onnx_ops.compare.inputs import random_array, run_with_inputs
 from onnx_ops.compare.one_node import one_node
 from onnx_ops.compare.onnxruntime_cpu import Captured
@@ -81,12 +82,14 @@ class Report:
         program: What the nodes were lowered to.
         reference: The executor that computed the expected values, with its version.
         command: A command that runs the same again.
+        notes: What was not tried, a sentence each.
     """
 
     comparisons: tuple[Comparison, ...]
     program: Program
     reference: str
     command: str
+    notes: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -104,6 +107,7 @@ class Report:
             "reference": self.reference,
             "summary": {"total": len(self.comparisons)} | counts,
             "command": self.command,
+            "notes": list(self.notes),
             "comparisons": [
                 {
                     "name": c.lowered.node.name,
@@ -132,8 +136,9 @@ def compare(
 ) -> Report:
     """Run the slicing nodes of a model by several executors and compare their outputs bit for bit.
 
-    onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs. A node
-    inside an If, Loop or Scan body runs alone, on random data.
+    onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs; a model
+    whose inputs have defaults twice, with them and with other values. A node inside an If, Loop or Scan body runs
+    alone, on random data.
 
     Args:
         model: The model's file.
@@ -153,24 +158,50 @@ def compare(
     shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
     program = lower(model, input_shapes=shapes, feature_level=feature_level)
-    values = _values(model, program, shapes, arrays, seed)
+    runs, notes = _runs(model, program, shapes, arrays, seed)
     comparisons: list[Comparison] = []
-    done: dict[tuple[str, int], list[Bytes]] = {}
     for lowered in program.nodes:
         if lowered.reason is not None:
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
-            continue
-        if lowered.verdict == "folded":
-            comparisons.append(_compare_constants(lowered, values))
-            continue
-        alone = bool(lowered.node.scope)
-        known = _alone(lowered, seed) if alone else values
-        comparisons += [compare_node(lowered, name, known, {} if alone else done, alone) for name in chosen]
+        elif lowered.node.scope and lowered.verdict != "folded":
+            known = _alone(lowered, seed)
+            comparisons += [compare_node(lowered, name, known, {}, alone=True) for name in chosen]
+        else:
+            comparisons += _compare_in_runs(lowered, chosen, runs)
     command = command_line(
         os.fspath(model), input_shapes or {}, program.feature_level, seed, (REFERENCE, *chosen), DEFAULT_EXECUTORS
     )
     command += " (and the same --inputs)" if arrays else ""
-    return Report(tuple(comparisons), program, reference, command)
+    return Report(tuple(comparisons), program, reference, command, notes)
+
+
+@dataclass(frozen=True)
+class _ModelRun:
+    """What the slicing nodes of the main graph read and write in a run of the whole model.
+
+    Attributes:
+        values: By name.
+        label: What is special about its inputs; empty where nothing is.
+        done: What operators gave before, by executor and number.
+    """
+
+    values: dict[str, Captured]
+    label: str = ""
+    done: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
+
+
+def _compare_in_runs(lowered: LoweredNode, executors: Sequence[str], runs: Sequence[_ModelRun]) -> list[Comparison]:
+    """A node by each executor: what was found in the first run, or in the first in which something is wrong."""
+    if lowered.verdict == "folded":
+        by_run = [[_compare_constants(lowered, run.values)] for run in runs]
+    else:
+        by_run = [[compare_node(lowered, name, run.values, run.done) for name in executors] for run in runs]
+    chosen = []
+    for comparisons in zip(*by_run, strict=True):
+        wrong = (i for i, one in enumerate(comparisons) if one.status not in ("equal", "folded"))
+        i = next(wrong, 0)
+        chosen.append(replace(comparisons[i], detail=comparisons[i].detail + runs[i].label))
+    return chosen
 
 
 def _chosen(executors: Sequence[str]) -> list[str]:
@@ -185,20 +216,20 @@ def _chosen(executors: Sequence[str]) -> list[str]:
     return chosen
 
 
-def _values(
+def _runs(
     path: str | os.PathLike[str],
     program: Program,
     shapes: Mapping[str, Sequence[int]],
     given: Mapping[str, npt.NDArray[Any]],
     seed: int,
-) -> dict[str, Captured]:
-    """What the main graph's slicing nodes read and write, computed inside the whole model."""
+) -> tuple[list[_ModelRun], tuple[str, ...]]:
+    """The runs of the whole model: with the defaults of its inputs, and with other values; and what was not tried."""
     folder = os.path.dirname(os.path.abspath(path))
     model = from_proto(read_proto(path), folder)
     inline_functions(model)
     nodes = [n.node for n in program.nodes if n.verdict != "refused" and not n.node.scope]
     if not nodes:
-        return {}
+        return [_ModelRun({})], ()
     made = {output.name for node in model.graph for output in node.outputs}
     read = {node.input for node in nodes if not node.folded}
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
@@ -207,8 +238,24 @@ def _values(
     embed_function(model)
     proto = ir.serde.serialize_model(model)
     inputs, captured = run_with_inputs(proto, model, shapes, given, seed, names, folder)
-    captured |= {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
-    for name in read - captured.keys():
+    runs = [_ModelRun(_with_what_is_given(model, captured, inputs, read))]
+
+    def run(arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Captured]:
+        return onnxruntime_cpu.capture(proto, arrays, names, folder)
+
+    others = run_with_other_values(run, model, inputs)
+    if others.result is not None:
+        values = _with_what_is_given(model, others.result, others.inputs, read)
+        runs.append(_ModelRun(values, f" This is{others.label}."))
+    return runs, others.notes
+
+
+def _with_what_is_given(
+    model: ir.Model, captured: dict[str, Captured], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
+) -> dict[str, Captured]:
+    """The values that nodes computed, and those among the ones with these names that inputs and initializers are."""
+    values = captured | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
+    for name in read - values.keys():
         tensor = model.graph.initializers[name].const_value
         if tensor is None:
             raise ModelError(f"initializer {name!r} has no data.")
@@ -216,8 +263,8 @@ def _values(
             array = tensor.numpy()
         except Exception as error:
             raise ModelError(f"the data of initializer {name!r} cannot be read ({error}).") from None
-        captured[name] = Captured.of(array)
-    return captured
+        values[name] = Captured.of(array)
+    return values
 
 
 def _load_small_tensors(model: ir.Model) -> None:
@@ -261,7 +308,7 @@ def compare_node(
     executor: str,
     known: Mapping[str, Captured],
     done: dict[tuple[str, int], list[Bytes]],
-    alone: bool,
+    alone: bool = False,
     *,
     reference: str = REFERENCE,
     node_executors: Mapping[str, Callable[[SlicingNode, Bytes], dict[str, Bytes]]] = NODE_EXECUTORS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -14,18 +15,16 @@ import onnx_ir as ir
 
 from onnx_ops.compare import locate, onnxruntime_cpu
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
+from onnx_ops.compare.tolerance import allowed, relative_error
 from onnx_ops.dml import device
-from onnx_ops.dml.device import CallFailed, HostDied, NodeRun, install
+from onnx_ops.dml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
 from onnx_ops.errors import ModelError
 from onnx_ops.model.load import from_proto
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.progress import say
 
 Array = npt.NDArray[Any]
 
-TOLERANCES = {"FLOAT16": 1e-2, "BFLOAT16": 1e-1}
-"""How far an output that arithmetic made may be off, over its largest absolute value or 1."""
-TOLERANCE = 1e-4
-"""The same for all other floats; everything else must be equal bit for bit."""
 TIMEOUT = 600.0
 _MOST_BYTES = 2**31 - 2**20
 _MOVES = frozenset(
@@ -68,6 +67,7 @@ class WholeRun:
         outputs: What came out, compared.
         findings: What the provider refuses or computes differently, by node where that was found.
         arrays: The outputs themselves, by name.
+        transient: What failed on DirectML once and then, on a fresh host, did not.
     """
 
     facts: Mapping[str, Any]
@@ -75,6 +75,7 @@ class WholeRun:
     outputs: tuple[OutputRun, ...]
     findings: tuple[locate.Finding, ...]
     arrays: Mapping[str, Array]
+    transient: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -89,6 +90,7 @@ class WholeRun:
             "outputs": [asdict(output) | {"shape": list(output.shape)} for output in self.outputs],
             "nodes": [asdict(node) for node in self.nodes],
             "findings": [asdict(finding) for finding in self.findings],
+            "transient_failures": list(self.transient),
         }
 
 
@@ -119,52 +121,133 @@ def run_whole(
     """
     given = dict(inputs or {})
     shapes = {name: array.shape for name, array in given.items()} | dict(input_shapes or {})
-    model, proto = _read(path)
-    names = [output.name for output in proto.graph.output]
-    expected: dict[str, onnxruntime_cpu.Captured] = {}
+    model, proto = read_whole(path)
+    expected: dict[str, onnxruntime_cpu.Captured] | None = None
     if against:
+        names = [output.name for output in proto.graph.output]
+        say(f"running the model on {onnxruntime_cpu.NAME}")
         arrays, expected = run_with_inputs(proto, model, shapes, given, seed, names)
     else:
         arrays = make_inputs(model, shapes, given, seed)
+    with open_provider(full) as dml:
+        return run_on(dml, proto, arrays, expected, locates=against)
+
+
+def open_provider(full: bool | None = None) -> device.Device:
+    """The device that whole models run on, which asks again what fails.
+
+    Args:
+        full: Whether to use the installation with every operator; by default where there is one.
+
+    Raises:
+        DeviceError: DirectML is not installed.
+    """
     full = install.is_installed(full=True) if full is None else full
-    with device.open(full=full, timeout=TIMEOUT) as dml:
-        facts = dml.facts()
-        serialized = proto.SerializeToString()
-        try:
-            results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
-        except (CallFailed, HostDied) as error:
-            found = locate.refusals(dml, proto, arrays) if against else ()
-            return WholeRun(facts, (), (), found or (_refused_whole(error, against, full),), {})
-        nodes = _placement(dml, serialized, arrays, names)
-        outputs = tuple(_compared(proto, name, results[name], expected.get(name)) for name in names)
-        wrong = [output.name for output in outputs if output.status == "different"]
-        findings = locate.differences(dml, proto, arrays, wrong, _is_off) if wrong else ()
-    return WholeRun(facts, nodes, outputs, findings, results)
+    return device.open(full=full, timeout=TIMEOUT, retries=True)
 
 
-def _refused_whole(error: CallFailed | HostDied, against: bool, full: bool) -> locate.Finding:
-    hint = "" if against else f" --against {onnxruntime_cpu.NAME} finds the nodes."
-    if not full and "80004005 Call failed" in str(error):
-        hint += " This adapter cannot compile every operator; sliceport directml install --full makes one that can."
-    return locate.Finding(
-        "refused", "", "", f"the DirectML provider refuses the model ({str(error).rstrip('.')}).{hint}"
-    )
+def run_on(
+    dml: device.Device,
+    proto: onnx.ModelProto,
+    arrays: Mapping[str, Array],
+    expected: Mapping[str, onnxruntime_cpu.Captured] | None,
+    *,
+    locates: bool,
+    traces: bool = True,
+) -> WholeRun:
+    """Run a model on the provider and compare it.
+
+    Args:
+        dml: The device.
+        proto: The model, as `read_whole` has it.
+        arrays: Its inputs.
+        expected: What to compare its outputs with; None: nothing.
+        locates: Whether to find the nodes behind what is refused or different.
+        traces: Whether to find out which node ran where.
+
+    Raises:
+        DeviceError: The host program cannot be started, or takes no such inputs.
+    """
+    names = list(dict.fromkeys(output.name for output in proto.graph.output))
+    facts, serialized = dml.facts(), proto.SerializeToString()
+    say("running the model on DirectML")
+    try:
+        results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
+    except (CallFailed, HostDied) as error:
+        hint = "" if facts.get("native_vkd3d") or sys.platform == "win32" else locate.MORE_OPERATORS
+        found: tuple[locate.Finding, ...] = ()
+        if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
+            say("looking for the nodes that DirectML refuses")
+            kind = CallFailed if isinstance(error, CallFailed) else HostDied
+            found = locate.refusals(dml, proto, arrays, kind, hint)
+        findings = found or (_refused_whole(error, hint, is_compared=expected is not None),)
+        return WholeRun(facts, (), (), findings, {}, tuple(dml.transient))
+    nodes = _placement(dml, serialized, arrays, names) if traces else ()
+    outputs = tuple(_compared(proto, name, results[name], (expected or {}).get(name)) for name in names)
+    wrong = [output for output in outputs if output.status == "different"]
+    if wrong and locates:
+        say("looking for the first node that differs")
+        findings = locate.differences(dml, proto, arrays, [output.name for output in wrong], _is_off)
+    else:
+        findings = tuple(locate.Finding("different", "", "", _difference(output)) for output in wrong)
+    return WholeRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
+
+
+def _difference(output: OutputRun) -> str:
+    return f"output {output.name!r} is off by {output.difference:.2g} of its largest value from {onnxruntime_cpu.NAME}."
+
+
+def _refused_whole(error: CallFailed | HostDied, hint: str, *, is_compared: bool) -> locate.Finding:
+    what = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
+    message = f"the DirectML provider {what} ({str(error).rstrip('.')})."
+    if not is_compared:
+        message += f" --against {onnxruntime_cpu.NAME} finds the nodes."
+    if hint and locate.CANNOT_COMPILE in str(error):
+        message += f" This adapter cannot compile every operator; {hint}."
+    return locate.Finding("refused", "", "", message)
+
+
+def _runs_anything(dml: device.Device) -> bool:
+    """Whether the provider runs a model at all; where it does not, no node is to blame."""
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "copy", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=7)
+    try:
+        dml.run_onnx(model.SerializeToString(), {"x": np.ones(4, np.float32)}, ["y"])
+    except (CallFailed, HostDied):
+        return False
+    return True
 
 
 def _placement(
     dml: device.Device, model: bytes, arrays: Mapping[str, Array], names: Sequence[str]
 ) -> tuple[NodeRun, ...]:
     """Which provider each node is given to; nodes that only run fused come out as what they are fused into."""
+    say("looking where the nodes ran")
     try:
-        return tuple(dml.trace_onnx(model, arrays, names)[1])
+        with dml.without_retries():
+            return tuple(dml.trace_onnx(model, arrays, names)[1])
     except (CallFailed, HostDied):
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[ir.Model, onnx.ModelProto]:
-    """The model with its weights in it, functions inlined and every node named."""
+def read_whole(
+    path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None
+) -> tuple[ir.Model, onnx.ModelProto]:
+    """The model with its weights in it, functions inlined and every node named.
+
+    Args:
+        path: The file.
+        data_folder: Where its external data lie, if not beside it.
+
+    Raises:
+        ModelError: It cannot be read, or is too large.
+    """
     try:
-        proto = onnx.load(os.fspath(path))
+        proto = onnx.load(os.fspath(path), load_external_data=False)
+        folder = data_folder if data_folder is not None else os.path.dirname(os.path.abspath(path))
+        onnx.external_data_helper.load_external_data_for_model(proto, os.fspath(folder))
     except OSError as error:
         raise ModelError(f"{os.fspath(path)!r}: it cannot be read ({error.strerror or error}).") from None
     except Exception as error:  # protobuf's errors, and onnx's about external data
@@ -184,39 +267,15 @@ def _compared(proto: onnx.ModelProto, name: str, got: Array, expected: onnxrunti
     if expected is None:
         return OutputRun(name, dtype.name, got.shape, "ran")
     tolerance = 0.0 if _only_moves(proto, name) else allowed(dtype)
-    difference = off_by(got, expected)
+    difference = relative_error(got, expected)
     status: Literal["equal", "close", "different"] = "equal"
     if difference:
         status = "close" if difference <= tolerance else "different"
     return OutputRun(name, dtype.name, got.shape, status, difference, tolerance)
 
 
-def allowed(dtype: ir.DataType) -> float:
-    """How far an output of this type may be off that arithmetic made."""
-    return TOLERANCES.get(dtype.name, TOLERANCE) if dtype.is_floating_point() else 0.0
-
-
-def off_by(got: Array, expected: onnxruntime_cpu.Captured) -> float:
-    """The largest difference over the largest expected absolute value or 1; 0 exactly where all bytes are equal."""
-    if got.shape != expected.shape:
-        return float("inf")
-    flat = np.ascontiguousarray(got).reshape(-1)
-    if not flat.size or flat.view(np.uint8).tobytes() == expected.data.tobytes():
-        return 0.0
-    want = expected.data.view(got.dtype)
-    if got.dtype.kind in "biu":
-        return float("inf")
-    a, b = flat.astype(np.complex128), want.astype(np.complex128)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    finite = np.isfinite(b)
-    with np.errstate(invalid="ignore"):
-        difference = np.where(same, 0.0, np.where(finite & np.isfinite(a), np.abs(a - b), np.inf)).max()
-    scale = max(1.0, float(np.abs(b[finite]).max(initial=0.0)))
-    return max(float(difference) / scale, np.finfo(np.float64).tiny)
-
-
 def _is_off(got: Array, expected: onnxruntime_cpu.Captured) -> bool:
-    return off_by(got, expected) > allowed(ir.DataType.from_numpy(got.dtype))
+    return relative_error(got, expected) > allowed(ir.DataType.from_numpy(got.dtype))
 
 
 def _only_moves(proto: onnx.ModelProto, output: str) -> bool:

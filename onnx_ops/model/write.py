@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx_ir as ir
@@ -13,7 +14,12 @@ from onnx_ops.model.prepare import name_left_out_outputs
 
 
 def write_model(
-    model: ir.Model, path: str | os.PathLike[str], *, source: str | os.PathLike[str], overwrite: bool = False
+    model: ir.Model,
+    path: str | os.PathLike[str],
+    *,
+    source: str | os.PathLike[str],
+    overwrite: bool = False,
+    accept: Callable[[Path, Path], bool] = lambda _file, _data_folder: True,
 ) -> None:
     """Write a model; outputs that a Split leaves out are named, or the file would have fewer, and other parts.
 
@@ -25,6 +31,7 @@ def write_model(
         path: The new file; its name ends in .onnx.
         source: The file that the model was read from.
         overwrite: Whether to replace the new file, or its data.
+        accept: Whether to keep the file that it is given first; its external data lie in the folder given next.
 
     Raises:
         UsageError: The name does not end in .onnx, the file exists and is to be kept, or it cannot be written.
@@ -42,7 +49,12 @@ def write_model(
     moves = is_external and target.parent.resolve() != Path(source).parent.resolve()
     files = [target.with_name(target.name + ".data"), target] if moves else [target]
     data = files[0].name if moves else None
-    write_files(files, lambda folder: _save(model, folder / target.name, data), overwrite=overwrite)
+    write_files(
+        files,
+        lambda folder: _save(model, folder / target.name, data),
+        overwrite=overwrite,
+        accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
+    )
 
 
 def _save(model: ir.Model, path: Path, data: str | None) -> None:

@@ -11,22 +11,24 @@ On Linux DirectML.dll runs in Wine over Mesa's lavapipe (Vulkan on the CPU); `sl
 from __future__ import annotations
 
 from onnx_ops.dml.device.client import Device, NodeRun
-from onnx_ops.dml.device.errors import CallFailed, DeviceError, HostDied
+from onnx_ops.dml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from onnx_ops.dml.device.install import host_command
 
-__all__ = ["CallFailed", "Device", "DeviceError", "HostDied", "NodeRun", "open"]
+__all__ = ["CallFailed", "Device", "DeviceError", "HostDied", "HostTimedOut", "NodeRun", "open"]
 
 TIMEOUT = 120.0
 
 
-def open(*, full: bool = False, timeout: float = TIMEOUT) -> Device:  # noqa: A001 - `device.open()` is what one says
+def open(*, full: bool = False, timeout: float = TIMEOUT, retries: bool = False) -> Device:  # noqa: A001 - `device.open()` is what one says
     """The device; its host program starts with the first request.
 
     Args:
         full: The full edition, which has every operator of DirectML.
         timeout: Seconds that one request may take.
+        retries: Whether a request that fails is asked again on a fresh host, which tells what the device refuses from
+            what only happened once.
 
     Raises:
         DeviceError: It is not installed.
     """
-    return Device(host_command(full=full), timeout)
+    return Device(host_command(full=full), timeout, retries=retries)

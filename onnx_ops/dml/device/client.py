@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -14,13 +15,14 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.dml.device import protocol
-from onnx_ops.dml.device.errors import CallFailed, HostDied
+from onnx_ops.dml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from onnx_ops.dml.operators import Operator, to_json
 from onnx_ops.dml.program import Binding, Call
 from onnx_ops.errors import InvalidDescriptor
 
 Bytes = npt.NDArray[np.uint8]
 
+_MAX_TRIES = 3
 FILL = 0xA5
 """What output buffers hold before an operator runs, when none are given."""
 
@@ -39,12 +41,28 @@ class Device:
 
     The host program starts with the first request and is started again after it died; all processes that it needs live
     in a process namespace of their own and end with it.
+
+    Attributes:
+        retries: Whether a request that fails is asked again on a fresh host: what fails there in the same way is
+            refused, anything else was transient.
+        transient: What failed and then, on a fresh host, did not.
     """
 
-    def __init__(self, command: Sequence[str], timeout: float) -> None:
+    def __init__(self, command: Sequence[str], timeout: float, *, retries: bool = False) -> None:
         self._command = list(command)
         self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
+        self.retries = retries
+        self.transient: list[str] = []
+
+    @contextmanager
+    def without_retries(self) -> Iterator[None]:
+        """Ask each request once while this lasts."""
+        before, self.retries = self.retries, False
+        try:
+            yield
+        finally:
+            self.retries = before
 
     def __enter__(self) -> Device:
         return self
@@ -184,6 +202,7 @@ class Device:
         Raises:
             CallFailed: onnxruntime refuses the model or fails to run it.
             HostDied: The host program ended or did not answer in time.
+            DeviceError: An input holds strings.
         """
         return self._run_onnx(model, inputs, outputs, fallback=fallback)[0]
 
@@ -210,7 +229,7 @@ class Device:
     def _run_onnx(
         self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], **options: bool
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        arrays = {name: np.asarray(array, order="C") for name, array in inputs.items()}
+        arrays = {name: _sendable(name, array) for name, array in inputs.items()}
         request = {
             "do": "onnx",
             "model_size": len(model),
@@ -218,15 +237,15 @@ class Device:
                 {
                     "name": name,
                     "shape": list(array.shape),
-                    "element": ir.DataType.from_numpy(array.dtype).value,
-                    "size": array.nbytes,
+                    "element": element,
+                    "size": len(data),
                 }
-                for name, array in arrays.items()
+                for name, (array, element, data) in arrays.items()
             ],
             "outputs": list(outputs),
             **options,
         }
-        header, reply = self._ask(request, b"".join([model, *(array.tobytes() for array in arrays.values())]))
+        header, reply = self._ask(request, b"".join([model, *(data for *_, data in arrays.values())]))
         results, at = [], 0
         for output in header["outputs"]:
             data = reply[at : at + output["size"]]
@@ -235,6 +254,27 @@ class Device:
         return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        """The answer to a request; with `retries` the first of three, until one fails as one before it did.
+
+        Raises:
+            CallFailed: The request is refused.
+            HostDied: The host program ended or did not answer in time.
+        """
+        failures: list[str] = []
+        while True:
+            try:
+                answer = self._ask_once(request, payload)
+            except (CallFailed, HostDied) as error:
+                is_last = len(failures) + 1 == _MAX_TRIES or str(error) in failures
+                if not self.retries or is_last or isinstance(error, HostTimedOut):
+                    raise
+                failures.append(str(error))
+                self.close()
+                continue
+            self.transient += failures
+            return answer
+
+    def _ask_once(self, request: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         frame = protocol.encode(request, payload)
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - the fixed command of the installation
@@ -245,7 +285,7 @@ class Device:
             header, reply = exchange.result(self._timeout)
         except TimeoutError:
             self._kill()
-            raise HostDied(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
+            raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
         except (OSError, EOFError, ValueError) as error:
             self._kill()
             raise HostDied(
@@ -321,6 +361,15 @@ class _Exchange(threading.Thread):
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+
+def _sendable(name: str, array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int, bytes]:
+    """An array, its element type and its bytes; elements of less than a byte are packed."""
+    if array.dtype == object or array.dtype.kind in "US":
+        raise DeviceError(f"input {name!r} holds strings, which cannot be handed to the DirectML provider.")
+    dtype = ir.DataType.from_numpy(array.dtype)
+    array = np.asarray(array, order="C")
+    return array, dtype.value, array.tobytes() if dtype.bitwidth >= 8 else ir.tensor(array, dtype=dtype).tobytes()
 
 
 def _whole(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:

@@ -18,6 +18,10 @@ class HostDied(DeviceError):
     """The host program ended or did not answer in time; the next request starts it again."""
 
 
+class HostTimedOut(HostDied):
+    """The host program did not answer in time."""
+
+
 class CallFailed(DeviceError):
     """DirectML, Direct3D or onnxruntime refused a call.
 

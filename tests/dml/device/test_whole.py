@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops.cli import main
 from onnx_ops.compare.onnxruntime_cpu import Captured
-from onnx_ops.compare.whole import off_by, run_whole
+from onnx_ops.compare.tolerance import relative_error
+from onnx_ops.compare.whole import run_whole
 from onnx_ops.errors import ModelError, UsageError
 
 
@@ -152,13 +153,13 @@ def captured(values) -> Captured:
 def test_how_far_values_are_off():
     inf, nan = np.inf, np.nan
     expected = captured([1, -4, inf, nan])
-    assert off_by(np.array([1, -4, inf, nan], np.float32), expected) == 0
-    assert off_by(np.array([1, -3, inf, nan], np.float32), expected) == 0.25
-    assert off_by(np.array([1, -4, 9, nan], np.float32), expected) == inf
-    assert off_by(np.array([1, nan, inf, nan], np.float32), expected) == inf
-    assert off_by(np.array([1, -4], np.float32), expected) == inf
-    assert off_by(np.array([-0.0], np.float32), captured([0.0])) > 0  # equal as numbers, not as bytes
-    assert off_by(np.array([2]), Captured.of(np.array([3]))) == inf
+    assert relative_error(np.array([1, -4, inf, nan], np.float32), expected) == 0
+    assert relative_error(np.array([1, -3, inf, nan], np.float32), expected) == 0.25
+    assert relative_error(np.array([1, -4, 9, nan], np.float32), expected) == inf
+    assert relative_error(np.array([1, nan, inf, nan], np.float32), expected) == inf
+    assert relative_error(np.array([1, -4], np.float32), expected) == inf
+    assert relative_error(np.array([-0.0], np.float32), captured([0.0])) > 0  # equal as numbers, not as bytes
+    assert relative_error(np.array([2]), Captured.of(np.array([3]))) == inf
 
 
 def test_a_model_that_ends_the_host(full_edition, models):

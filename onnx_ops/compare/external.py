@@ -1,0 +1,70 @@
+"""Tensors that a model keeps in external data files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from pathlib import Path
+
+import onnx
+from onnx.external_data_helper import load_external_data_for_tensor
+
+from onnx_ops.errors import ModelError
+from onnx_ops.model.propagate import LARGE_BYTES
+
+
+def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All of them, those of subgraphs and functions included."""
+    for tensor in _tensors(proto.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            yield tensor
+    for function in proto.functions:
+        for tensor in _attributes(function.node):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                yield tensor
+
+
+def external_bytes(proto: onnx.ModelProto, folder: str) -> int:
+    """How many bytes the files have that hold them, as far as they are in the folder."""
+    entries = (entry for tensor in external_tensors(proto) for entry in tensor.external_data)
+    files = {entry.value for entry in entries if entry.key == "location"}
+    return sum(path.stat().st_size for file in files if (path := Path(folder, file)).is_file())
+
+
+def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
+    """Put the small ones into the model: onnxruntime reads parameters before it opens data files.
+
+    Raises:
+        ModelError: The data cannot be read.
+    """
+    for tensor in external_tensors(proto):
+        if _size(tensor) <= LARGE_BYTES:
+            try:
+                load_external_data_for_tensor(tensor, folder)
+            except Exception as error:  # onnx checks paths and sizes with errors of its own
+                raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from None
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
+
+
+def _size(tensor: onnx.TensorProto) -> int:
+    try:
+        width = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except (KeyError, TypeError):
+        return 0
+    return int(prod(tensor.dims)) * width
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    yield from _attributes(graph.node)
+
+
+def _attributes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _tensors(graph)

@@ -1,0 +1,206 @@
+"""One run of a model in an onnxruntime session on the CPU provider: what a worker process does.
+
+It imports no more than it needs, so that a worker starts quickly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+STRING = 8
+_WIDTHS = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
+"""Bytes of an element, by its type's number in TensorProto, where that is not one."""
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The bytes of a tensor that a model reads or computes.
+
+    Attributes:
+        data: Its elements, packed; of strings each its length, as 64 bits, and its UTF-8 bytes.
+        shape: Its sizes.
+        element: The number of its element type in TensorProto.
+    """
+
+    data: npt.NDArray[np.uint8]
+    shape: tuple[int, ...]
+    element: int
+
+    @classmethod
+    def of(cls, array: npt.NDArray[Any]) -> Captured:
+        """The bytes of an array; those of types of less than a byte are packed."""
+        if array.dtype == object or array.dtype.kind == "U":
+            return cls(_pack_strings(array), array.shape, STRING)
+        import onnx_ir as ir
+
+        dtype = ir.DataType.from_numpy(array.dtype)
+        if dtype.bitwidth < 8:
+            data = np.frombuffer(ir.tensor(np.ascontiguousarray(array), dtype=dtype).tobytes(), np.uint8)
+        else:
+            flat = np.ascontiguousarray(array).reshape(-1)
+            data = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
+        return cls(data, array.shape, dtype.value)
+
+    def array(self) -> npt.NDArray[Any]:
+        """The tensor, as NumPy and ml_dtypes have its type; strings as objects."""
+        if self.element == STRING:
+            return np.array(_unpack_strings(self.data), object).reshape(self.shape)
+        import onnx_ir as ir
+
+        dtype = ir.DataType(self.element)
+        if dtype.bitwidth < 8:
+            import onnx
+
+            packed = onnx.TensorProto(data_type=self.element, dims=self.shape, raw_data=self.data.tobytes())
+            return onnx.numpy_helper.to_array(packed)
+        return self.data.view(dtype.numpy()).reshape(self.shape)
+
+    def equals(self, other: Captured) -> bool:
+        """Whether type, sizes and every bit are the same."""
+        same = self.element == other.element and self.shape == other.shape
+        return same and np.array_equal(self.data, other.data)
+
+
+@dataclass(frozen=True)
+class NotComparable:
+    """A value whose bytes onnxruntime does not give out.
+
+    Attributes:
+        type: What onnxruntime calls its type, or why it is not given out.
+    """
+
+    type: str
+
+
+Value = Captured | NotComparable | tuple["Value", ...] | None
+"""A tensor, a sequence (of a map its keys and its values), or an optional that holds nothing."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run.
+
+    Attributes:
+        model: The serialised model.
+        feeds: The inputs by name.
+        names: The outputs that are wanted.
+        data_folder: Where external data lie; empty where there are none.
+        is_optimized: Whether onnxruntime optimises the graph, as it does by default.
+    """
+
+    model: bytes
+    feeds: Mapping[str, Captured]
+    names: Sequence[str]
+    data_folder: str = ""
+    is_optimized: bool = False
+
+
+class NotRun(Exception):
+    """onnxruntime does not load or run the model; what it said."""
+
+
+def run(job: Job) -> dict[str, Value]:
+    """Run a model.
+
+    Raises:
+        NotRun: onnxruntime does not load or run it.
+        MemoryError: There is not enough memory.
+        ImportError: onnxruntime is not installed.
+    """
+    ort: Any = importlib.import_module("onnxruntime")
+    options = ort.SessionOptions()
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if job.is_optimized else level.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    if job.data_folder:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", job.data_folder)
+    try:
+        session = ort.InferenceSession(job.model, options, providers=["CPUExecutionProvider"])
+        return _run(ort, session, job)
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
+        text = " ".join(str(error).split())
+        if "bad_alloc" in text or "Failed to allocate memory" in text:
+            raise MemoryError from None
+        raise NotRun(text) from None
+
+
+def _run(ort: Any, session: Any, job: Job) -> dict[str, Value]:
+    kept: list[Any] = []  # onnxruntime reads their memory while it runs
+    feeds = {name: _feed(ort, value, kept) for name, value in job.feeds.items()}
+    if any(value.element == STRING for value in job.feeds.values()):
+        return {name: _run_one(session, name, feeds) for name in job.names}
+    results = session.run_with_ort_values(list(job.names), feeds)
+    found: dict[str, Value] = {}
+    for name, result in zip(job.names, results, strict=True):
+        found[name] = _of_ort(result) if result.is_tensor() else _run_one(session, name, feeds)
+    return found
+
+
+def _feed(ort: Any, value: Captured, kept: list[Any]) -> Any:
+    if value.element == STRING:
+        return value.array()
+    size = int(np.prod(value.shape, dtype=np.int64))
+    width = _WIDTHS.get(value.element, 1)
+    data = np.zeros(size * width, np.uint8)  # onnxruntime reads as many elements as the array has, packed or not
+    data[: value.data.size] = value.data
+    array = data.view(f"V{width}").reshape(value.shape)
+    kept.append(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)
+
+
+def _run_one(session: Any, name: str, feeds: Mapping[str, Any]) -> Value:
+    """One output by NumPy's types alone: the way for strings that go in, and for sequences."""
+    try:
+        (result,) = session.run([name], dict(feeds))
+    except RuntimeError as error:
+        if "No corresponding Numpy type" in str(error):
+            return NotComparable(str(error))
+        raise
+    return _of_python(result)
+
+
+def _of_python(value: Any) -> Value:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return tuple(_of_python(item) for item in value)
+    if isinstance(value, dict):
+        return tuple(_of_python(np.array(list(items))) for items in (value.keys(), value.values()))
+    return Captured.of(value) if isinstance(value, np.ndarray) else NotComparable(type(value).__name__)
+
+
+def _of_ort(value: Any) -> Value:
+    shape = tuple(value.shape())
+    if value.data_type() == "tensor(string)":
+        return Captured(_pack_strings(value.numpy()), shape, STRING)
+    size = value.tensor_size_in_bytes()
+    data = ctypes.string_at(value.data_ptr(), size) if size else b""
+    return Captured(np.frombuffer(data, np.uint8), shape, value.element_type())
+
+
+def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    parts = []
+    for text in array.reshape(-1).tolist():
+        data = text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
+        parts += [_LENGTH.pack(len(data)), data]
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def _unpack_strings(data: npt.NDArray[np.uint8]) -> list[str]:
+    found, packed, at = [], data.tobytes(), 0
+    while at < len(packed):
+        (size,) = _LENGTH.unpack_from(packed, at)
+        at += _LENGTH.size + size
+        found.append(packed[at - size : at].decode("utf-8", "surrogateescape"))
+    return found

@@ -1,0 +1,136 @@
+"""`compare` on models whose inputs have defaults, and on models that end or exhaust the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_ops.cli import main
+from onnx_ops.compare import compare
+from onnx_ops.compare import run as run_module
+from onnx_ops.lowering import lower
+
+
+def info(name, element=TensorProto.FLOAT, shape=None):
+    return helper.make_tensor_value_info(name, element, shape)
+
+
+def saved(folder, *, ir_version=8):
+    """`x` and `w`, which has a default, each cut."""
+    nodes = [
+        helper.make_node("Slice", ["x", "s", "e"], ["y"], "first"),
+        helper.make_node("Slice", ["w", "s", "e"], ["z"], "second"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", shape=[8]), info("w", shape=[8])],
+        [info("y"), info("z")],
+        [
+            numpy_helper.from_array(np.array([1]), "s"),
+            numpy_helper.from_array(np.array([5]), "e"),
+            numpy_helper.from_array(np.arange(1, 9, dtype=np.float32), "w"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=ir_version)
+    onnx.save(model, folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+def test_it_runs_with_the_default_and_with_another_value(tmp_path, monkeypatch):
+    seen = []
+    original = run_module.compare_node
+
+    def spy(lowered, executor, known, *args, **options):
+        seen.append((lowered.node.name, known[lowered.node.input].array().tolist()))
+        return original(lowered, executor, known, *args, **options)
+
+    monkeypatch.setattr(run_module, "compare_node", spy)
+    report = compare(saved(tmp_path))
+    assert report.is_clean
+    assert [c.bytes_compared for c in report.comparisons] == [16, 16]
+    first, other = (values for name, values in seen if name == "second")
+    assert first == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert all(a != b for a, b in zip(first, other, strict=True))
+
+
+def test_a_mismatch_with_the_other_value_alone_is_found(tmp_path, monkeypatch, capsys):
+    """A program that took the default for a constant."""
+    original = run_module.compare_node
+
+    def constant(lowered, executor, known, *args, **options):
+        if lowered.node.input == "w":
+            default = run_module.Captured.of(np.arange(1, 9, dtype=np.float32))
+            known = known | {"w": default}
+        return original(lowered, executor, known, {}, **options)
+
+    monkeypatch.setattr(run_module, "compare_node", constant)
+    path = saved(tmp_path)
+    report = compare(path)
+    assert [c.status for c in report.comparisons] == ["equal", "mismatch"]
+    assert report.comparisons[1].detail.endswith(" This is with other values than the defaults of 'w'.")
+    assert main(["compare", str(path)]) == 1
+    assert "This is with other values" in capsys.readouterr().out
+
+
+def test_before_version_4_an_initializer_is_a_constant(tmp_path, capsys):
+    graph = onnx.load(saved(tmp_path)).graph
+    for tensor in graph.initializer:
+        if tensor.name != "w":
+            graph.input.append(info(tensor.name, tensor.data_type, tensor.dims))
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=3), tmp_path / "old.onnx"
+    )
+    assert compare(tmp_path / "old.onnx").is_clean
+    np.save(tmp_path / "w.npy", np.ones(8, np.float32))
+    assert main(["compare", str(tmp_path / "old.onnx"), "--input", f"w={tmp_path / 'w.npy'}"]) == 2
+    assert "input 'w' is a constant of the model before IR version 4" in capsys.readouterr().err
+
+
+def test_an_array_may_be_given_for_it(tmp_path):
+    report = compare(saved(tmp_path), inputs={"w": np.arange(8, 16, dtype=np.float32)})
+    assert report.is_clean
+
+
+def test_a_model_that_ends_the_engine_is_an_error(tmp_path, capsys):
+    nodes = [
+        helper.make_node("Div", ["x", "minus"], ["q"]),
+        helper.make_node("Slice", ["q", "s", "e"], ["y"]),
+    ]
+    constants = {"minus": np.array([-1, -1]), "s": np.array([0]), "e": np.array([1])}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", TensorProto.INT64, [2])],
+        [info("y", TensorProto.INT64)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert lower(tmp_path / "m.onnx").summary["lowered"] == 1
+    np.save(tmp_path / "x.npy", np.array([-(2**63), 3]))
+    assert main(["compare", str(tmp_path / "m.onnx"), "--input", f"x={tmp_path / 'x.npy'}"]) == 2
+    assert "its process was ended by SIGFPE" in capsys.readouterr().err
+    assert main(["compare", str(tmp_path / "m.onnx")]) == 0
+
+
+def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path, capsys):
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["x", "s", "e"], ["y"])],
+        "g",
+        [info("x", shape=[2**31])],
+        [info("y")],
+        [numpy_helper.from_array(np.array([v]), name) for name, v in (("s", 0), ("e", 9))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert main(["compare", str(tmp_path / "m.onnx")]) == 2
+    assert "give an array with --input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_is_found_in_the_first_run_stands(tmp_path, seed):
+    report = compare(saved(tmp_path), seed=seed)
+    assert {c.detail for c in report.comparisons} == {""}

@@ -1,0 +1,169 @@
+"""What goes into onnxruntime and comes out of it, byte for byte, whatever its type."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from onnx_ops import guarded
+from onnx_ops.compare import onnxruntime_cpu
+from onnx_ops.compare.onnxruntime_cpu import Captured, Exhausted
+from onnx_ops.compare.session import NotComparable
+from onnx_ops.errors import MissingExtra, ModelError
+
+ELEMENTS = {
+    "float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
+    "float8e4m3fn": ml_dtypes.float8_e4m3fn, "float8e5m2": ml_dtypes.float8_e5m2, "int8": np.int8, "int16": np.int16,
+    "int32": np.int32, "int64": np.int64, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32,
+    "uint64": np.uint64, "bool": np.bool_, "string": np.object_,
+}  # fmt: skip
+
+
+def model(nodes, inputs, outputs, *, opset=21, initializers=()):
+    """A model; `inputs` and `outputs` are value infos or names."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        inputs,
+        [onnx.ValueInfoProto(name=o) if isinstance(o, str) else o for o in outputs],
+        list(initializers),
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def tensor(name, element, shape):
+    return helper.make_tensor_value_info(name, element, shape)
+
+
+def element_of(dtype) -> int:
+    return TensorProto.STRING if dtype is np.object_ else int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+def distinct(dtype, shape) -> np.ndarray:
+    values = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
+    if dtype is np.object_:
+        return np.array([f"ä{v}\0€" for v in values.reshape(-1)], object).reshape(shape)
+    return (values % 2 == 1).astype(dtype) if dtype is np.bool_ else values.astype(dtype)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 3)], ids=str)
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_every_type_goes_in_and_comes_out(name, shape):
+    dtype = ELEMENTS[name]
+    array, element = distinct(dtype, shape), element_of(ELEMENTS[name])
+    proto = model([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", element, shape)], ["y"])
+    (got,) = onnxruntime_cpu.run(proto, {"x": array}, ["y"]).values()
+    assert got.equals(Captured.of(array))
+    assert (got.shape, got.element) == (shape, element)
+    assert np.array_equal(got.array(), array)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
+def test_types_of_less_than_a_byte_are_packed(dtype):
+    array = np.array([1, 2, 3, 4, 5, 6, 7], dtype)
+    proto = model(
+        [helper.make_node("DequantizeLinear", ["x", "one"], ["y"])],
+        [tensor("x", element_of(dtype), [7])],
+        ["y"],
+        initializers=[onnx.numpy_helper.from_array(np.float32(1), "one")],
+    )
+    (got,) = onnxruntime_cpu.run(proto, {"x": array}, ["y"]).values()
+    assert got.array().tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert Captured.of(array).data.size == 4
+    assert np.array_equal(Captured.of(array).array(), array)
+
+
+def test_sequences_maps_and_optionals():
+    x = distinct(np.float32, (2, 3))
+    proto = model(
+        [
+            helper.make_node("SplitToSequence", ["x"], ["s"], axis=1),
+            helper.make_node("Optional", ["x"], ["o"]),
+            helper.make_node("Optional", [], ["n"], type=helper.make_tensor_type_proto(TensorProto.FLOAT, None)),
+            helper.make_node("Identity", ["x"], ["y"]),
+        ],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        ["s", "o", "y"],
+    )
+    got = onnxruntime_cpu.run(proto, {"x": x}, ["s", "o", "y"])
+    assert [part.array().tolist() for part in got["s"]] == [[[1], [4]], [[2], [5]], [[3], [6]]]
+    assert np.array_equal(got["o"].array(), x)
+    assert np.array_equal(got["y"].array(), x)
+
+
+def test_what_onnxruntime_does_not_give_out_is_said():
+    """An output of bfloat16 beside an input of strings, which only the interface by NumPy's types takes."""
+    proto = model(
+        [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["b"], ["c"])],
+        [tensor("x", TensorProto.STRING, [1]), tensor("b", TensorProto.BFLOAT16, [1])],
+        ["y", "c"],
+    )
+    inputs = {"x": np.array(["a"], object), "b": np.ones(1, ml_dtypes.bfloat16)}
+    got = onnxruntime_cpu.run(proto, inputs, ["y", "c"])
+    assert got["y"].array().tolist() == ["a"]
+    assert isinstance(got["c"], NotComparable)
+    assert "bfloat16" in got["c"].type
+
+
+def division() -> onnx.ModelProto:
+    inputs = [tensor(name, TensorProto.INT64, [2]) for name in "xd"]
+    return model([helper.make_node("Div", ["x", "d"], ["y"])], inputs, ["y"])
+
+
+SIX = {"x": np.array([6, 8]), "d": np.array([2, 4])}
+
+
+def test_a_model_that_ends_the_process_is_an_error_and_the_next_one_runs():
+    with pytest.raises(ModelError, match="onnxruntime cannot run the model: its process was ended by SIGFPE"):
+        onnxruntime_cpu.run(division(), {"x": np.array([6, -(2**63)]), "d": np.array([2, -1])}, ["y"])
+    (got,) = onnxruntime_cpu.run(division(), SIX, ["y"]).values()
+    assert got.array().tolist() == [3, 2]
+
+
+def endless() -> onnx.ModelProto:
+    go_on = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["v", "v"], ["w"])]
+    body = helper.make_graph(
+        go_on,
+        "body",
+        [tensor("i", TensorProto.INT64, []), tensor("c", TensorProto.BOOL, []), tensor("v", TensorProto.FLOAT, [])],
+        [tensor("d", TensorProto.BOOL, []), tensor("w", TensorProto.FLOAT, [])],
+    )
+    loop = helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)
+    yes = onnx.numpy_helper.from_array(np.array(True), "yes")
+    return model([loop], [tensor("x", TensorProto.FLOAT, [])], ["y"], initializers=[yes])
+
+
+def test_a_model_that_never_ends_is_ended(monkeypatch):
+    monkeypatch.setattr(onnxruntime_cpu, "SECONDS", 3.0)
+    with pytest.raises(Exhausted, match="its process took longer than 3.* s"):
+        onnxruntime_cpu.run(endless(), {"x": np.float32(1)}, ["y"])
+
+
+def test_a_model_that_takes_too_much_memory_is_an_error():
+    sizes = onnx.numpy_helper.from_array(np.array([2**16, 2**20]), "sizes")
+    proto = model(
+        [helper.make_node("Expand", ["x", "sizes"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [1])],
+        ["y"],
+        initializers=[sizes],
+    )
+    with pytest.raises(ModelError, match="GiB to run the model|cannot run the model"):
+        onnxruntime_cpu.run(proto, {"x": np.ones(1, np.float32)}, ["y"])
+
+
+def test_without_onnxruntime_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    with pytest.raises(MissingExtra, match="onnxruntime is needed"):
+        onnxruntime_cpu.run(division(), SIX, ["y"])
+
+
+def test_it_runs_in_another_process_which_serves_call_after_call(monkeypatch):
+    called = []
+    original = guarded.call
+    monkeypatch.setattr(guarded, "call", lambda *args, **options: called.append(args) or original(*args, **options))
+    for _ in range(2):
+        onnxruntime_cpu.capture(division(), SIX, ["y"])
+    assert len(called) == 2

@@ -1,0 +1,208 @@
+"""A failure of the device that comes once is told from one that stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from onnx_ops.cli import main
+from onnx_ops.dml.device import CallFailed, DeviceError, HostDied, HostTimedOut, install
+from onnx_ops.dml.device.client import Device
+
+HOST = """
+import json, struct, sys, time
+state, plan = sys.argv[1], json.loads(sys.argv[2])
+while (head := sys.stdin.buffer.read(12)):
+    header, payload = struct.unpack("<IQ", head)
+    sys.stdin.buffer.read(header + payload)
+    with open(state, "a+") as file:
+        file.write("x")
+        file.seek(0)
+        number = len(file.read()) - 1
+    what = plan[min(number, len(plan) - 1)]
+    if what == "die":
+        sys.exit(3)
+    if what == "hang":
+        time.sleep(600)
+    answer = {} if what == "answer" else {"error": {"call": "Run", "hresult": "0x80004005", "message": what}}
+    text = json.dumps(answer).encode()
+    sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)
+    sys.stdout.buffer.flush()
+"""
+
+
+def host(folder: Path, *plan: str, retries: bool = True, timeout: float = 60) -> Device:
+    """A device whose host answers the first requests, whichever process they reach, by a plan."""
+    command = [sys.executable, "-c", HOST, str(folder / "state"), json.dumps(plan)]
+    return Device(command, timeout, retries=retries)
+
+
+def asked(folder: Path) -> int:
+    return len((folder / "state").read_text())
+
+
+def test_what_fails_once_is_answered_on_a_fresh_host_and_said(tmp_path):
+    with host(tmp_path, "die", "answer") as device:
+        assert device.facts() == {}
+        assert len(device.transient) == 1
+        assert "the DirectML host program ended" in device.transient[0]
+    assert asked(tmp_path) == 2
+
+
+def test_a_fresh_host_answers_what_was_refused_once(tmp_path):
+    with host(tmp_path, "answer", "80004005 Call failed", "answer") as device:
+        device.facts()
+        first = device._process.pid
+        device.facts()
+        assert device._process.pid != first
+        assert device.transient == ["Run failed with 0x80004005: 80004005 Call failed."]
+
+
+def test_what_fails_twice_in_the_same_way_is_lasting(tmp_path):
+    with host(tmp_path, "no such operator") as device:
+        with pytest.raises(CallFailed, match="no such operator"):
+            device.facts()
+        assert device.transient == []
+    assert asked(tmp_path) == 2
+
+
+def test_what_fails_each_time_in_another_way_is_asked_three_times(tmp_path):
+    with host(tmp_path, "one", "die", "three", "answer") as device, pytest.raises(CallFailed, match="three"):
+        device.facts()
+    assert asked(tmp_path) == 3
+    with host(tmp_path / "..", "one", "die", "answer") as device:
+        (tmp_path / ".." / "state").unlink(missing_ok=True)
+        assert device.facts() == {}
+        assert len(device.transient) == 2
+    (tmp_path / ".." / "state").unlink()
+
+
+def test_without_retries_it_is_asked_once(tmp_path):
+    with host(tmp_path, "die", "answer", retries=False) as device, pytest.raises(HostDied):
+        device.facts()
+    with host(tmp_path, "die") as device, device.without_retries(), pytest.raises(HostDied):
+        device.facts()
+    assert asked(tmp_path) == 2
+
+
+def test_what_took_too_long_is_not_asked_again(tmp_path):
+    with (
+        host(tmp_path, "hang", timeout=0.5) as device,
+        pytest.raises(HostTimedOut, match="did not answer within 0.5 s"),
+    ):
+        device.facts()
+    assert asked(tmp_path) == 1
+
+
+def test_strings_are_no_input(tmp_path):
+    with (
+        host(tmp_path, "answer") as device,
+        pytest.raises(DeviceError, match="input 'x' holds strings, which cannot be handed to the DirectML provider"),
+    ):
+        device.run_onnx(b"", {"x": np.array(["a"], object)}, ["y"])
+
+
+def glu(folder: Path) -> Path:
+    """Its Mul and Sigmoid run fused; alone, the smaller installation cannot compile the Mul."""
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b"], "halves", axis=1, num_outputs=2),
+        helper.make_node("Sigmoid", ["b"], ["s"], "gate"),
+        helper.make_node("Mul", ["a", "s"], ["y"], "product"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), folder / "glu.onnx")
+    return folder / "glu.onnx"
+
+
+class Killer:
+    """Kills the host when it has been sent certain requests that run a model."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+        self.requests = 0
+        original = Device._ask_once
+
+        def ask(device, request, payload):
+            if request["do"] == "onnx":
+                self.requests += 1
+                if self.requests in numbers:
+                    device.facts()
+                    os.kill(device._process.pid, signal.SIGKILL)
+            return original(device, request, payload)
+
+        monkeypatch.setattr(Device, "_ask_once", ask)
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["before", "after"])
+def test_a_host_that_dies_once_does_not_fail_a_verification(directml, tmp_path, monkeypatch, capsys, number):
+    """It did: the Mul that cannot be compiled alone was blamed, and an installation advised that would not help."""
+    Killer(monkeypatch, number)
+    out = tmp_path / "out.onnx"
+    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 0
+    said = capsys.readouterr().out
+    assert "install --full" not in said
+    assert "transient: a request to DirectML failed once and on a fresh host did not (the DirectML host program" in said
+    assert out.exists()
+
+
+def test_a_host_that_dies_each_time_is_no_refusal(directml, tmp_path, monkeypatch, capsys):
+    Killer(monkeypatch, *range(1, 1000))
+    out = tmp_path / "out.onnx"
+    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 2
+    said = capsys.readouterr().err
+    assert "could not be verified, so it is not written: the DirectML provider does not run the model" in said
+    assert "install --full" not in said
+    assert not out.exists()
+
+
+def test_a_verification_on_directml_that_fails_leaves_no_file(directml, tmp_path, monkeypatch, capsys):
+    """The model as it was, which the provider computes wrongly, in place of a hardened one."""
+    from onnx_ops import passes
+
+    harden = passes.harden_for_directml
+    monkeypatch.setattr(passes, "harden_for_directml", lambda model: harden(model.clone()))
+    out = tmp_path / "out.onnx"
+    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 1
+    said = capsys.readouterr()
+    assert "sliceport: did not write" in said.err
+    assert "Mul 'product' is the first node on the way to output 'y' that the DirectML provider computes" in said.out
+    assert not out.exists()
+
+
+def test_what_the_adapter_cannot_compile_could_not_be_verified(directml, tmp_path, capsys):
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "x"], ["y"], "sum")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [16])],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "add.onnx"
+    )
+    if install.is_installed(full=True):
+        pytest.skip("the full edition compiles it")
+    out = tmp_path / "out.onnx"
+    assert main(["harden", str(tmp_path / "add.onnx"), "-o", str(out), "--verify"]) == 2
+    said = capsys.readouterr().err
+    assert "could not be verified, so it is not written: Add 'sum' cannot be compiled by this adapter" in said
+    assert not out.exists()
+
+
+def test_without_an_installation_nothing_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
+    out = tmp_path / "out.onnx"
+    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 2
+    assert "could not be verified, so it is not written: DirectML is not installed" in capsys.readouterr().err
+    assert not out.exists()
