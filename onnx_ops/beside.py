@@ -38,9 +38,9 @@ def fill_folder(
     target = Path(directory)
     if os.path.lexists(target):
         if not overwrite:
-            raise UsageError(f"output {str(target)!r} exists; give another folder or --overwrite.")
+            raise UsageError(f"output '{target}' exists; give another folder or --overwrite.")
         if not os.path.isfile(target / mark) or target.is_symlink():
-            raise UsageError(f"output {str(target)!r} is no folder of an earlier run, so it is not overwritten.")
+            raise UsageError(f"output '{target}' is no folder of an earlier run, so it is not overwritten.")
         _check_holds_nothing_but(target, (mark, *others))
     with _beside(target) as beside:
         fill(beside)
@@ -51,10 +51,10 @@ def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise UsageError(f"output {str(folder)!r} cannot be read ({error.strerror}).") from None
+        raise UsageError(f"output '{folder}' cannot be read ({error.strerror}).") from None
     for name in names:
         if not any(fnmatch(name, pattern) for pattern in patterns):
-            raise UsageError(f"output {str(folder)!r} holds {name!r}, which is not overwritten; move it elsewhere.")
+            raise UsageError(f"output '{folder}' holds {name!r}, which is not overwritten; move it elsewhere.")
 
 
 def write_files(files: Sequence[Path], write: Callable[[Path], None], *, overwrite: bool = False) -> None:
@@ -70,9 +70,9 @@ def write_files(files: Sequence[Path], write: Callable[[Path], None], *, overwri
     """
     for file in files:
         if os.path.isdir(file):
-            raise UsageError(f"output {str(file)!r} is a folder.")
+            raise UsageError(f"output '{file}' is a folder.")
         if os.path.lexists(file) and not overwrite:
-            raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
+            raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
     with _beside(files[-1]) as beside:
         write(beside)
         if len(files) > 1:  # an old one never stands with others than its own
@@ -94,11 +94,11 @@ def _beside(target: Path) -> Iterator[Path]:
         beside = _new_folder(target.parent)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"output {str(target)!r} cannot be made ({reason}).") from None
+        raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
     try:
         yield beside
     except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror or error}).") from None
+        raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

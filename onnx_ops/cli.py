@@ -104,7 +104,7 @@ def _run(words: Sequence[str]) -> int:
     except Exception as error:  # whatever a library raises is about the file that it was given
         if options.verbose > 1:
             traceback.print_exc()
-        file = f"{subject!r}: " if subject else ""
+        file = f"'{subject}': " if subject else ""
         say(f"{file}{_unforeseen(error)}")
         return BAD_INPUT
 
