@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from onnx_ops.errors import UsageError
 from onnx_ops.json_text import to_text
@@ -96,11 +99,30 @@ def _beside(target: Path) -> Iterator[Path]:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
     try:
-        yield beside
+        with _terminated_in_order():
+            yield beside
     except OSError as error:
         raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """While it lasts, SIGTERM unwinds the stack instead of ending the process at once, unless somebody handles it."""
+
+    def unwind(number: int, _frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _check_name(target: Path) -> None:
