@@ -49,6 +49,15 @@ RULES: dict[str, tuple[int, str, str]] = {
         }""",
         "empty parts are left out of the operator; what is left of the second split is an alias",
     ),
+    "rule_glu": (
+        13,
+        """g (float[2,4] x) => (float[2,2] y) {
+            p, q = Split <axis = 1> (x)
+            s = Sigmoid (q)
+            y = Mul (p, s)
+        }""",
+        "a gated linear unit, which onnxruntime's DirectML provider fuses wrongly: harden",
+    ),
     "rule_split_unused": (
         11,
         """g (float[2,6] x) => (float[2,2] b) {

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from onnx_ops.errors import UsageError
 from onnx_ops.json_text import to_text
@@ -38,9 +41,9 @@ def fill_folder(
     target = Path(directory)
     if os.path.lexists(target):
         if not overwrite:
-            raise UsageError(f"output {str(target)!r} exists; give another folder or --overwrite.")
+            raise UsageError(f"output '{target}' exists; give another folder or --overwrite.")
         if not os.path.isfile(target / mark) or target.is_symlink():
-            raise UsageError(f"output {str(target)!r} is no folder of an earlier run, so it is not overwritten.")
+            raise UsageError(f"output '{target}' is no folder of an earlier run, so it is not overwritten.")
         _check_holds_nothing_but(target, (mark, *others))
     with _beside(target) as beside:
         fill(beside)
@@ -51,10 +54,10 @@ def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise UsageError(f"output {str(folder)!r} cannot be read ({error.strerror}).") from None
+        raise UsageError(f"output '{folder}' cannot be read ({error.strerror}).") from None
     for name in names:
         if not any(fnmatch(name, pattern) for pattern in patterns):
-            raise UsageError(f"output {str(folder)!r} holds {name!r}, which is not overwritten; move it elsewhere.")
+            raise UsageError(f"output '{folder}' holds {name!r}, which is not overwritten; move it elsewhere.")
 
 
 def write_files(
@@ -77,9 +80,9 @@ def write_files(
     """
     for file in files:
         if os.path.isdir(file):
-            raise UsageError(f"output {str(file)!r} is a folder.")
+            raise UsageError(f"output '{file}' is a folder.")
         if os.path.lexists(file) and not overwrite:
-            raise UsageError(f"output {str(file)!r} exists; give another name or --overwrite.")
+            raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
     with _beside(files[-1]) as beside:
         write(beside)
         if not accept(beside):
@@ -103,13 +106,32 @@ def _beside(target: Path) -> Iterator[Path]:
         beside = _new_folder(target.parent)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"output {str(target)!r} cannot be made ({reason}).") from None
+        raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
     try:
-        yield beside
+        with _terminated_in_order():
+            yield beside
     except OSError as error:
-        raise UsageError(f"output {str(target)!r} cannot be written ({error.strerror or error}).") from None
+        raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """While it lasts, SIGTERM unwinds the stack instead of ending the process at once, unless somebody handles it."""
+
+    def unwind(number: int, _frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _check_name(target: Path) -> None:

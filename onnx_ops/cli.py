@@ -12,10 +12,8 @@ import shutil
 import signal
 import sys
 import textwrap
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from onnx_ops import console, progress
@@ -85,8 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     with console.streams(loud="-vv" in words or words.count("-v") + words.count("--verbose") > 1):
         try:
-            with _terminations():
-                return _run(words)
+            return _run(words)
         except console.PipeClosed:
             return CLEAN
         except SliceportError as error:
@@ -107,7 +104,7 @@ def _run(words: Sequence[str]) -> int:
     except Exception as error:  # whatever a library raises is about the file that it was given
         if options.verbose > 1:
             traceback.print_exc()
-        file = f"{subject!r}: " if subject else ""
+        file = f"'{subject}': " if subject else ""
         say(f"{file}{_unforeseen(error)}")
         return BAD_INPUT
 
@@ -123,23 +120,6 @@ def _unforeseen(error: Exception) -> str:
     words = " ".join(str(cause).split())
     said = words if len(words) <= 200 else f"{words[:200]}..."
     return f"this cannot be done with it ({': '.join(filter(None, (type(cause).__name__, said)))}); -vv shows where."
-
-
-@contextmanager
-def _terminations() -> Iterator[None]:
-    """While it lasts, SIGTERM unwinds the stack, so that nothing half-written stays."""
-
-    def unwind(_number: int, _frame: Any) -> NoReturn:
-        sys.exit(128 + signal.SIGTERM)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, unwind)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _separated(words: Sequence[str]) -> list[str]:

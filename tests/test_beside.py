@@ -16,14 +16,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from platforms import POSIX
 
 from onnx_ops import beside, json_text
 from onnx_ops.cli import main
 from onnx_ops.errors import ModelError, UsageError
 from onnx_ops.model.load import read_model
 from onnx_ops.model.write import write_model
-
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="limits, links and signals of POSIX")
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ import jsonschema
 import numpy as np
 import onnx
 import pytest
+from platforms import POSIX
 
 import onnx_ops
 from onnx_ops.cli import main
@@ -258,6 +259,7 @@ class TestOutputFolder:
         assert not (tmp_path / "out" / "dxdispatch").exists()
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
+    @POSIX
     def test_a_link_is_not_followed(self, capsys, models, tmp_path):
         self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "real")
         (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -290,6 +292,7 @@ class TestOutputFolder:
             program.write(tmp_path / "out", overwrite=True)
         assert sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file()) == before
 
+    @POSIX
     def test_a_folder_that_cannot_be_made(self, capsys, models, tmp_path):
         (tmp_path / "file").write_text("")
         code, _, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "file" / "out")

@@ -15,11 +15,11 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from platforms import POSIX
 
 from onnx_ops import console, lowering, progress, shell
 from onnx_ops.cli import main
 
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files and terminals of POSIX")
 COALESCE = "rule_coalesce.onnx"
 HOSTILE = [
     "a\x1b[31mred", "b\x00\x07\x7f", "c\x9b2J", "d\u202egnp.exe", "e\u200b\u2060\ufeff", "f\u2066\u2069",
@@ -117,7 +117,7 @@ class TestOptions:
     @pytest.mark.parametrize("path", [r"C:\models\m.onnx", "C:m.onnx", "a:b/m", "m.onnx", "m"])
     def test_a_file_is_no_shape(self, capsys, path):
         assert main(["lower", "--input-shapes", "x:1,16", path]) == 2
-        assert f"{path!r}: it cannot be read" in capsys.readouterr().err
+        assert f"'{path}': it cannot be read" in capsys.readouterr().err
 
 
 NAMES = [

@@ -20,6 +20,7 @@ RULES = {
     "rule_coalesce": "lowered lowered lowered",
     "rule_empty": "empty empty",
     "rule_function": "lowered lowered",
+    "rule_glu": "lowered",
     "rule_identity": "alias alias",
     "rule_opset9": "lowered lowered",
     "rule_rank_limit": "refused",

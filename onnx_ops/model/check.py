@@ -21,9 +21,11 @@ _EXTERNAL = onnx.TensorProto.EXTERNAL
 _ELEMENTS = {dtype.value: dtype for dtype in ir.DataType}
 _STRING = ir.DataType.STRING.value
 _MOST_BYTES = 2**63
+_MOST_VERSION = 2**31 - 1
 _MOST_CHECKED_BYTES = 2**20
 """Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
 _ATTRIBUTE = onnx.AttributeProto
+_TYPES = frozenset(_ATTRIBUTE.AttributeType.values()) - {_ATTRIBUTE.UNDEFINED}
 _HOLDERS = {
     _ATTRIBUTE.TENSOR: "t",
     _ATTRIBUTE.GRAPH: "g",
@@ -166,6 +168,9 @@ def _has_graphs(node: onnx.NodeProto) -> bool:
 def _check_attributes(node: onnx.NodeProto, outer: set[str], found: Findings) -> None:
     where = f"node {_label(node)}"
     _check_metadata(where, node.metadata_props)
+    if len({attribute.name for attribute in node.attribute}) < len(node.attribute):
+        name, _ = Counter(attribute.name for attribute in node.attribute).most_common(1)[0]
+        raise ModelError(f"{where} has attribute {name!r} twice.")
     is_constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
     for attribute in node.attribute:
         _check_attribute(attribute, where, outer, found)
@@ -176,6 +181,8 @@ def _check_attributes(node: onnx.NodeProto, outer: set[str], found: Findings) ->
 
 def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: set[str], found: Findings) -> None:
     _check_text(where, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
+    if attribute.type not in _TYPES:
+        raise ModelError(f"{where} has attribute {attribute.name!r} of type {attribute.type}, which is none of ONNX's.")
     holder = None if attribute.ref_attr_name else _HOLDERS.get(attribute.type)
     if holder is not None and not attribute.HasField(holder):
         kind = _ATTRIBUTE.AttributeType.Name(attribute.type)
@@ -296,6 +303,8 @@ def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> No
     for entry in imports:
         if entry.domain in ("", "ai.onnx") and entry.version < 1:
             raise ModelError(f"{where} imports version {entry.version} of ONNX's operators; the first is 1.")
+        if not 0 <= entry.version <= _MOST_VERSION:
+            raise ModelError(f"{where} imports version {entry.version} of domain {entry.domain!r}, which is none.")
 
 
 def _check_metadata(where: str, entries: Any) -> None:

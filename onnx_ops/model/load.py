@@ -22,13 +22,15 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
     """
+    if os.path.isdir(path):
+        raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
     try:
         return onnx.load(os.fspath(path), load_external_data=False)
     except OSError as error:
         reason = f"it cannot be read ({error.strerror or error})"
     except Exception as error:  # protobuf has its own classes of errors, by format
         reason = f"it is not an ONNX model ({' '.join(str(error).split()).rstrip('.')})"
-    raise ModelError(f"{os.fspath(path)!r}: {reason}.")
+    raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -41,7 +43,7 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     try:
         return from_proto(proto, os.path.dirname(os.path.abspath(path)))
     except ModelError as error:
-        raise ModelError(f"{os.fspath(path)!r}: {error}") from error.__cause__
+        raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
 
 
 def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:

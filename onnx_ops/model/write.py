@@ -39,7 +39,7 @@ def write_model(
     """
     target = Path(path)
     if target.suffix != ".onnx":
-        raise UsageError(f"output {str(target)!r} must end in .onnx.")
+        raise UsageError(f"output '{target}' must end in .onnx.")
     name_left_out_outputs(model)
     is_external = any(
         isinstance(value.const_value, ir.ExternalTensor)

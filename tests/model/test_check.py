@@ -116,6 +116,18 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: m.graph.node[0].attribute.add(name="t", type=AttributeProto.TENSOR),
         "node 'a' (Split) has attribute 't' of type TENSOR, which holds none",
     ),
+    "an attribute without a type": (
+        lambda m: m.graph.node[0].attribute.add(name="axis", i=1),
+        "node 'a' (Split) has attribute 'axis' of type 0, which is none of ONNX's",
+    ),
+    "an attribute twice": (
+        lambda m: m.graph.node[0].attribute.extend([helper.make_attribute("axis", 1)] * 2),
+        "node 'a' (Split) has attribute 'axis' twice",
+    ),
+    "an operator set of the far future": (
+        lambda m: setattr(m.opset_import[1], "version", 2**31),
+        "the model imports version 2147483648 of domain 'own', which is none",
+    ),
     "an output without a name": (
         lambda m: setattr(m.graph.output[1], "name", ""),
         "graph 'g' has an output without a name",

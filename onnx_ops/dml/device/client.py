@@ -277,9 +277,7 @@ class Device:
     def _ask_once(self, request: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         frame = protocol.encode(request, payload)
         if self._process is None:
-            self._process = subprocess.Popen(  # noqa: S603 - the fixed command of the installation
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
-            )
+            self._process = self._start()
         exchange = _Exchange(self._process, frame)
         try:
             header, reply = exchange.result(self._timeout)
@@ -298,6 +296,16 @@ class Device:
             failed = header["error"]
             raise CallFailed(failed["call"], int(failed["hresult"], 16), failed["message"])
         return header, reply
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        try:
+            return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
+                self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0
+            )
+        except OSError as error:
+            reason = error.strerror or error
+            raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
 
     def _kill(self) -> None:
         process, self._process = self._process, None

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx_models import one_node
+from platforms import POSIX
 from processes import assert_gone, children, resident
 
 from onnx_ops.dml import device
@@ -34,6 +35,7 @@ def works(opened: Device) -> None:
     assert np.array_equal(got, DATA)
 
 
+@POSIX
 def test_close_ends_every_process_and_leaves_no_mount(directml):
     with device.open() as opened:
         works(opened)
@@ -44,6 +46,7 @@ def test_close_ends_every_process_and_leaves_no_mount(directml):
     opened.close()
 
 
+@POSIX
 def test_a_killed_host_is_reported_and_started_again(directml):
     with device.open() as opened:
         works(opened)
@@ -55,6 +58,7 @@ def test_a_killed_host_is_reported_and_started_again(directml):
         works(opened)
 
 
+@POSIX
 def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml):
     with device.open(timeout=30) as opened:
         works(opened)
@@ -69,6 +73,7 @@ def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml):
         works(opened)
 
 
+@POSIX
 def test_a_client_that_is_killed_takes_everything_with_it(directml):
     code = "import onnx_ops.dml.device as d, time; o = d.open(); o.facts(); "
     code += "print(o._process.pid, flush=True); time.sleep(60)"
@@ -80,6 +85,7 @@ def test_a_client_that_is_killed_takes_everything_with_it(directml):
     assert_gone(pids)
 
 
+@POSIX
 def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
     code = "import numpy as np\nfrom onnx_ops.dml import device as d\nfrom onnx_ops.dml.operators import Slice1\n"
     code += "from onnx_ops.dml.tensor import BufferTensor, DataType\nt = BufferTensor.of(DataType.UINT32, (2**24, 2))\n"
@@ -177,12 +183,22 @@ def test_without_an_installation_it_says_what_to_run(monkeypatch, tmp_path):
     assert not install.uninstall()
 
 
-def test_a_command_that_does_not_exist_or_ends_at_once():
+@POSIX
+def test_a_command_that_ends_at_once():
     with (
         pytest.raises(HostDied, match="ended without an answer|ended while it was asked"),
         Device(["true"], 5) as opened,
     ):
         opened.facts()
+
+
+def test_a_command_that_cannot_be_started(tmp_path):
+    for command in (tmp_path / "nowhere", tmp_path):
+        with (
+            pytest.raises(DeviceError, match="the DirectML host program .* cannot be started"),
+            Device([str(command)], 5) as opened,
+        ):
+            opened.facts()
 
 
 def test_frames():

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from platforms import POSIX
 
 from onnx_ops.cli import main
 from onnx_ops.dml.device import debian, install, libraries, wine
@@ -30,6 +31,7 @@ def program(folder: Path, name: str, output: str = "") -> None:
     (folder / name).chmod(0o755)
 
 
+@POSIX
 @pytest.mark.parametrize(
     ("version", "found"), [("wine-9.0", 9), ("wine-10.0 (Debian 10.0~repack-6)", 10), ("what", None)]
 )
@@ -38,6 +40,7 @@ def test_the_version_of_wine(empty, version, found):
     assert wine.wine_version() == found
 
 
+@POSIX
 def test_what_a_wine_lacks(empty):
     assert MachineWine().missing() == "there is no Wine 10 or newer"
     program(empty, "wine", "wine-9.0")
@@ -46,6 +49,7 @@ def test_what_a_wine_lacks(empty):
     assert MachineWine().missing() == "the program Xvfb is not installed beside its Wine"
 
 
+@POSIX
 def test_the_sentence_names_what_each_way_lacks(empty, monkeypatch, capsys):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     lacking = "there is no Wine 10 or newer, and a Debian root can only be made and entered as root"
@@ -58,6 +62,7 @@ def test_the_sentence_names_what_each_way_lacks(empty, monkeypatch, capsys):
     assert capsys.readouterr().out == f"DirectML is not installed; it cannot be installed here: {lacking}\n"
 
 
+@POSIX
 def test_as_root_without_the_programs(empty, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert DebianRoot(SLICING).missing() == "the program unshare is not installed"
