@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,10 +21,15 @@ count_results()
 from onnx_ops.dml import device  # noqa: E402
 from onnx_ops.dml.device import install  # noqa: E402
 
-# No deadline: machines are noisy. CI tries the same examples every time, a developer new ones.
-settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+# No deadline: machines are noisy. The same examples every time, so that a run says something about the code alone;
+# `--hypothesis-profile=new` tries new ones, and the fuzzers do.
+settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("new"), derandomize=True)
+settings.load_profile("same")
+
+# A shell's background jobs ignore Ctrl-C, and so would what the tests start and then interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"

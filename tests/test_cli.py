@@ -190,7 +190,7 @@ class TestUsage:
             "json",
             "-vv",
         ]
-        done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, check=True, timeout=300)
         json.loads(done.stdout)
 
 

@@ -60,7 +60,7 @@ def test_a_killed_host_is_reported_and_started_again(directml):
 
 @POSIX
 def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml):
-    with device.open(timeout=30) as opened:
+    with device.open() as opened:
         works(opened)
         pids = children(opened._process.pid)
         for pid in pids:
@@ -69,7 +69,7 @@ def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml):
         with pytest.raises(HostDied, match="did not answer within|took nothing in"):
             works(opened)
         assert_gone(pids)
-        opened._timeout = 30
+        opened._timeout = device.TIMEOUT
         works(opened)
 
 
@@ -101,7 +101,7 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
     pids = children(int(client.stdout.readline()))
     time.sleep(0.5)
     os.killpg(client.pid, signal.SIGINT)
-    _, errors = client.communicate(timeout=30)
+    _, errors = client.communicate(timeout=300)
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert_gone(pids)
     assert mounts() == []
@@ -142,7 +142,7 @@ def test_sessions_leave_nothing_behind(directml):
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 64, b"{}" * 40], ids=["huge frame", "text"])
 def test_garbage_on_the_pipe_is_an_end_and_not_a_wrong_answer(directml, garbage):
-    with device.open(timeout=20) as opened:
+    with device.open() as opened:
         works(opened)
         opened._process.stdin.write(garbage)
         with pytest.raises(HostDied):
