@@ -31,6 +31,11 @@ def external_bytes(proto: onnx.ModelProto, folder: str) -> int:
     return sum(path.stat().st_size for file in files if (path := Path(folder, file)).is_file())
 
 
+def loaded_bytes(proto: onnx.ModelProto) -> int:
+    """How many bytes they are in a model that holds them itself."""
+    return sum(map(_size, external_tensors(proto)))
+
+
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
     """Put the small ones into the model: onnxruntime reads parameters before it opens data files.
 

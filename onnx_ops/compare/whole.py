@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.compare import locate, onnxruntime_cpu
+from onnx_ops.compare.external import loaded_bytes
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
 from onnx_ops.compare.tolerance import allowed, relative_error
 from onnx_ops.dml import device
@@ -244,15 +245,17 @@ def read_whole(
     Raises:
         ModelError: It cannot be read, or is too large.
     """
+    folder = os.fspath(data_folder if data_folder is not None else os.path.dirname(os.path.abspath(path)))
     try:
         proto = onnx.load(os.fspath(path), load_external_data=False)
-        folder = data_folder if data_folder is not None else os.path.dirname(os.path.abspath(path))
-        onnx.external_data_helper.load_external_data_for_model(proto, os.fspath(folder))
+        size = proto.ByteSize() + loaded_bytes(proto)
+        if size <= _MOST_BYTES:
+            onnx.external_data_helper.load_external_data_for_model(proto, folder)
     except OSError as error:
         raise ModelError(f"{os.fspath(path)!r}: it cannot be read ({error.strerror or error}).") from None
     except Exception as error:  # protobuf's errors, and onnx's about external data
         raise ModelError(f"{os.fspath(path)!r}: it is not an ONNX model ({' '.join(str(error).split())}).") from None
-    if proto.ByteSize() > _MOST_BYTES:
+    if size > _MOST_BYTES:
         raise ModelError(f"{os.fspath(path)!r}: with its weights it is larger than 2 GiB, which the host cannot load.")
     model = from_proto(proto)
     inline_functions(model)

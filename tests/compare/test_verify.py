@@ -17,6 +17,7 @@ from onnx_ops.cli import main
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.session import Captured
 from onnx_ops.compare.verify import verify_rewriting
+from onnx_ops.compare.whole import read_whole
 from onnx_ops.errors import ModelError
 from onnx_ops.model.strided_slice_op import embed_function
 from onnx_ops.passes.rewrite import Rewriting
@@ -438,3 +439,14 @@ def test_models_that_cannot_be_read(tmp_path):
     (tmp_path / "m.onnx").write_text("no model")
     with pytest.raises(ModelError, match=r"m.onnx': it is not an ONNX model"):
         verify_rewriting(tmp_path / "m.onnx", tmp_path / "m.onnx")
+
+
+def test_weights_of_more_than_2_gib_are_too_large_for_directml(tmp_path):
+    """Said before anything is read; the CPU provider reads them from their file."""
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**29], data_location=TensorProto.EXTERNAL)
+    weights.external_data.add(key="location", value="w.bin")
+    model = sliced()
+    model.graph.initializer.append(weights)
+    path = saved(tmp_path, model)
+    with pytest.raises(ModelError, match="with its weights it is larger than 2 GiB"):
+        read_whole(path)
