@@ -6,7 +6,7 @@ What an operator's own specification says is not checked here, but for Constant,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
@@ -76,6 +76,7 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     _check_graph(proto.graph, set(), found)
     for function in proto.functions:
         _check_function(function, found)
+    _check_calls(proto.functions)
     return found
 
 
@@ -92,6 +93,37 @@ def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
     defined = set(function.input)
     _check_nodes(function.node, defined, set(), where, found)
     _check_outputs(function.output, defined, where)
+
+
+_Key = tuple[str, str, str]
+
+
+def _key(domain: str, name: str, overload: str) -> _Key:
+    return "" if domain == "ai.onnx" else domain, name, overload
+
+
+def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
+    """Check that no function is there twice, and that none calls itself."""
+    calls: dict[_Key, set[_Key]] = {}
+    for function in functions:
+        key = _key(function.domain, function.name, function.overload)
+        if key in calls:
+            raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
+        calls[key] = set(_called(function.node))
+    while calls:
+        last = {key for key, called in calls.items() if not called & calls.keys()}
+        if not last:
+            raise ModelError(f"function {min(calls)[1]!r} calls itself, or one that calls it.")
+        for key in last:
+            del calls[key]
+
+
+def _called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
+    for node in nodes:
+        yield _key(node.domain, node.op_type, node.overload)
+        for attribute in node.attribute:
+            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _called(graph.node)
 
 
 def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> None:

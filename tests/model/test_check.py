@@ -140,6 +140,23 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: m.functions[0].output.__setitem__(0, "r"),
         "function 'f' has output 'r', which nothing in it defines",
     ),
+    "a function that calls itself": (
+        lambda m: m.functions[0].node.add(op_type="f", domain="own", input=["p"], output=["r"]),
+        "function 'f' calls itself, or one that calls it",
+    ),
+    "functions that call each other": (
+        lambda m: (
+            m.functions[0].node.add(op_type="h", domain="own", input=["p"], output=["r"]),
+            m.functions.add(name="h", domain="own", input=["p"], output=["r"]).node.add(
+                op_type="f", domain="own", input=["p"], output=["r"]
+            ),
+        ),
+        "function 'f' calls itself, or one that calls it",
+    ),
+    "a function twice": (
+        lambda m: m.functions.append(m.functions[0]),
+        "function 'f' of domain 'own' is defined twice",
+    ),
     "an operator set of the past": (
         lambda m: setattr(m.opset_import[0], "version", -1),
         "the model imports version -1 of ONNX's operators; the first is 1",
