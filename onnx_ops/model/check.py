@@ -22,6 +22,8 @@ _ELEMENTS = {dtype.value: dtype for dtype in ir.DataType}
 _STRING = ir.DataType.STRING.value
 _MOST_BYTES = 2**63
 _MOST_VERSION = 2**31 - 1
+_MOST_AXES = 64
+"""Of NumPy's arrays."""
 _MOST_CHECKED_BYTES = 2**20
 """Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
 _ATTRIBUTE = onnx.AttributeProto
@@ -243,6 +245,7 @@ def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
     if kind in ("tensor_type", "sparse_tensor_type"):
         held = getattr(type_proto, kind)
         _check_element(held.elem_type, where)
+        _check_rank(len(held.shape.dim), where)
         for dim in held.shape.dim:
             _check_text(where, (dim.dim_param, dim.denotation))
     elif kind in ("sequence_type", "optional_type"):
@@ -250,6 +253,11 @@ def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
     elif kind == "map_type":
         _check_element(type_proto.map_type.key_type, where)
         _check_type(type_proto.map_type.value_type, where)
+
+
+def _check_rank(rank: int, where: str) -> None:
+    if rank > _MOST_AXES:
+        raise ModelError(f"{where} has {rank} axes, more than the {_MOST_AXES} that an array can have.")
 
 
 def _check_element(number: int, where: str) -> ir.DataType:
@@ -274,6 +282,7 @@ def _check_tensor(tensor: onnx.TensorProto, where: str, found: Findings) -> None
     dtype = _check_element(tensor.data_type, label)
     if dtype == ir.DataType.UNDEFINED:
         raise ModelError(f"{label} has no element type.")
+    _check_rank(len(dims), label)
     bits = 8 if dtype == ir.DataType.STRING else dtype.bitwidth
     if prod(dims) * bits // 8 >= _MOST_BYTES:
         raise ModelError(f"{label} has shape {dims}, which is larger than any file.")

@@ -62,6 +62,14 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: setattr(m.graph.output[0].type.tensor_type, "elem_type", 99),
         "value 'a' has element type 99, which ONNX does not define",
     ),
+    "65 axes": (
+        lambda m: m.graph.output[1].type.CopyFrom(helper.make_tensor_type_proto(1, [1] * 65)),
+        "value 'y' has 65 axes, more than the 64 that an array can have",
+    ),
+    "a tensor of 65 axes": (
+        lambda m: replace_data(m, data_type=TensorProto.INT64, dims=[1] * 65, raw_data=bytes(8)),
+        "tensor 'e' has 65 axes, more than the 64 that an array can have",
+    ),
     "a sequence of such": (
         lambda m: m.graph.value_info.add(name="b").type.CopyFrom(
             helper.make_sequence_type_proto(helper.make_tensor_type_proto(77, None))
