@@ -112,6 +112,10 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: external(m, location="w.bin", offset="-8"),
         "tensor 'e' has '-8' as the offset of its external data",
     ),
+    "a length of too many digits": (
+        lambda m: external(m, location="w.bin", length="9" * 5000),
+        "tensor 'e' has '999",
+    ),
     "a Constant whose value is no tensor": (
         lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value", 7)),
         "node 's' (Constant) has a value that is no tensor",
