@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from onnx_ops import console, progress
 from onnx_ops.console import emit, emit_json, say
 from onnx_ops.dml.feature_levels import LATEST
-from onnx_ops.errors import SliceportError, UsageError
+from onnx_ops.errors import ModelError, SliceportError, UsageError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -99,6 +99,10 @@ def _run(words: Sequence[str]) -> int:
     subject = getattr(options, "model", None)
     try:
         return int(options.run(options) or CLEAN)
+    except ModelError as error:
+        if subject is None or str(subject) in str(error):
+            raise
+        raise ModelError(f"'{subject}': {error}") from error
     except (SliceportError, console.PipeClosed):
         raise
     except Exception as error:  # whatever a library raises is about the file that it was given

@@ -6,7 +6,7 @@ What an operator's own specification says is not checked here, but for Constant,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
@@ -19,9 +19,12 @@ from onnx_ops.errors import ModelError
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _ELEMENTS = {dtype.value: dtype for dtype in ir.DataType}
-_STRING = ir.DataType.STRING.value
+_BITS = {dtype: 8 if dtype == ir.DataType.STRING else dtype.bitwidth for dtype in ir.DataType if dtype.value}
 _MOST_BYTES = 2**63
+_MOST_DIGITS = 19
 _MOST_VERSION = 2**31 - 1
+_MOST_AXES = 64
+"""Of NumPy's arrays."""
 _MOST_CHECKED_BYTES = 2**20
 """Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
 _ATTRIBUTE = onnx.AttributeProto
@@ -76,6 +79,7 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     _check_graph(proto.graph, set(), found)
     for function in proto.functions:
         _check_function(function, found)
+    _check_calls(proto.functions)
     return found
 
 
@@ -92,6 +96,37 @@ def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
     defined = set(function.input)
     _check_nodes(function.node, defined, set(), where, found)
     _check_outputs(function.output, defined, where)
+
+
+_Key = tuple[str, str, str]
+
+
+def _key(domain: str, name: str, overload: str) -> _Key:
+    return "" if domain == "ai.onnx" else domain, name, overload
+
+
+def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
+    """Check that no function is there twice, and that none calls itself."""
+    calls: dict[_Key, set[_Key]] = {}
+    for function in functions:
+        key = _key(function.domain, function.name, function.overload)
+        if key in calls:
+            raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
+        calls[key] = set(_called(function.node))
+    while calls:
+        last = {key for key, called in calls.items() if not called & calls.keys()}
+        if not last:
+            raise ModelError(f"function {min(calls)[1]!r} calls itself, or one that calls it.")
+        for key in last:
+            del calls[key]
+
+
+def _called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
+    for node in nodes:
+        yield _key(node.domain, node.op_type, node.overload)
+        for attribute in node.attribute:
+            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _called(graph.node)
 
 
 def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> None:
@@ -142,9 +177,10 @@ def _check_nodes(
 ) -> None:
     """Check the nodes of a graph or function; `defined` grows by what they define."""
     made: set[str] = set()
+    label = f"a node of {where}"
     for node in nodes:
         texts = (node.name, node.op_type, node.domain, node.overload, node.doc_string, *node.input, *node.output)
-        _check_text(f"a node of {where}", texts)
+        _check_text(label, texts)
         for name in node.output:
             if name and (name in made or name in defined):
                 raise ModelError(f"{where} defines value {name!r} twice; node {_label(node)} is the second to do so.")
@@ -199,8 +235,9 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: set[str]
 
 
 def _check_value(value: onnx.ValueInfoProto, where: str) -> None:
-    _check_text(f"a value of {where}", (value.name, value.doc_string))
-    _check_metadata(f"value {value.name!r}", value.metadata_props)
+    _check_text(where, (value.name, value.doc_string))
+    if value.metadata_props:
+        _check_metadata(f"value {value.name!r}", value.metadata_props)
     if value.HasField("type"):
         _check_type(value.type, f"value {value.name!r}")
 
@@ -211,6 +248,7 @@ def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
     if kind in ("tensor_type", "sparse_tensor_type"):
         held = getattr(type_proto, kind)
         _check_element(held.elem_type, where)
+        _check_rank(len(held.shape.dim), where)
         for dim in held.shape.dim:
             _check_text(where, (dim.dim_param, dim.denotation))
     elif kind in ("sequence_type", "optional_type"):
@@ -218,6 +256,11 @@ def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
     elif kind == "map_type":
         _check_element(type_proto.map_type.key_type, where)
         _check_type(type_proto.map_type.value_type, where)
+
+
+def _check_rank(rank: int, where: str) -> None:
+    if rank > _MOST_AXES:
+        raise ModelError(f"{where} has {rank} axes, more than the {_MOST_AXES} that an array can have.")
 
 
 def _check_element(number: int, where: str) -> ir.DataType:
@@ -233,39 +276,56 @@ def _check_sparse(sparse: onnx.SparseTensorProto, where: str, found: Findings) -
 
 
 def _check_tensor(tensor: onnx.TensorProto, where: str, found: Findings) -> None:
-    _check_text(f"a tensor of {where}", (tensor.name, tensor.doc_string))
-    label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {where}"
-    _check_metadata(label, tensor.metadata_props)
+    _check_text(where, (tensor.name, tensor.doc_string))
+    if tensor.metadata_props:
+        _check_metadata(where, tensor.metadata_props)
+    try:
+        _check_contents(tensor, found)
+    except ModelError as error:
+        label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {where}"
+        raise ModelError(f"{label} {error}") from None
+
+
+def _check_contents(tensor: onnx.TensorProto, found: Findings) -> None:
+    """Check type, shape and data.
+
+    Raises:
+        ModelError: Half a sentence about the tensor.
+    """
     dims = list(tensor.dims)
     if min(dims, default=0) < 0:
-        raise ModelError(f"{label} has a negative dimension in {dims}.")
-    dtype = _check_element(tensor.data_type, label)
-    if dtype == ir.DataType.UNDEFINED:
-        raise ModelError(f"{label} has no element type.")
-    bits = 8 if dtype == ir.DataType.STRING else dtype.bitwidth
-    if prod(dims) * bits // 8 >= _MOST_BYTES:
-        raise ModelError(f"{label} has shape {dims}, which is larger than any file.")
+        raise ModelError(f"has a negative dimension in {dims}.")
+    dtype = _ELEMENTS.get(tensor.data_type)
+    if dtype is None:
+        raise ModelError(f"has element type {tensor.data_type}, which ONNX does not define.")
+    if dtype is ir.DataType.UNDEFINED:
+        raise ModelError("has no element type.")
+    if len(dims) > _MOST_AXES:
+        raise ModelError(f"has {len(dims)} axes, more than the {_MOST_AXES} that an array can have.")
+    count = prod(dims)
+    bytes_ = count * _BITS[dtype] // 8
+    if bytes_ >= _MOST_BYTES:
+        raise ModelError(f"has shape {dims}, which is larger than any file.")
     if tensor.data_location == _EXTERNAL:
         found.has_external_data = True
-        _check_location(tensor, label)
-    elif prod(dims) * bits // 8 <= _MOST_CHECKED_BYTES:
-        _check_data(tensor, dtype, dims, label)
+        _check_location(tensor)
+    elif bytes_ <= _MOST_CHECKED_BYTES:
+        _check_data(tensor, dtype, count, dims)
 
 
-def _check_data(tensor: onnx.TensorProto, dtype: ir.DataType, dims: list[int], label: str) -> None:
+def _check_data(tensor: onnx.TensorProto, dtype: ir.DataType, count: int, dims: list[int]) -> None:
     """Check that the data are as much as the shape says. No data at all are fine until something reads them."""
-    count = prod(dims)
     if tensor.HasField("raw_data"):
-        if dtype == ir.DataType.STRING:
-            raise ModelError(f"{label} holds strings as raw data, which ONNX forbids.")
-        size, wanted, unit = len(tensor.raw_data), -(-count * dtype.bitwidth // 8), "bytes"
-    elif dtype != ir.DataType.STRING and dtype.bitwidth < 8:
+        if dtype is ir.DataType.STRING:
+            raise ModelError("holds strings as raw data, which ONNX forbids.")
+        size, wanted, unit = len(tensor.raw_data), -(-count * _BITS[dtype] // 8), "bytes"
+    elif _BITS[dtype] < 8:
         return
     else:
         field, width = _field(dtype)
         size, wanted, unit = len(getattr(tensor, field)), count * width, "entries"
     if size and size != wanted:
-        raise ModelError(f"{label} holds {size} {unit}, but its shape {dims} of {dtype.name} takes {wanted}.")
+        raise ModelError(f"holds {size} {unit}, but its shape {dims} of {dtype.name} takes {wanted}.")
 
 
 def _field(dtype: ir.DataType) -> tuple[str, int]:
@@ -283,19 +343,20 @@ def _field(dtype: ir.DataType) -> tuple[str, int]:
     return fields.get(dtype, "int32_data"), 1
 
 
-def _check_location(tensor: onnx.TensorProto, label: str) -> None:
+def _check_location(tensor: onnx.TensorProto) -> None:
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    _check_text(label, (*entries, *entries.values()))
+    if bytes in set(map(type, (*entries, *entries.values()))):
+        raise ModelError("is stored in a file whose name is not UTF-8.")
     location = entries.get("location", "")
     if not location:
-        raise ModelError(f"{label} is stored in an external file that it does not name.")
+        raise ModelError("is stored in an external file that it does not name.")
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
     if windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts or "\0" in location:
-        raise ModelError(f"{label} is stored at {location!r}, which leaves the model's folder.")
+        raise ModelError(f"is stored at {location!r}, which leaves the model's folder.")
     for key in ("offset", "length"):
         number = entries.get(key, "0")
-        if not number.isdecimal() or int(number) >= _MOST_BYTES:
-            raise ModelError(f"{label} has {number!r} as the {key} of its external data, which is no size in bytes.")
+        if not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) >= _MOST_BYTES:
+            raise ModelError(f"has {number!r} as the {key} of its external data, which is no size in bytes.")
 
 
 def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> None:

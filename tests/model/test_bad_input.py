@@ -162,6 +162,20 @@ class TestMutations:
         assert "\n" not in message
 
 
+@pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
+def test_errors_of_what_comes_after_reading_name_the_file(tmp_path, capsys, command, monkeypatch):
+    def failing(*_):
+        raise ModelError("something is wrong.")
+
+    monkeypatch.setattr("onnx_ops.lowering.read_slicing_nodes", failing)
+    monkeypatch.setattr("onnx_ops.passes.rewrite", failing)
+    monkeypatch.setattr("onnx_ops.passes.harden_for_directml", failing)
+    path = write(tmp_path, parser.parse_model(HEAD + GOOD))
+    output = ["-o", str(tmp_path / "out.onnx")] if command in ("rewrite", "harden") else []
+    assert main([command, str(path), *output]) == 2
+    assert capsys.readouterr().err == f"sliceport: '{path}': something is wrong.\n"
+
+
 def test_errors_name_the_file(tmp_path):
     (tmp_path / "some.onnx").touch()
     with pytest.raises(ModelError, match=r"some\.onnx': it holds no graph"):

@@ -62,6 +62,14 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: setattr(m.graph.output[0].type.tensor_type, "elem_type", 99),
         "value 'a' has element type 99, which ONNX does not define",
     ),
+    "65 axes": (
+        lambda m: m.graph.output[1].type.CopyFrom(helper.make_tensor_type_proto(1, [1] * 65)),
+        "value 'y' has 65 axes, more than the 64 that an array can have",
+    ),
+    "a tensor of 65 axes": (
+        lambda m: replace_data(m, data_type=TensorProto.INT64, dims=[1] * 65, raw_data=bytes(8)),
+        "tensor 'e' has 65 axes, more than the 64 that an array can have",
+    ),
     "a sequence of such": (
         lambda m: m.graph.value_info.add(name="b").type.CopyFrom(
             helper.make_sequence_type_proto(helper.make_tensor_type_proto(77, None))
@@ -104,6 +112,10 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: external(m, location="w.bin", offset="-8"),
         "tensor 'e' has '-8' as the offset of its external data",
     ),
+    "a length of too many digits": (
+        lambda m: external(m, location="w.bin", length="9" * 5000),
+        "tensor 'e' has '999",
+    ),
     "a Constant whose value is no tensor": (
         lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value", 7)),
         "node 's' (Constant) has a value that is no tensor",
@@ -139,6 +151,23 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     "a function's output that nothing makes": (
         lambda m: m.functions[0].output.__setitem__(0, "r"),
         "function 'f' has output 'r', which nothing in it defines",
+    ),
+    "a function that calls itself": (
+        lambda m: m.functions[0].node.add(op_type="f", domain="own", input=["p"], output=["r"]),
+        "function 'f' calls itself, or one that calls it",
+    ),
+    "functions that call each other": (
+        lambda m: (
+            m.functions[0].node.add(op_type="h", domain="own", input=["p"], output=["r"]),
+            m.functions.add(name="h", domain="own", input=["p"], output=["r"]).node.add(
+                op_type="f", domain="own", input=["p"], output=["r"]
+            ),
+        ),
+        "function 'f' calls itself, or one that calls it",
+    ),
+    "a function twice": (
+        lambda m: m.functions.append(m.functions[0]),
+        "function 'f' of domain 'own' is defined twice",
     ),
     "an operator set of the past": (
         lambda m: setattr(m.opset_import[0], "version", -1),
