@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Divergence:
-    """One disagreement, shown on a vector of `size` elements that hold their own indices.
+    """One disagreement, shown on a vector of `size` elements, all of them different and none 0.
 
     Attributes:
         id: A name for it.
@@ -25,8 +25,9 @@ class Divergence:
         opset: Version of the operator set.
         size: Elements of the vector.
         parameters: The node's parameters, all on the last axis: `starts`, `ends`, `steps`; `split`; or `num_outputs`.
-        specified: The elements of each output by the specification.
-        seen: Those that the engine gives, or a part of its error message; None for memory that it never wrote.
+        specified: Which elements each output has by the specification, by their indices.
+        seen: Those that the engine gives, or a part of its error message; None for outputs of the right sizes in memory
+            that it never wrote.
         run_time: Whether the parameters are inputs of the model instead of constants.
         rank: Number of axes of the data; all but the last have size 1.
     """
@@ -255,10 +256,10 @@ class OpenVINODefect:
         specification: What is right, and by which word.
         engine_does: What the engine does instead.
         issues: Where it is reported.
-        case: The model and how it is run, as `openvino_child.py` takes it; the data counts from 0.
-        specified: Shape and elements that come out by the specification.
-        seen: Those that the engine gives; a part of its error message; the code that the process ends with; None for
-            memory that it never wrote.
+        case: The model and how it is run, as `openvino_child.py` takes it.
+        specified: Shape and elements that come out by the specification, by their indices; `right` for many elements.
+        seen: What the engine gives: shape and elements, None for elements in memory that it never wrote; a part of its
+            error message; the code that the process ends with.
     """
 
     id: str
@@ -269,7 +270,7 @@ class OpenVINODefect:
     issues: tuple[str, ...]
     case: dict[str, Any]
     specified: tuple[tuple[int, ...], tuple[int, ...] | str]
-    seen: tuple[tuple[int, ...], tuple[int, ...]] | str | int | None
+    seen: tuple[tuple[int, ...], tuple[int, ...] | str | None] | str | int
 
 
 def _strided_slice(sizes: list[Any], begin: list[int], end: list[int], **case: Any) -> dict[str, Any]:
@@ -294,7 +295,7 @@ OPENVINO_DEFECTS = (
         ("openvinotoolkit/openvino#27103",),
         _strided_slice([2, 3], [1, 0], [2, 0], new_axis_mask=[0, 1], shrink_axis_mask=[1, 0]),
         ((1, 3), (3, 4, 5)),
-        None,
+        ((1, 3), None),
     ),
     OpenVINODefect(
         "begin mask on a shrunk axis",
@@ -316,7 +317,7 @@ OPENVINO_DEFECTS = (
         (),
         _strided_slice([3, 2], [1], [3], new_axis_mask=[0, 1]),
         ((2, 2), (2, 3, 4, 5)),
-        None,
+        ((2, 2), None),
     ),
     OpenVINODefect(
         "masks shorter than the entries",
@@ -349,7 +350,7 @@ OPENVINO_DEFECTS = (
         (),
         _strided_slice([0, 2], [0], [0], strides=[-1], begin_mask=[1], end_mask=[1]),
         ((0, 2), ()),
-        None,
+        ((1, 2), None),
     ),
     OpenVINODefect(
         "of a scalar",
@@ -360,7 +361,7 @@ OPENVINO_DEFECTS = (
         (),
         _strided_slice([], [0], [0], new_axis_mask=[1], constant=True, element="i64"),
         ((1,), (0,)),
-        None,
+        ((1,), None),
     ),
     OpenVINODefect(
         "stride beyond 32 bits",
@@ -382,7 +383,7 @@ OPENVINO_DEFECTS = (
         (),
         _slice([2**25 + 3], 1, INT64_MAX, element="i8"),
         ((2**25 + 2,), "right"),
-        None,
+        ((2**25 + 2,), "wrong"),
     ),
     OpenVINODefect(
         "indices at run time, all shapes known",
@@ -445,12 +446,12 @@ OPENVINO_DEFECTS = (
         "constant of less than a byte an element",
         "openvino-reference",
         (OPENVINO,),
-        "Slice-8: elements 3 and 4 of 0 to 7",
-        "takes bytes for elements",
+        "StridedSlice-1: elements 3 and 4 of 0 to 11",
+        "takes bytes for elements: byte 3, which holds elements 6 and 7",
         (),
-        _slice([8], 3, 5, element="u4", constant=True),
+        _strided_slice([12], [3], [5], element="u4", constant=True),
         ((2,), (3, 4)),
-        None,
+        ((2,), (6, 7)),
     ),
     OpenVINODefect(
         "strings",

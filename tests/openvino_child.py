@@ -4,8 +4,9 @@ What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of 
 `indices`, a list for each index input; `index_type`; `run_time`, whether indices are inputs of the model; `masks`;
 `constant`, whether the data is a constant; `ours`; `as_written`, for built-in masks of several lengths; `harden`;
 `engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read and run on zeros. Prints a JSON object a line
-with `shape` and, but for inference, `values` (of data that counts from 0), or `error`; and with `harden` the `forms`
-that took the place and the `defects` that were found.
+with `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or `error`; and
+with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts from `first_of`,
+so that no element is what unwritten memory likely holds: 0, a size or an index.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from openvino import opset1
 from openvino_models import MASKS, fixed, listed, make, pack, parameter, unpack
 
 import ov_ext
+
+
+def first_of(element: ov.Type) -> int:
+    """What the first element holds: a greater number where the type has room for it."""
+    return 1 if element.bitwidth < 32 and element != ov.Type.string else 1_000_001
 
 
 def run_file(path: str) -> dict[str, Any]:
@@ -39,7 +45,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     shape = case.get("shape", case["sizes"])
     index_type = getattr(ov.Type, case.get("index_type", "i64")).to_dtype()
     arrays = [np.array(values, index_type) for values in case["indices"]]
-    data = np.arange(prod(shape)).astype("U8" if case.get("element") == "string" else element.to_dtype()).reshape(shape)
+    data = first_of(element) + np.arange(prod(shape))
+    data = data.astype("U8" if element == ov.Type.string else element.to_dtype()).reshape(shape)
     if element.bitwidth < 8:
         tensor = ov.Tensor(element, ov.Shape(shape))  # of its own memory
         tensor.data.reshape(-1).view(np.uint8)[...] = pack(data.reshape(-1), case["element"])
@@ -82,7 +89,8 @@ def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list
     if result.size > 1000:
         expected = data[tuple(slice(*bounds) for bounds in zip(*case["indices"][:3], strict=True))]
         return {"shape": list(result.shape), "values": "right" if np.array_equal(result, expected) else "wrong"}
-    return {"shape": list(result.shape), "values": result.reshape(-1).astype(float).tolist()}
+    first = first_of(getattr(ov.Type, case.get("element", "i32")))
+    return {"shape": list(result.shape), "values": (result.reshape(-1).astype(float) - first).tolist()}
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ class Difference:
         op: The operator.
         text: What the specification says.
         reality: What OpenVINO's shape inference and its reference do, and ours.
-        case: A case that shows it, as `openvino_child.py` takes it; data counts from 0.
+        case: A case that shows it, as `openvino_child.py` takes it.
         result: Shape and elements that come out, of OpenVINO's reference and of ours; None where OpenVINO refuses.
         ours: What ours gives where OpenVINO refuses.
     """

@@ -58,12 +58,17 @@ def model_of(entry: Divergence, *, surrounded: bool = True) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", entry.opset)], ir_version=8)
 
 
+FIRST = 1001
+"""What the first element holds, so that no element is what unwritten memory likely holds: 0, a size or an index."""
+
+
 def data_of(entry: Divergence) -> np.ndarray:
-    return np.arange(entry.size).reshape([1] * (entry.rank - 1) + [entry.size])
+    return FIRST + np.arange(entry.size).reshape([1] * (entry.rank - 1) + [entry.size])
 
 
 def listed(arrays) -> Outputs:
-    return tuple(tuple(array.reshape(-1).tolist()) for array in arrays)
+    """Which elements came out, by their indices."""
+    return tuple(tuple((array.reshape(-1) - FIRST).tolist()) for array in arrays)
 
 
 def by_onnxruntime(entry: Divergence, level: onnxruntime.GraphOptimizationLevel) -> Outputs:
@@ -127,7 +132,9 @@ class TestEntries:
             return
         seen = run(entry)
         assert seen != entry.specified, f"{entry.engine} {version} agrees now: remove the entry {entry.id!r}"
-        if entry.seen is not None:
+        if entry.seen is None:
+            assert list(map(len, seen)) == list(map(len, entry.specified))
+        else:
             assert seen == entry.seen
 
     def test_ours_is_what_the_specification_says(self, entry):
@@ -135,12 +142,12 @@ class TestEntries:
         constant = replace(entry, run_time=False)
         (lowered,) = onnx_ops.lower(model_of(constant)).nodes
         got = run_node(lowered, as_bytes(data))
-        outputs = tuple(tuple(got[c.output][: 8 * c.region.size].view(np.int64).tolist()) for c in lowered.node.cuts)
-        assert outputs == entry.specified
+        outputs = [got[cut.output][: 8 * cut.region.size].view(np.int64) for cut in lowered.node.cuts]
+        assert listed(outputs) == entry.specified
         if entry.op_type == "Slice":
             bounds = [[entry.parameters[name]] for name in ("starts", "ends", "steps")]
             by_oracle = oracle.onnx_slice(data.reshape(-1), bounds[0], bounds[1], None, bounds[2])
-            assert (tuple(by_oracle.tolist()),) == entry.specified
+            assert listed([by_oracle]) == entry.specified
 
     def test_it_says_why(self, entry):
         assert entry.specification
@@ -163,7 +170,9 @@ class TestOpenVINODefects:
             assert seen["exit"] == entry.seen
         elif isinstance(entry.seen, str):
             assert entry.seen in seen["error"]
-        elif entry.seen is not None:
+        elif entry.seen[1] is None:
+            assert seen["shape"] == list(entry.seen[0])
+        else:
             assert seen == as_answer(entry.seen)
 
     def test_hardened_it_is_right(self, entry):
