@@ -1,4 +1,4 @@
-"""What the CPU plugin of OpenVINO 2026.4 computes wrongly of the built-in Slice and StridedSlice, by conditions.
+"""What OpenVINO 2026.4 computes wrongly of the built-in Slice and StridedSlice, by conditions.
 
 Each condition has an entry with a minimal model in `tests/divergences.py`, under the same name.
 """
@@ -6,6 +6,7 @@ Each condition has an entry with a minimal model in `tests/divergences.py`, unde
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,74 +21,120 @@ from ov_ext.values import bounds_of, list_bounds, list_length
 
 FLOAT_EXACT = 2**24
 _INT32_MIN = -(2**31)
-_SUB_BYTE = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
+SUB_BYTES = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
+_UNPACKED = frozenset({"u4", "i4"})
+"""Those of less than a byte that the plugin makes bytes of."""
+
+REFERENCE, CPU = "openvino", "openvino-cpu"
+"""The engines: Model.evaluate, which constant folding calls too, and the CPU plugin."""
 
 
-NEW_AND_SHRINK = Defect(
+@dataclass(frozen=True)
+class EngineDefect(Defect):
+    """One thing that OpenVINO does wrong.
+
+    Attributes:
+        engines: `openvino`, `openvino-cpu`, or both.
+        is_unsafe: Whether the engine ends the process, or may, as it reads or frees memory that is not its own: no
+            such node is run in the process of the user.
+    """
+
+    engines: tuple[str, ...] = (CPU,)
+    is_unsafe: bool = False
+
+
+NEW_AND_SHRINK = EngineDefect(
     "new axis and shrink with entries left out",
     "with a new axis and a shrunk one and fewer entries than axes, memory comes out that was never written",
 )
-BEGIN_MASK_AND_SHRINK = Defect(
+BEGIN_MASK_AND_SHRINK = EngineDefect(
     "begin mask on a shrunk axis",
     "where begin_mask and shrink_axis_mask share a bit, element 0 is taken instead of element begin",
 )
-BITS_BEYOND = Defect(
+BITS_BEYOND = EngineDefect(
     "mask bits beyond the entries",
     "bits of new_axis_mask, shrink_axis_mask and ellipsis_mask beyond the last entry are not ignored",
+    is_unsafe=True,
 )
-SHORT_MASKS = Defect(
+SHORT_MASKS = EngineDefect(
     "masks shorter than the entries",
     "with an ellipsis that stands for no axis, or a new axis and a shrunk one, masks shorter than the entries are read "
     "beside them",
+    is_unsafe=True,
 )
-SHARED_ELLIPSIS = Defect(
+SHARED_ELLIPSIS = EngineDefect(
     "ellipsis shares its bit",
     "where the ellipsis shares its bit with a new axis or a shrink, constant folding and Model.evaluate compute "
     "another shape than is inferred",
+    (REFERENCE,),
 )
-REVERSED_NOTHING = Defect(
+REVERSED_NOTHING = EngineDefect(
     "backward through an empty axis",
     "constant folding and Model.evaluate read one element of an axis that has none",
+    (REFERENCE,),
+    is_unsafe=True,
 )
-SCALAR = Defect(
+SCALAR = EngineDefect(
     "of a scalar",
     "constant folding and Model.evaluate read a scalar from memory that is not its own",
+    (REFERENCE,),
+    is_unsafe=True,
 )
-FAR_STRIDE = Defect(
+FAR_STRIDE = EngineDefect(
     "stride beyond 32 bits",
     "a stride of -2^31 or below ends the process by a division",
+    is_unsafe=True,
 )
-MANY_ELEMENTS = Defect(
+MANY_ELEMENTS = EngineDefect(
     "more than 2^24 elements on an axis",
     "sizes are computed in 32-bit floats, so the last elements are never written",
 )
-FIXED_SHAPE = Defect(
+FIXED_SHAPE = EngineDefect(
     "indices at run time, all shapes known",
-    "where the shapes of data and output are known although indices only come at run time, nothing is prepared to run",
+    "where the shapes of data and output are known although indices only come at run time, nothing is prepared to run: "
+    "that fails, or gives memory that is not its own",
+    is_unsafe=True,
 )
-ELLIPSIS_THEN_NEW = Defect(
+ELLIPSIS_THEN_NEW = EngineDefect(
     "new axis after an ellipsis, begin at run time",
     "the new axis is inferred at the wrong place",
 )
-UNSIGNED_INDEX = Defect(
+UNSIGNED_INDEX = EngineDefect(
     "unsigned index beyond 63 bits",
     "constant folding, Model.evaluate and shape inference read it as a negative one",
+    (REFERENCE,),
 )
-WRONG_BOUNDS = Defect(
+WRONG_BOUNDS = EngineDefect(
     "sizes known by bounds",
     "the inferred bounds leave out sizes that the input's bounds allow, and those fail when they come",
 )
-NO_ENTRIES = Defect(
+NO_ENTRIES = EngineDefect(
     "no entries, at run time",
-    "lists of indices that are empty and no constants are not read",
+    "lists of indices that are empty and no constants are read from memory that is not theirs",
+    is_unsafe=True,
 )
-SUB_BYTE = Defect(
-    "constant of less than a byte an element",
-    "constant folding copies bytes as if they were elements",
+NARROW_NO_ENTRIES = EngineDefect(
+    "no entries, in 8 bits",
+    "constant lists of indices that are empty and of 8 bits or less are read from memory that is not theirs",
+    is_unsafe=True,
 )
-STRINGS = Defect(
+PACKED_INDEX = EngineDefect(
+    "indices of 4 bits",
+    "constant folding, Model.evaluate and shape inference take the bytes of lists of i4 and u4 for their elements",
+    (REFERENCE,),
+    is_unsafe=True,
+)
+SUB_BYTE = EngineDefect(
+    "elements of less than a byte",
+    "StridedSlice by Model.evaluate, constant folding, and the plugin but for u4 and i4, take bytes for elements",
+    (REFERENCE, CPU),
+    is_unsafe=True,
+)
+STRINGS = EngineDefect(
     "strings",
     "strings are copied as bytes, so two tensors own the same memory, and freeing it twice ends the process",
+    (REFERENCE, CPU),
+    is_unsafe=True,
 )
 DEFECTS = (
     NEW_AND_SHRINK,
@@ -104,6 +151,8 @@ DEFECTS = (
     UNSIGNED_INDEX,
     WRONG_BOUNDS,
     NO_ENTRIES,
+    NARROW_NO_ENTRIES,
+    PACKED_INDEX,
     SUB_BYTE,
     STRINGS,
 )
@@ -121,6 +170,7 @@ class BuiltInNode:
         at_run_time: Whether an element of an index input is not known before the model runs.
         count: Number of entries; None if it is not known.
         rank: Rank of the data; None if it is not known.
+        element: Name of the data's element type.
     """
 
     def __init__(self, node: ov.Node) -> None:
@@ -133,6 +183,7 @@ class BuiltInNode:
         self.masks = masks_of(node) if self.op == "StridedSlice" else {}
         lengths = [list_length(source) for source in self.inputs[1:]]
         self.count = next((length for length in lengths if length is not None), None)
+        self.element = self.inputs[0].get_element_type().get_type_name()
         rank = self.inputs[0].get_partial_shape().rank
         self.rank = rank.get_length() if rank.is_static else None
 
@@ -155,18 +206,29 @@ class BuiltInNode:
         known = [values for values in self.values if values is not None and None not in values]
         return known if len(known) == len(self.values) else None  # type: ignore[return-value]
 
+    def may_reverse_nothing(self, entry: Entry) -> bool:
+        """Whether an entry of StridedSlice slices an axis that may be empty, by a stride that may be negative."""
+        if entry.kind != "slice":
+            return False
+        size = self.inputs[0].get_partial_shape()[entry.axis]
+        if size.get_min_length() > 0 or len(self.values) < 3:
+            return False
+        steps = self.values[2]
+        step = None if steps is None else steps[entry.position]
+        return step is None or step < 0
+
     def bits(self, name: str) -> tuple[int, ...]:
         """A mask as long as there are entries."""
         mask = self.masks.get(f"{name}_mask", ())
         return (*mask, *(0,) * self.count)[: self.count] if self.count is not None else mask
 
 
-def defects(view: BuiltInNode) -> list[Defect]:
+def defects(view: BuiltInNode) -> list[EngineDefect]:
     """Which of `DEFECTS` a node has."""
     return [*_of_masks(view), *_of_values(view), *_of_data(view)]
 
 
-def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
+def _of_masks(view: BuiltInNode) -> Iterator[EngineDefect]:
     if view.op != "StridedSlice" or view.count is None:
         return
     new, shrink, ellipsis = view.bits("new_axis"), view.bits("shrink_axis"), view.bits("ellipsis")
@@ -186,9 +248,15 @@ def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
         yield ELLIPSIS_THEN_NEW
 
 
-def _of_values(view: BuiltInNode) -> Iterator[Defect]:
+def _of_values(view: BuiltInNode) -> Iterator[EngineDefect]:
     if view.count == 0 and view.at_run_time:
         yield NO_ENTRIES
+    elif view.count == 0 and view.op == "Slice" and view.inputs[0].get_partial_shape().is_dynamic:
+        narrow = [source for source in view.inputs[1:] if source.get_element_type().bitwidth <= 8]
+        if narrow:
+            yield NARROW_NO_ENTRIES
+    if view.count != 0 and any(source.get_element_type().bitwidth < 8 for source in view.inputs[1:]):
+        yield PACKED_INDEX
     steps = view.values[2] if len(view.values) > 2 else None
     if any(step is not None and step <= _INT32_MIN for step in steps or ()):
         yield FAR_STRIDE
@@ -200,23 +268,20 @@ def _of_values(view: BuiltInNode) -> Iterator[Defect]:
             return
 
 
-def _of_data(view: BuiltInNode) -> Iterator[Defect]:
+def _of_data(view: BuiltInNode) -> Iterator[EngineDefect]:
     data = view.inputs[0]
     shape = data.get_partial_shape()
-    constant = data.get_node().get_type_name() == "Constant"
-    if constant and data.get_element_type().get_type_name() in _SUB_BYTE and view.all_values is not None:
+    is_folded = data.get_node().get_type_name() == "Constant" and view.all_values is not None
+    if view.element in SUB_BYTES and (is_folded or view.op == "StridedSlice" or view.element not in _UNPACKED):
         yield SUB_BYTE
-    if data.get_element_type() == ov.Type.string and not (constant and view.all_values is not None):
+    if view.element == "string":
         yield STRINGS
+    if view.op == "StridedSlice" and _may_be_scalar(view):
+        yield SCALAR
     if shape.rank.is_dynamic:
         return
-    if view.rank == 0:
-        yield SCALAR
-    if view.op == "StridedSlice" and len(view.values) > 2:
-        steps = view.values[2] or [None] * (view.count or 0)
-        sliced = [(steps[i], shape[axis]) for kind, i, axis in view.entries if kind == "slice"]
-        if any(size == ov.Dimension(0) and (step is None or step < 0) for step, size in sliced):
-            yield REVERSED_NOTHING
+    if any(view.may_reverse_nothing(entry) for entry in view.entries):
+        yield REVERSED_NOTHING
     exact = view.ours.output(0).get_partial_shape()
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():
@@ -225,6 +290,13 @@ def _of_data(view: BuiltInNode) -> Iterator[Defect]:
         yield WRONG_BOUNDS
     if exact.rank.is_static and exact != shape and any(map(_is_counted_in_floats, exact)):
         yield MANY_ELEMENTS
+
+
+def _may_be_scalar(view: BuiltInNode) -> bool:
+    """Whether the data can be a scalar: its rank is 0, or not known, and no entry takes an axis."""
+    if view.rank is not None or view.count is None:
+        return view.rank == 0
+    return all(map(_either, view.bits("new_axis"), view.bits("ellipsis")))
 
 
 def _is_counted_in_floats(size: ov.Dimension) -> bool:
@@ -240,6 +312,10 @@ def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
+
+
+def _either(a: int, b: int) -> bool:
+    return bool(a or b)
 
 
 def _both(a: int, b: int) -> bool:

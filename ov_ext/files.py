@@ -28,7 +28,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     try:
         return core.read_model(os.fspath(path))
     except Exception as error:  # OpenVINO raises what its front ends happen to raise
-        raise ModelError(f"model {os.fspath(path)!r} cannot be read by OpenVINO: {_last_words(error)}") from None
+        raise ModelError(f"model {os.fspath(path)!r} cannot be read by OpenVINO: {last_words(error)}") from None
 
 
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -45,12 +45,12 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
         try:
             ov.save_model(model, str(folder / target.name), compress_to_fp16=False)
         except RuntimeError as error:
-            raise UsageError(f"output {str(target)!r} cannot be written: {_last_words(error)}") from None
+            raise UsageError(f"output {str(target)!r} cannot be written: {last_words(error)}") from None
 
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)
 
 
-def _last_words(error: Exception) -> str:
+def last_words(error: Exception) -> str:
     """What OpenVINO says last, as a sentence; before are places in its sources, after "At:" those in Python."""
     lines = [line.strip() for line in str(error).splitlines()]
     lines = [line for line in lines[: lines.index("At:") if "At:" in lines else None] if line]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import openvino as ov
 from openvino import opset1, opset8
 
+from onnx_ops.errors import InvalidSlice
 from onnx_ops.hardening import Change, Defect, Hardening
-from onnx_ops.slicing.axis import INT64_MAX
+from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN
 from onnx_ops.slicing.spec import MASKS, Entry
-from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTE, WRONG_BOUNDS, BuiltInNode, defects
+from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTES, WRONG_BOUNDS, BuiltInNode, defects
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes, strided_slice
+from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.values import as_constant
 
 _INT32_MAX = 2**31 - 1
@@ -59,9 +61,8 @@ def _repaired(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | Non
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in found:  # OpenVINO makes no constants of strings that are none
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
-    if SUB_BYTE in found:
-        folded = _folded(view)
-        return (None, None) if folded is None else (folded, "Constant")
+    if view.element in SUB_BYTES:
+        return _of_sub_bytes(view)
     if MANY_ELEMENTS in found:
         parts = _as_split(view)
         return (parts, "VariadicSplit") if parts is not None else (view.ours, _extension(view))
@@ -76,17 +77,19 @@ def _extension(view: BuiltInNode) -> str:
     return f"ov_ext.{view.op}"
 
 
-def _folded(view: BuiltInNode) -> ov.Node | None:
-    """The values themselves."""
+def _of_sub_bytes(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
+    """The values themselves where they are known, else our operator, if it takes the type."""
     data = view.inputs[0].get_node()
+    if data.get_type_name() != "Constant" or view.all_values is None:
+        return (None, None) if view.element in REFUSED_ELEMENTS else (view.ours, _extension(view))
     output = view.ours.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
-    indices = [ov.Tensor(np.array(values, np.int64)) for values in view.all_values or ()]
+    indices = [ov.Tensor(np.array(values, np.int64)) for values in view.all_values]
     try:
         done = view.ours.evaluate([tensor], [data.get_tensor_view(), *indices])
-    except RuntimeError:
-        return None
-    return ov.op.Constant(tensor) if done else None
+    except InvalidSlice:
+        return None, None
+    return (ov.op.Constant(tensor), "Constant") if done else (None, None)
 
 
 def _as_split(view: BuiltInNode) -> ov.Node | None:
@@ -106,51 +109,97 @@ def _as_split(view: BuiltInNode) -> ov.Node | None:
     return opset8.convert_like(part, view.inputs[0])  # a node of one output, to take the place
 
 
-def _slice_with_sane_values(view: BuiltInNode) -> tuple[ov.Node, str] | None:
+def _slice_with_sane_values(view: BuiltInNode) -> tuple[ov.Node, str]:
     """Slice with constants that every engine reads as the same numbers."""
     if not view.count:
-        return _identity(view)
+        return _whole(view.inputs[0]), "Slice"
     inputs = [view.inputs[0]]
     for i, (source, values) in enumerate(zip(view.inputs[1:], view.values, strict=True)):
         if values is None or None in values:
-            inputs.append(source)
+            inputs.append(_whole_bytes(source))
         else:
             inputs.append(_constant([_sane(value, i) for value in values if value is not None]))
     return opset8.slice(*inputs), "Slice"
 
 
-def _identity(view: BuiltInNode) -> tuple[ov.Node, str]:
-    """All of the data."""
-    if view.rank == 0:
-        return opset8.reshape(view.inputs[0], _constant([]), special_zero=False), "Reshape"
-    one, masked = _constant([1]), {**dict.fromkeys(MASKS, (0,)), "begin_mask": (1,), "end_mask": (1,)}
-    return strided_slice([view.inputs[0], one, one, one], masked), "StridedSlice"
+def _whole(data: ov.Output) -> ov.Node:
+    """All of the data, which is no scalar."""
+    return opset8.slice(data, _constant([0]), _constant([INT64_MAX]), _constant([1]), _constant([0]))
 
 
 def _spelled_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """Gather for what is shrunk at run time, then StridedSlice with an entry for each axis and each new one."""
-    if view.count is None or view.rank is None:
+    """StridedSlice with an entry for each axis and each new one; before it, Slice does what is wrong there, too.
+
+    That is a walk backwards through an axis that may be empty, and the one element of an axis that is shrunk at run
+    time: there Gather would divide by the size of an axis that may be 0, and is not evaluated for all types.
+    """
+    if view.count is None:
         return None
+    if view.rank is None:
+        return _new_axes(view)
+    if view.rank == 0:  # StridedSlice is wrong on scalars
+        return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
     node, form = view.inputs[0], []
-    chosen = [entry for entry in view.entries if entry.kind == "shrink" and _known(view, 0, entry) is None]
-    for entry in reversed(chosen):
-        begin = opset8.gather(view.inputs[1], _scalar(entry.position), _scalar(0))
-        node = opset8.gather(node, begin, _scalar(entry.axis)).output(0)
-        form.append("Gather")
-    entries = [entry for entry in view.entries if entry not in chosen]
-    if view.rank == len(chosen) and entries:  # StridedSlice is wrong on scalars
-        node = opset1.unsqueeze(node, _constant(list(range(len(entries))))).output(0)
-        form.append("Unsqueeze")
-    elif any(entry.kind != "keep" for entry in entries):
-        node = _sliced(view, node, entries).output(0)
+    firsts = {entry for entry in view.entries if entry.kind == "shrink" and _known(view, 0, entry) is None}
+    cut = [entry for entry in view.entries if entry in firsts or view.may_reverse_nothing(entry)]
+    if cut:
+        bounds = [_slice_bounds(view, entry) for entry in cut]
+        if None in bounds:
+            return None
+        lists = [_joined(values) for values in zip(*(found for found in bounds if found), strict=True)]
+        node = opset8.slice(node, *lists, _constant([entry.axis for entry in cut])).output(0)
+        form.append("Slice")
+    walked = set(cut) - firsts
+    entries = [Entry("keep", -1, entry.axis) if entry in walked else entry for entry in view.entries]
+    if any(entry.kind != "keep" for entry in entries):
+        node = _by_strided_slice(view, node, entries, firsts).output(0)
         form.append("StridedSlice")
-    if not form:
-        return _identity(view)
-    return node.get_node(), " + ".join(dict.fromkeys(form))
+    return (node.get_node(), " + ".join(form)) if form else (_whole(node), "Slice")
 
 
-def _sliced(view: BuiltInNode, data: ov.Output, entries: Sequence[Entry]) -> ov.Node:
-    """StridedSlice with these entries, in which all axes of data are named; only masks that matter are set."""
+def _new_axes(view: BuiltInNode) -> tuple[ov.Node, str] | None:
+    """The form for data of any rank, if nothing but new axes come."""
+    bits = list(zip(view.bits("ellipsis"), view.bits("new_axis"), strict=True))
+    kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
+    if "cut" in kinds or "new" not in kinds:
+        return None
+    before = kinds.index("ellipsis") if "ellipsis" in kinds else len(kinds)
+    behind = kinds[before:].count("new")
+    axes = [*range(before), *range(-behind, 0)]
+    return opset1.unsqueeze(view.inputs[0], _constant(axes)), "Unsqueeze"
+
+
+def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
+    """Start, stop and step of Slice for an entry; None where a masked one depends on a step that is not known."""
+    if entry.kind == "shrink":
+        return _picked(view, 0, entry), INT64_MAX, _INT32_MAX
+    begin, end, step = (_known(view, i, entry) for i in range(3))
+    masked = [view.bits(name)[entry.position] for name in ("begin", "end")]
+    if any(masked) and step is None:
+        return None
+    limits = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
+    first, last = (
+        limit if is_masked else _picked(view, i, entry) if value is None else _sane(value, i)
+        for i, (value, limit, is_masked) in enumerate(zip((begin, end), limits, masked, strict=True))
+    )
+    return first, last, _picked(view, 2, entry) if step is None else _sane(step, 2)
+
+
+def _joined(values: Sequence[int | ov.Output]) -> ov.Output:
+    """One list of numbers, some of which are lists of one element."""
+    if all(isinstance(value, int) for value in values):
+        return _constant([value for value in values if isinstance(value, int)])
+    listed = [_constant([value]) if isinstance(value, int) else value for value in values]
+    return listed[0] if len(listed) == 1 else opset8.concat(listed, 0).output(0)
+
+
+def _by_strided_slice(
+    view: BuiltInNode, data: ov.Output, entries: Sequence[Entry], firsts: Collection[Entry]
+) -> ov.Node:
+    """StridedSlice with these entries, in which all axes of data are named; only masks that matter are set.
+
+    Those of `firsts` shrink an axis of which one element is left.
+    """
     shape = view.inputs[0].get_partial_shape()
     masks = dict.fromkeys(MASKS, (0,) * len(entries))
     masks["new_axis_mask"] = tuple(int(entry.kind == "new") for entry in entries)
@@ -171,22 +220,39 @@ def _sliced(view: BuiltInNode, data: ov.Output, entries: Sequence[Entry]) -> ov.
         )
         for entry, begins, ends, is_whole in both
     ]
-    inputs = [_picked(view, i, entries, [need[i] for need in needed]) for i in range(3)]
-    return strided_slice([data, *inputs], masks)
+    lists = []
+    for i in range(3):
+        wanted = [entry if need[i] else None for entry, need in zip(entries, needed, strict=True)]
+        lists.append(_index_list(view, i, wanted, firsts))
+    return strided_slice([data, *lists], masks)
 
 
-def _picked(view: BuiltInNode, index: int, entries: Sequence[Entry], needed: Sequence[bool]) -> ov.Output:
+def _index_list(view: BuiltInNode, index: int, entries: Sequence[Entry | None], firsts: Collection[Entry]) -> ov.Output:
     """The elements of an index input for some entries, 1 where it does not matter."""
-    known = [_known(view, index, entry) if need else 1 for entry, need in zip(entries, needed, strict=True)]
-    if None not in known:
-        return _constant([_sane(value, index) for value in known if value is not None])
-    source = view.inputs[1 + index]
-    positions = [entry.position if need else -1 for entry, need in zip(entries, needed, strict=True)]
-    if positions == list(range(view.count or 0)):
-        return source
-    one = ov.op.Constant(source.get_element_type(), ov.Shape([1]), [1])
-    chosen = _constant([(view.count or 0) if at < 0 else at for at in positions])
-    return opset8.gather(opset8.concat([source, one], 0), chosen, _scalar(0)).output(0)
+    known = [1 if e is None else 0 if e in firsts else _known(view, index, e) for e in entries]
+    if None in known and [-1 if e is None else e.position for e in entries] == list(range(view.count or 0)):
+        return _whole_bytes(view.inputs[1 + index])
+    listed: list[int | ov.Output] = []
+    for entry, value in zip(entries, known, strict=True):
+        if value is not None:
+            listed.append(_sane(value, index))
+        elif entry is not None:
+            listed.append(_picked(view, index, entry))
+    return _joined(listed)
+
+
+def _picked(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
+    """The element of an index input for an entry, as a list of 64-bit integers."""
+    source, at = _whole_bytes(view.inputs[1 + index]), entry.position
+    if view.count != 1:
+        bounds = [_constant([value]) for value in (at, at + 1, 1, 0)]
+        source = opset8.slice(source, *bounds).output(0)
+    return source if source.get_element_type() == ov.Type.i64 else opset1.convert(source, "i64").output(0)
+
+
+def _whole_bytes(source: ov.Output) -> ov.Output:
+    """An index input of 4 bits as one of 64."""
+    return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 
 def _known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
@@ -199,7 +265,7 @@ def _known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
 
 def _sane(value: int, index: int) -> int:
     """The same index within what every engine reads alike; index 2 are the steps."""
-    return max(value, -_INT32_MAX) if index == 2 else min(value, INT64_MAX)
+    return min(max(value, -_INT32_MAX) if index == 2 else value, INT64_MAX)
 
 
 def _scalar(value: int) -> ov.Node:

@@ -12,11 +12,11 @@ from onnx_ops.shell import example_shapes
 from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from onnx_ops.slicing.node import Cut, SlicingNode, Spec
 from ov_ext.passes import inputs_of, kind_of, masks_of
-from ov_ext.values import list_bounds
+from ov_ext.values import index_array, list_bounds
 
-_SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
-_STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
-_SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
+SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
+STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
+SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
 _NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}
 _ELEMENTS = {
     "f32": "FLOAT",
@@ -79,15 +79,16 @@ def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
     """The slicing nodes of a model in its order, those of bodies included, the built-in ones and ours."""
     constants: dict[int, bool] = {}
     hint = _shapes_hint(model)
-    return [
-        _read(node, scope, _is_constant(node, constants), hint)
-        for scope, node in _nodes(model, ())
-        if _is_slicing(node)
-    ]
+    return [_read(node, scope, _is_constant(node, constants), hint) for scope, node in _slicing_nodes(model)]
 
 
-def _is_slicing(node: ov.Node) -> bool:
-    return kind_of(node) in _SLICES | _STRIDED_SLICES | _SPLITS
+def slicing_nodes(model: ov.Model) -> list[ov.Node]:
+    """The nodes that `read_slicing_nodes` reads, in the same order."""
+    return [node for _, node in _slicing_nodes(model)]
+
+
+def _slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+    return ((scope, node) for scope, node in _nodes(model, ()) if kind_of(node) in SLICES | STRIDED_SLICES | SPLITS)
 
 
 def _nodes(model: ov.Model, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
@@ -180,12 +181,12 @@ def _resolved(node: ov.Node) -> _Written:
         raise DynamicSlice(f"the shape of its input {name_of(node.input_value(0))!r} is {shape}, not wholly known")
     sizes = tuple(shape.to_shape())
     kind = kind_of(node)
-    if kind in _SPLITS:
+    if kind in SPLITS:
         spec = _split_spec(node, sizes)
         return _Written(spec, spec.resolve(sizes))
     lists = [_list(source) for source in inputs_of(node)[1:]]
     cut: SliceSpec | StridedSliceSpec
-    if kind in _SLICES:
+    if kind in SLICES:
         cut = SliceSpec(lists[0], lists[1], lists[3] if len(lists) > 3 else None, lists[2])
     else:
         cut = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, **masks_of(node))
@@ -208,7 +209,7 @@ def _list(source: ov.Output) -> tuple[int, ...]:
     """
     node = source.get_node()
     if node.get_type_name() == "Constant":
-        return tuple(map(int, node.data.reshape(-1).tolist()))
+        return tuple(map(int, index_array(node).reshape(-1).tolist()))
     bounds = list_bounds(source)
     if bounds is None or not all(bound.is_exact for bound in bounds):
         raise DynamicSlice(f"an index comes from {node.get_type_name()} {node.get_friendly_name()!r}, not a constant")

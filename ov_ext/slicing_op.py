@@ -14,7 +14,7 @@ from onnx_ops.errors import InvalidSlice
 from onnx_ops.slicing import Region, as_slice
 from ov_ext.copy import Plan, copy_packed
 from ov_ext.inference import Bounds
-from ov_ext.values import as_constant, dimension, dimensions, element_bounds, integers, list_bounds
+from ov_ext.values import as_constant, dimension, dimensions, element_bounds, index_array, integers, list_bounds
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""
@@ -142,19 +142,14 @@ class SlicingOp(ov.Op):
         element = self._element if is_validated else data.get_element_type().get_type_name()
         try:
             if element in _NOT_WHOLE_BYTES:
-                lists = [inputs[i].data for i in range(1, len(inputs))]
-                region = self.region(tuple(data.shape), _listed(lists))
+                region = self.region(tuple(data.shape), _listed(self._index_arrays(inputs)))
                 _NOT_WHOLE_BYTES[element](region, data, outputs[0])
                 return True
             source = data.data
-            if is_validated:
-                plans = self._plans
-            else:
-                plans = self._memory.of(_as_key([inputs[i].data for i in range(1, len(inputs))])).plans
+            plans = self._plans if is_validated else self._memory.of(_as_key(self._index_arrays(inputs))).plans
             plan = plans.get(source.shape)
             if plan is None:
-                lists = [inputs[i].data for i in range(1, len(inputs))]
-                plan = Plan(self.region(source.shape, _listed(lists)))
+                plan = Plan(self.region(source.shape, _listed(self._index_arrays(inputs))))
                 _keep(plans, source.shape, plan)
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
@@ -182,13 +177,16 @@ class SlicingOp(ov.Op):
         """Start anew after a change of attributes."""
         self._memory, self._sources, self._constants = _Memory(), None, None
 
+    def _index_arrays(self, inputs: Any) -> list[Any]:
+        return [index_array(inputs[i]) for i in range(1, len(inputs))]
+
     def _read_constants(self) -> tuple[Any, ...] | None:
         """What tells constant indices from others; None if one is no constant."""
         sources = self.input_values()[1:]
         if sources != self._sources:
             nodes = [source.get_node() for source in sources]
             are_constant = all(isinstance(node, ov.op.Constant) for node in nodes)
-            self._constants = _as_key([node.data for node in nodes]) if are_constant else None
+            self._constants = _as_key([index_array(node) for node in nodes]) if are_constant else None
             self._sources = sources
             if self._constants is not None:
                 self._plans, self._shapes = self._memory.of(self._constants)
@@ -271,6 +269,9 @@ def _keep(memory: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _evaluate_strings(region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
+    if region.is_empty:
+        output.shape = region.output_shape
+        return
     kept = data.str_data.reshape(region.input_shape)[tuple(map(as_slice, region.ranges))]
     output.shape = region.output_shape
     output.str_data = np.ascontiguousarray(kept).reshape(region.output_shape)  # strides would be ignored
@@ -299,3 +300,5 @@ _NOT_WHOLE_BYTES: dict[str, Callable[[Region, ov.Tensor, ov.Tensor], None]] = {
     "u6": partial(_refuse, "u6"),
 }
 """By element type; in a byte the first element is in the lowest bits, but for u1."""
+REFUSED_ELEMENTS = frozenset({"u3", "u6"})
+"""Element types that cannot be sliced."""

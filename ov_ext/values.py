@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ov_ext.inference import Bounds
 
 Array = npt.NDArray[Any]
 
-_INTEGRAL = frozenset({"i4", "i8", "i16", "i32", "i64", "u1", "u2", "u3", "u4", "u6", "u8", "u16", "u32", "u64"})
+_INTEGRAL = frozenset({"i4", "i8", "i16", "i32", "i64", "u4", "u8", "u16", "u32", "u64"})
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 _FAR = {_INT32_MAX: INT64_MAX, _INT32_MIN: INT64_MIN}
 _MOST_ELEMENTS = 1024
@@ -76,13 +77,24 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
     node = source.get_node()
     kind = node.get_type_name()
     if kind == "Constant":
-        return [Bounds(value, value) for value in integers(node.data)]
+        return [Bounds(value, value) for value in integers(index_array(node))]
     if kind == "Parameter":
         return None
     found = element_bounds(source)
     if found is None:
         return None
     return [Bounds(low, high) for low, high in zip(*map(integers, found), strict=True)]
+
+
+def index_array(source: ov.Tensor | ov.Node) -> Array:
+    """The elements of a tensor or Constant of integers; those of 4 bits, two a byte, come out as bytes."""
+    if source.get_element_type().bitwidth >= 8:
+        return np.asarray(source.data)
+    packed = (source if isinstance(source, ov.Tensor) else source.get_tensor_view()).data.reshape(-1).view(np.uint8)
+    values = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[: prod(source.shape)].astype(np.int8)
+    if source.get_element_type() == ov.Type.i4:
+        values = (values ^ 8) - 8
+    return values.reshape(tuple(source.shape))
 
 
 def integers(values: Array) -> list[int]:
@@ -101,6 +113,8 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     """The least and the greatest value of each element, as OpenVINO's own evaluation of bounds finds them."""
     shape = source.get_partial_shape()
     if shape.is_dynamic or len(shape) != 1 or not is_integral(source.get_element_type()):
+        return None
+    if source.get_element_type().bitwidth < 8:
         return None
     if not 0 < shape[0].get_length() <= _MOST_ELEMENTS:
         return None

@@ -1,0 +1,162 @@
+"""One slicing node of an OpenVINO model run alone, as it is written, by each engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import openvino as ov
+from openvino import opset1, opset8
+
+from onnx_ops.errors import ModelError
+from onnx_ops.slicing import Region, as_slice
+from onnx_ops.slicing.node import SlicingNode
+from ov_ext.copy import copy_packed
+from ov_ext.defects import CPU, REFERENCE, BuiltInNode, EngineDefect, defects
+from ov_ext.files import last_words
+from ov_ext.passes import inputs_of, kind_of, masks_of, strided_slice
+from ov_ext.read import SLICES, SPLITS
+from ov_ext.slice import Slice
+from ov_ext.strided_slice import StridedSlice
+from ov_ext.values import as_constant, list_bounds, ones_like
+
+Bytes = npt.NDArray[np.uint8]
+OURS = "ov_ext"
+
+
+class OneNode:
+    """A node whose shape and indices are known, with no other around it.
+
+    Args:
+        node: The node as it was read.
+        written: The same in its model.
+
+    Attributes:
+        defects: What OpenVINO is known to do wrong with the built-in operator.
+    """
+
+    def __init__(self, node: SlicingNode, written: ov.Node) -> None:
+        self._node = node
+        self._written = written
+        self._element = written.get_input_element_type(0)
+        self._shape = node.cuts[0].region.input_shape
+
+    @cached_property
+    def defects(self) -> list[EngineDefect]:
+        """What OpenVINO is known to do wrong with the built-in operator."""
+        if kind_of(self._written) in SPLITS:
+            return []
+        return defects(BuiltInNode(self._model(ours=False).get_results()[0].input_value(0).get_node()))
+
+    def known_of(self, engine: str) -> list[EngineDefect]:
+        """What one engine is known to do wrong."""
+        return [defect for defect in self.defects if engine in defect.engines]
+
+    def by(self, engine: str, data: Bytes) -> dict[str, Bytes]:
+        """The bytes of each output by an engine.
+
+        Raises:
+            ModelError: The engine fails, or is known to end the process with this node.
+        """
+        unsafe = [defect for defect in self.known_of(engine) if defect.is_unsafe]
+        if unsafe:
+            reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
+            raise ModelError(f"it was not run, as it is known to end the process with such a node ({reasons}).")
+        try:
+            return ENGINES[engine](self, data)
+        except RuntimeError as error:
+            raise ModelError(last_words(error)) from None
+
+    def by_evaluate(self, data: Bytes, *, ours: bool = False) -> dict[str, Bytes]:
+        """By Model.evaluate."""
+        results = [ov.Tensor(self._element, ov.Shape([0])) for _ in self._node.cuts]
+        self._model(ours).evaluate(results, [self._tensor(data)])
+        return self._named(results)
+
+    def by_plugin(self, data: Bytes) -> dict[str, Bytes]:
+        """By the CPU plugin, the built-in operator."""
+        request = ov.Core().compile_model(self._model(ours=False), "CPU").create_infer_request()
+        request.set_input_tensor(self._tensor(data))
+        request.infer()
+        return self._named([request.get_output_tensor(i) for i in range(len(self._node.cuts))])
+
+    def by_specification(self, data: Bytes) -> dict[str, Bytes]:
+        """What the specification selects."""
+        return {cut.output: _selected(cut.region, data, self._element) for cut in self._node.cuts}
+
+    def count_bytes(self) -> int:
+        """The size of the data."""
+        return int(-(-prod(self._shape) * self._element.bitwidth // 8))
+
+    def random_data(self, seed: int, below: int) -> Bytes:
+        """Packed random elements, small integers, so that the CPU plugin's narrower types hold them too."""
+        random = np.random.default_rng(seed)
+        tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
+        flat: Any = tensor.data.reshape(-1)
+        if self._element == ov.Type.boolean or self._element.bitwidth < 8:
+            flat.view(np.uint8)[...] = random.integers(0, 2, flat.nbytes, np.uint8)
+        else:
+            flat[...] = random.integers(0, below, flat.size, np.uint8).astype(flat.dtype)
+        return np.array(flat.view(np.uint8))
+
+    def _model(self, ours: bool) -> ov.Model:
+        source = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
+        indices = [_constant(source) for source in inputs_of(self._written)[1:]]
+        made = self._made([source.output(0), *indices], ours)
+        return ov.Model(made.outputs(), [source], "node")
+
+    def _made(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
+        kind = kind_of(self._written)
+        if kind == ("Split", "opset1"):
+            return opset1.split(*inputs, self._written.get_output_size())
+        if kind in SPLITS:
+            return opset1.variadic_split(*inputs)
+        if kind in SLICES:
+            return Slice(inputs) if ours else opset8.slice(*inputs)
+        masks = masks_of(self._written)
+        if ours:
+            return StridedSlice(inputs, **masks)
+        return strided_slice([*inputs, *([ones_like(inputs[1])] if len(inputs) == 3 else [])], masks)
+
+    def _tensor(self, data: Bytes) -> ov.Tensor:
+        tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
+        if data.size:
+            tensor.data.reshape(-1).view(np.uint8)[...] = data
+        return tensor
+
+    def _named(self, results: Sequence[ov.Tensor]) -> dict[str, Bytes]:
+        named = {}
+        for cut, tensor in zip(self._node.cuts, results, strict=True):
+            array = np.array(tensor.data).reshape(-1)
+            named[cut.output] = array.view(np.uint8) if array.size else np.zeros(0, np.uint8)
+        return named
+
+
+def _constant(source: ov.Output) -> ov.Output:
+    """An index input as a constant of its own type; one that is worked out is of 64 bits."""
+    if source.get_node().get_type_name() == "Constant":
+        return source
+    values = [bound.low for bound in list_bounds(source) or ()]
+    shape = source.get_partial_shape()
+    return as_constant(np.array(values, np.int64).reshape(tuple(shape.to_shape()))).output(0)
+
+
+def _selected(region: Region, data: Bytes, element: ov.Type) -> Bytes:
+    if region.is_empty:
+        return np.zeros(0, np.uint8)
+    if element.bitwidth < 8:
+        return np.asarray(copy_packed(region, data, element.bitwidth, lowest_first=element != ov.Type.u1), np.uint8)
+    elements = data.reshape(*region.input_shape, element.size)
+    return np.ascontiguousarray(elements[tuple(map(as_slice, region.ranges))]).reshape(-1)
+
+
+ENGINES: dict[str, Callable[[OneNode, Bytes], dict[str, Bytes]]] = {
+    REFERENCE: OneNode.by_evaluate,
+    CPU: OneNode.by_plugin,
+    OURS: partial(OneNode.by_evaluate, ours=True),
+}
+"""Those that run the node itself."""
