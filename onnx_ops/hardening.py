@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -18,7 +18,7 @@ class Defect:
 
     id: str
     reason: str
-    is_disputed: bool = False
+    is_disputed: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
