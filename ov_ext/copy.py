@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -73,8 +73,8 @@ def _copy_in_parts(source: Array, target: Array) -> None:
         future.result()
 
 
-@cache
-def _pool() -> ThreadPoolExecutor:
+@lru_cache(1)
+def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a child that was forked has none of its parent's threads
     return ThreadPoolExecutor(min(_MOST_THREADS, len(_CORES)), "ov_ext-copy", initializer=_leave_core)
 
 
@@ -85,7 +85,7 @@ def _leave_core() -> None:
 
 
 def _submit(function: Callable[..., None], *arguments: Any) -> Future[None]:
-    return _pool().submit(function, *arguments)
+    return _pool_of(os.getpid()).submit(function, *arguments)
 
 
 def by_width(array: Array) -> Array:

@@ -118,6 +118,12 @@ NARROW_NO_ENTRIES = EngineDefect(
     "constant lists of indices that are empty and of 8 bits or less are read from memory that is not theirs",
     is_unsafe=True,
 )
+AXES_AT_RUN_TIME = EngineDefect(
+    "axes alone at run time",
+    "where the data's shape and all indices but the axes are known, memory is read that is not its own, which ends the "
+    "process",
+    is_unsafe=True,
+)
 PACKED_INDEX = EngineDefect(
     "indices of 4 bits",
     "constant folding, Model.evaluate and shape inference take the bytes of lists of i4 and u4 for their elements",
@@ -152,6 +158,7 @@ DEFECTS = (
     WRONG_BOUNDS,
     NO_ENTRIES,
     NARROW_NO_ENTRIES,
+    AXES_AT_RUN_TIME,
     PACKED_INDEX,
     SUB_BYTE,
     STRINGS,
@@ -255,6 +262,9 @@ def _of_values(view: BuiltInNode) -> Iterator[EngineDefect]:
         narrow = [source for source in view.inputs[1:] if source.get_element_type().bitwidth <= 8]
         if narrow:
             yield NARROW_NO_ENTRIES
+    known = [values is not None and None not in values for values in view.values]
+    if view.op == "Slice" and known == [True, True, True, False] and view.inputs[0].get_partial_shape().is_static:
+        yield AXES_AT_RUN_TIME
     if view.count != 0 and any(source.get_element_type().bitwidth < 8 for source in view.inputs[1:]):
         yield PACKED_INDEX
     steps = view.values[2] if len(view.values) > 2 else None

@@ -12,8 +12,8 @@ from onnx_ops.errors import InvalidSlice
 from onnx_ops.hardening import Change, Defect, Hardening
 from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN
 from onnx_ops.slicing.spec import MASKS, Entry
-from ov_ext.defects import MANY_ELEMENTS, STRINGS, SUB_BYTES, WRONG_BOUNDS, BuiltInNode, defects
-from ov_ext.passes import BUILT_IN, kind_of, replace_nodes, strided_slice
+from ov_ext.defects import AXES_AT_RUN_TIME, MANY_ELEMENTS, STRINGS, SUB_BYTES, WRONG_BOUNDS, BuiltInNode, defects
+from ov_ext.passes import BUILT_IN, inputs_of, kind_of, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.values import as_constant
 
@@ -66,11 +66,18 @@ def _repaired(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | Non
     if MANY_ELEMENTS in found:
         parts = _as_split(view)
         return (parts, "VariadicSplit") if parts is not None else (view.ours, _extension(view))
-    if WRONG_BOUNDS not in found and STRINGS not in found:
+    if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(found):
         spelled = _slice_with_sane_values(view) if view.op == "Slice" else _spelled_out(view)
-        if spelled is not None:
+        if spelled is not None and not _has_defects(spelled[0], view.inputs):
             return spelled
     return view.ours, _extension(view)
+
+
+def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
+    """Whether a form that reads these inputs is computed wrongly as well, such as by sizes that are now inferred."""
+    if kind_of(node) in BUILT_IN and defects(BuiltInNode(node)):
+        return True
+    return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
 
 
 def _extension(view: BuiltInNode) -> str:
@@ -230,7 +237,8 @@ def _by_strided_slice(
 def _index_list(view: BuiltInNode, index: int, entries: Sequence[Entry | None], firsts: Collection[Entry]) -> ov.Output:
     """The elements of an index input for some entries, 1 where it does not matter."""
     known = [1 if e is None else 0 if e in firsts else _known(view, index, e) for e in entries]
-    if None in known and [-1 if e is None else e.position for e in entries] == list(range(view.count or 0)):
+    is_as_it_is = [-1 if e is None or e in firsts else e.position for e in entries] == list(range(view.count or 0))
+    if None in known and is_as_it_is:
         return _whole_bytes(view.inputs[1 + index])
     listed: list[int | ov.Output] = []
     for entry, value in zip(entries, known, strict=True):

@@ -47,15 +47,13 @@ class SlicingOp(ov.Op):
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo]
 
+    # OpenVINO never frees an operator in Python, and clones one for each inference of a dynamic model: a clone that
+    # never runs has no attributes that it can do without.
+    _connected: tuple[list[ov.Output], dict[Any, Plan]] | None = None
+
     def __init__(self) -> None:
         super().__init__(self)
         self._memory = _Memory()
-        self._sources: list[ov.Output] | None = None
-        self._constants: tuple[Any, ...] | None = None
-        self._plans: dict[Any, Plan] = {}
-        self._shapes: dict[str, list[ov.Dimension | int]] = {}
-        self._element = ""
-        self._is_clone = False
 
     def get_type_info(self) -> ov.DiscreteTypeInfo:
         """The operator's name and version."""
@@ -131,25 +129,26 @@ class SlicingOp(ov.Op):
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
         """Compute the output.
 
-        Called by OpenVINO on a clone whose indices are constants, it takes those that were validated: to read them from
-        the tensors again takes longer than to copy a small one.
+        Called by OpenVINO, it takes constant indices from the nodes that are connected: to read them from the tensors
+        takes longer than to copy a small one.
 
         Raises:
             InvalidSlice: The indices break the rules.
         """
-        is_validated = self._is_clone and self._constants is not None and type(inputs) is TensorVector
         data = inputs[0]
-        element = self._element if is_validated else data.get_element_type().get_type_name()
+        element = data.get_element_type().get_type_name()
         try:
             if element in _NOT_WHOLE_BYTES:
-                region = self.region(tuple(data.shape), _listed(self._index_arrays(inputs)))
+                region = self.region(tuple(data.shape), _listed(_index_arrays(inputs)))
                 _NOT_WHOLE_BYTES[element](region, data, outputs[0])
                 return True
             source = data.data
-            plans = self._plans if is_validated else self._memory.of(_as_key(self._index_arrays(inputs))).plans
+            plans = self._plans_of_connected() if type(inputs) is TensorVector else None
+            if plans is None:
+                plans = self._memory.of(_as_key(_index_arrays(inputs))).plans
             plan = plans.get(source.shape)
             if plan is None:
-                plan = Plan(self.region(source.shape, _listed(self._index_arrays(inputs))))
+                plan = Plan(self.region(source.shape, _listed(_index_arrays(inputs))))
                 _keep(plans, source.shape, plan)
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
@@ -162,42 +161,36 @@ class SlicingOp(ov.Op):
 
     def clone_with_new_inputs(self, inputs: Sequence[Any]) -> SlicingOp:
         """The same operator of other inputs."""
-        new = type(self)(**self.attributes())
-        new._is_clone = True
-        new._memory, new._sources, new._constants = self._memory, self._sources, self._constants
-        new._plans, new._shapes = self._plans, self._shapes
+        new = self.without_inputs()
+        new._memory = self._memory
         new.set_inputs(inputs)
         return new
 
-    def attributes(self) -> dict[str, tuple[int, ...]]:
-        """What the constructor takes beside the inputs."""
-        return {}
+    def without_inputs(self) -> SlicingOp:
+        """The same operator, not connected."""
+        return type(self)()
 
     def forget(self) -> None:
         """Start anew after a change of attributes."""
-        self._memory, self._sources, self._constants = _Memory(), None, None
+        self._memory = _Memory()
+        self._connected = None
 
-    def _index_arrays(self, inputs: Any) -> list[Any]:
-        return [index_array(inputs[i]) for i in range(1, len(inputs))]
-
-    def _read_constants(self) -> tuple[Any, ...] | None:
-        """What tells constant indices from others; None if one is no constant."""
+    def _plans_of_connected(self) -> dict[Any, Plan] | None:
+        """The plans for the constant indices that are connected now; None if one is no constant."""
         sources = self.input_values()[1:]
-        if sources != self._sources:
-            nodes = [source.get_node() for source in sources]
-            are_constant = all(isinstance(node, ov.op.Constant) for node in nodes)
-            self._constants = _as_key([index_array(node) for node in nodes]) if are_constant else None
-            self._sources = sources
-            if self._constants is not None:
-                self._plans, self._shapes = self._memory.of(self._constants)
-        return self._constants
+        if self._connected is None or self._connected[0] != sources:
+            constants = _constants(sources)
+            if constants is None:
+                return None
+            self._connected = sources, self._memory.of(constants).plans
+        return self._connected[1]
 
     def _infer(self) -> None:
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
-        constants = self._read_constants()
-        self._element = element.get_type_name()
-        known = self._shapes.get(str(shape)) if constants is not None else None
+        constants = _constants(self.input_values()[1:])
+        shapes = None if constants is None else self._memory.of(constants).shapes
+        known = None if shapes is None else shapes.get(str(shape))
         if known is not None:
             self.set_output_type(0, element, _shape(shape, known))
             return
@@ -214,8 +207,8 @@ class SlicingOp(ov.Op):
             return
         dims = [dimension(bounds) if axis is None else axis for bounds, axis in output]
         self.set_output_type(0, element, _shape(shape, dims))
-        if len(sizes) != 1 and constants is not None:
-            _keep(self._shapes, str(shape), dims)
+        if len(sizes) != 1 and shapes is not None:
+            _keep(shapes, str(shape), dims)
         if len(sizes) == 1 and all(index is not None for index in indices):
             self._pass_values(indices)
 
@@ -250,6 +243,18 @@ def _tensor(values: Any, element: ov.Type) -> ov.Tensor:
 def _shape(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:
     """The output's shape; where a size is surely that of an input axis, it is that dimension with its symbol."""
     return ov.PartialShape([shape[dim] if isinstance(dim, int) else dim for dim in dims])
+
+
+def _constants(sources: Sequence[ov.Output]) -> tuple[Any, ...] | None:
+    """What tells constant indices from others; None if one is no constant."""
+    nodes = [source.get_node() for source in sources]
+    if not all(isinstance(node, ov.op.Constant) for node in nodes):
+        return None
+    return _as_key([index_array(node) for node in nodes])
+
+
+def _index_arrays(inputs: Any) -> list[Any]:
+    return [index_array(inputs[i]) for i in range(1, len(inputs))]
 
 
 def _as_key(arrays: Sequence[Any]) -> tuple[Any, ...]:

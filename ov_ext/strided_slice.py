@@ -57,9 +57,11 @@ class StridedSlice(SlicingOp):
         """The five masks by name."""
         return dict(self._masks)
 
-    def attributes(self) -> dict[str, tuple[int, ...]]:
-        """The five masks by name."""
-        return self._masks
+    def without_inputs(self) -> StridedSlice:
+        """The same operator, not connected."""
+        new = type(self)()
+        new._masks = self._masks
+        return new
 
     def visit_attributes(self, visitor: Any) -> bool:
         """Write or read the masks; OpenVINO cannot write an empty list, and 0 alone means the same."""

@@ -1,8 +1,9 @@
 """Slicing operators, built and run in a process of their own: `python openvino_child.py`, a JSON case a line on stdin.
 
 What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`); `element`;
-`indices`, a list for each index input; `index_type`; `run_time`, whether indices are inputs of the model; `masks`;
-`constant`, whether the data is a constant; `ours`; `as_written`, for built-in masks of several lengths; `harden`;
+`indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether indices are inputs
+of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant; `ours`; `as_written`, for
+built-in masks of several lengths; `harden`;
 `engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read and run on zeros. Prints a JSON object a line
 with `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or `error`; and
 with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts from `first_of`,
@@ -29,6 +30,25 @@ def first_of(element: ov.Type) -> int:
     return 1 if element.bitwidth < 32 and element != ov.Type.string else 1_000_001
 
 
+def index_tensor(values: list[int], kind: str) -> ov.Tensor:
+    element = getattr(ov.Type, kind)
+    if element.bitwidth < 8:
+        return ov.Tensor(pack(np.array(values) & 15, kind), ov.Shape([len(values)]), element)
+    return ov.Tensor(np.array(values, element.to_dtype()))
+
+
+def constant_of(tensor: ov.Tensor) -> ov.Node:
+    if tensor.size:
+        return ov.op.Constant(tensor)
+    return ov.op.Constant(tensor.element_type, tensor.shape, [])
+
+
+def are_late(case: dict[str, Any]) -> list[bool]:
+    """Whether each index input is one of the model."""
+    late = case.get("run_time", False)
+    return late if isinstance(late, list) else [late] * len(case["indices"])
+
+
 def run_file(path: str) -> dict[str, Any]:
     """Read a model and run it on zeros."""
     core = ov.Core()
@@ -43,8 +63,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         return run_file(case["file"])
     element = getattr(ov.Type, case.get("element", "i32"))
     shape = case.get("shape", case["sizes"])
-    index_type = getattr(ov.Type, case.get("index_type", "i64")).to_dtype()
-    arrays = [np.array(values, index_type) for values in case["indices"]]
+    kinds = case.get("index_types", [case.get("index_type", "i64")] * len(case["indices"]))
+    arrays = [index_tensor(values, kind) for values, kind in zip(case["indices"], kinds, strict=True)]
     data = first_of(element) + np.arange(prod(shape))
     data = data.astype("U8" if element == ov.Type.string else element.to_dtype()).reshape(shape)
     if element.bitwidth < 8:
@@ -53,8 +73,11 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         source = ov.op.Constant(tensor)
     else:
         source = fixed(data) if case.get("constant") else parameter(case["sizes"], element)
-    run_time = case.get("run_time", False)
-    indices = [parameter(list(a.shape), ov.Type(a.dtype)) if run_time else fixed(a) for a in arrays]
+    late = are_late(case)
+    indices = [
+        parameter(list(a.shape), a.element_type) if at_run_time else constant_of(a)
+        for a, at_run_time in zip(arrays, late, strict=True)
+    ]
     masks = case.get("masks")
     if masks and case.get("as_written"):  # by the built-in operator, whose masks the other way are made equally long
         node = opset1.strided_slice(source, *indices, *(masks.get(name, []) for name in MASKS))
@@ -69,19 +92,18 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return {**answer(case, model, data, arrays), "forms": [change.form for change in changes], "defects": found}
 
 
-def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list[np.ndarray]) -> dict[str, Any]:
-    run_time = case.get("run_time", False)
+def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list[ov.Tensor]) -> dict[str, Any]:
     if case["engine"] == "inference":
         return {"shape": listed(model.output(0).get_partial_shape())}
     given = [] if case.get("constant") else [data]
-    given += arrays if run_time else []
+    given += [array for array, late in zip(arrays, are_late(case), strict=True) if late]
     if case["engine"] == "cpu":
         core = ov.Core()
         ov_ext.register(core)
         result = core.compile_model(model, "CPU")(given)[0]
     else:
         out = ov.Tensor(model.output(0).get_element_type(), ov.Shape([0]))
-        model.evaluate([out], [ov.Tensor(np.asarray(array, order="C")) for array in given])
+        model.evaluate([out], [a if isinstance(a, ov.Tensor) else ov.Tensor(np.asarray(a, order="C")) for a in given])
         result = out.data
         if out.element_type.bitwidth < 8:
             bits = unpack(result.reshape(-1).view(np.uint8), case["element"])

@@ -27,7 +27,7 @@ PACKED = ("u1", "u2", "u4", "i4", "nf4", "f4e2m1")
 FAR = (2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**62, 2**63 - 1, -(2**63), 2**63, 2**64 - 1)
 LIMITS = (
     *("support unknown rank", "dynamic rank", "At most one ellipsis", "Input rank plus number"),
-    *("out of the tensor rank range", "into Constant of type 'string'"),  # axes of 4 bits; an empty constant
+    "into Constant of type 'string'",
 )
 """Of errors that OpenVINO gives to models as it, too, is allowed to."""
 
@@ -147,6 +147,8 @@ def _is_allowed(case: Case, run: dict[str, Any], form: str, engine: str, found: 
     """Whether something that is not right is known to be so, and said where it has to be."""
     if any(limit in run.get("error", "") for limit in LIMITS):
         return True
+    if "While validating node" in run.get("error", "") and {"i4", "u4"} & set(case["index_types"]):
+        return True  # it reads elements of 4 bits from memory that is not theirs
     if form == "core":
         return run.get("refused") in (
             "dynamic_parameter",

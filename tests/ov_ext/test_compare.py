@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
 import pytest
+from divergences import OPENVINO_DEFECTS
 from openvino import opset1
+from openvino_forms_child import Built
 from openvino_models import constant, fixed, make, parameter
 
 import ov_ext
@@ -58,6 +62,62 @@ def test_what_the_plugin_computes_wrongly_is_a_finding(tmp_path, capsys):
         "openvino-cpu": "mismatch",
         "ov_ext": "equal",
         "dml-emulator": "equal",
+    }
+
+
+def forms_case(case):
+    """A case of `openvino_child.py` as one of `openvino_forms_child.py`."""
+    late = case.get("run_time", False)
+    return {
+        "element": "i32",
+        "shape": case["sizes"],
+        "index_types": [case.get("index_type", "i64")] * len(case["indices"]),
+        "masks": {},
+        **case,
+        "run_time": late if isinstance(late, list) else [late] * len(case["indices"]),
+    }
+
+
+COMPARE_ALL = """
+import contextlib, io, json, sys
+from onnx_ops.cli import main
+for path in sys.argv[1:]:
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = main(["compare", path, "--format", "json"])
+    print(json.dumps([code, json.loads(said.getvalue())["comparisons"]]), flush=True)
+"""
+
+
+def test_known_defects_are_blamed_on_their_engine(tmp_path):
+    """None ends the process, and neither ours nor what is lowered is blamed for what OpenVINO does wrong."""
+    entries = [entry for entry in OPENVINO_DEFECTS if not entry.case.get("run_time")]
+    paths = [str(tmp_path / f"{i}.xml") for i in range(len(entries))]
+    for entry, path in zip(entries, paths, strict=True):
+        ov.save_model(Built(forms_case(entry.case), folding=False).model, path, compress_to_fp16=False)
+    command = [sys.executable, "-c", COMPARE_ALL, *paths]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    blamed = set()
+    for entry, line in zip(entries, done.stdout.splitlines(), strict=True):
+        code, comparisons = json.loads(line)
+        assert code == (0 if all(c["status"] == "equal" for c in comparisons) else 1)
+        for comparison in comparisons:
+            if comparison["executor"] in ("ov_ext", "dml-emulator"):
+                assert comparison["status"] == "equal", comparison
+            elif comparison["status"] in ("mismatch", "error"):
+                assert entry.id in comparison["detail"]
+                blamed.add((entry.id, comparison["executor"]))
+    assert blamed == {
+        ("new axis and shrink with entries left out", "openvino-cpu"),
+        ("begin mask on a shrunk axis", "openvino-cpu"),
+        ("mask bits beyond the entries", "openvino-cpu"),
+        ("masks shorter than the entries", "openvino-cpu"),
+        ("ellipsis shares its bit", "openvino"),
+        ("backward through an empty axis", "openvino"),
+        ("of a scalar", "openvino"),
+        ("stride beyond 32 bits", "openvino-cpu"),
+        ("more than 2^24 elements on an axis", "openvino-cpu"),
+        ("unsigned index beyond 63 bits", "openvino"),
     }
 
 
