@@ -41,7 +41,10 @@ class _Worker:
     """A worker process."""
 
     def __init__(self) -> None:
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
+        try:
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
+        except OSError as error:  # a full disk
+            raise WorkerDied(f"could not be started ({error.strerror or error})") from None
         paths = [path or os.getcwd() for path in sys.path]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter

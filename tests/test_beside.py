@@ -82,7 +82,8 @@ class TestInterruptions:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_signal_leaves_nothing_half_written(self, tmp_path, models, number):
         code = (
-            "import sys, time; from onnx_ops.dml import output; from onnx_ops.cli import main\n"
+            "import signal, sys, time; from onnx_ops.dml import output; from onnx_ops.cli import main\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whatever the tests were started with
             "def slow(*_): print('begun', flush=True); time.sleep(60)\n"
             "output._write_dxdispatch = slow\n"
             "sys.exit(main(sys.argv[1:]))"
@@ -212,7 +213,7 @@ class TestWrite:
 
     @POSIX
     @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
-    @pytest.mark.parametrize("limit", [0, 100, 1000])
+    @pytest.mark.parametrize("limit", [100, 1000])
     def test_a_disk_that_fills_up(self, tmp_path, models, command, limit):
         """A limit on the size of files fails in the middle of writing as a full disk does."""
         code = (

@@ -104,6 +104,8 @@ def filled_parts(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
         NotApplied: See `split_parts`, or the size is not known.
     """
     parts = split_parts(node, opset, shape)
+    if shape is not None and not -len(shape) <= parts.axis < len(shape):
+        raise NotApplied(f"axis {parts.axis} is out of range for a tensor of rank {len(shape)}")
     if shape is None or shape[parts.axis] is None:
         raise NotApplied(
             "the size of the axis is not known, and nothing else would fail where the parts do not fill it"

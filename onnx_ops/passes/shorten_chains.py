@@ -136,7 +136,7 @@ class ShortenChainsPass(NodePass):
         if not node.inputs or _next(node) is not None:
             return None
         links = [node]
-        while (before := _before(links[0])) is not None:
+        while (before := _before(links[0])) is not None and before.inputs:
             links.insert(0, before)
         reasons: list[str] = []
         while len(links) > 1:

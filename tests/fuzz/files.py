@@ -664,9 +664,7 @@ def _remove(path: Path) -> None:
 
 def shrink(case: Case) -> Iterator[Case]:
     """The case with less in its file, the largest parts first."""
-    if case["json"] or case["shapes"]:
-        yield {**case, "json": False}
-        yield {**case, "shapes": False}
+    yield from ({**case, option: False} for option in ("json", "shapes") if case[option])
     data = base64.b64decode(case["file"])
     try:
         model = onnx.ModelProto.FromString(data)

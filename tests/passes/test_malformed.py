@@ -125,3 +125,17 @@ def test_the_reason_is_said():
     done = SplitToSlicePass()
     done(from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)))
     assert [(left.node, left.reason) for left in done.left] == [("parts", "Split does not have 3 inputs and 2 outputs")]
+
+
+@pytest.mark.parametrize(
+    ("opset", "body"),
+    [
+        (13, "p = Constant <value_ints = [1, 3]> () a, b = Split <axis = 7> (x, p) c, d = Split <axis = 7> (x, p)"),
+        (9, "a = Slice <starts = [1], ends = [3]> () b = Slice <starts = [0], ends = [1]> (a) c, d = Split (x)"),
+    ],
+)
+def test_nodes_that_others_are_put_together_with(opset, body):
+    text = f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[4,6] x) => (float[e,f] a, float[g,h] b,'
+    model = from_proto(onnx.parser.parse_model(f"{text} float[i,j] c, float[k,l] d) {{ {body} }}"))
+    rewrite(model, list(PASSES))
+    assert any(node.op_type in ("Slice", "Split") for node in model.graph)

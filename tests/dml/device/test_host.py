@@ -36,6 +36,11 @@ def works(opened: Device) -> None:
 
 
 @POSIX
+def test_the_adapter_goes_by_what_it_is(directml):
+    assert directml.facts()["adapter"].endswith(", software on the CPU")
+
+
+@POSIX
 def test_close_ends_every_process_and_leaves_no_mount(directml):
     with device.open() as opened:
         works(opened)

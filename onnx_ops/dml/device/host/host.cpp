@@ -218,6 +218,49 @@ struct Compiled {
     DML_BINDING_PROPERTIES needs{};
 };
 
+// What Direct3D runs on under Wine, as Vulkan tells it: the name of the DXGI adapter there is Wine's invention. Empty elsewhere.
+static std::string vulkan_device() {
+    struct InstanceCreateInfo {  // VkInstanceCreateInfo; no Vulkan headers are needed for these few calls
+        UINT32 type;
+        const void *next;
+        UINT32 flags;
+        const void *application;
+        UINT32 layer_count;
+        const char *const *layers;
+        UINT32 extension_count;
+        const char *const *extensions;
+    };
+    using CreateInstance = INT32(WINAPI *)(const InstanceCreateInfo *, const void *, void **);
+    using EnumerateDevices = INT32(WINAPI *)(void *, UINT32 *, void **);
+    using GetProperties = void(WINAPI *)(void *, void *);
+    using DestroyInstance = void(WINAPI *)(void *, const void *);
+    HMODULE ntdll = GetModuleHandleA("ntdll.dll");
+    if (!ntdll || !GetProcAddress(ntdll, "wine_get_version")) return "";
+    HMODULE vulkan = LoadLibraryA("vulkan-1.dll");
+    if (!vulkan) return "";
+    auto create = reinterpret_cast<CreateInstance>(GetProcAddress(vulkan, "vkCreateInstance"));
+    auto enumerate = reinterpret_cast<EnumerateDevices>(GetProcAddress(vulkan, "vkEnumeratePhysicalDevices"));
+    auto properties_of = reinterpret_cast<GetProperties>(GetProcAddress(vulkan, "vkGetPhysicalDeviceProperties"));
+    auto destroy = reinterpret_cast<DestroyInstance>(GetProcAddress(vulkan, "vkDestroyInstance"));
+    InstanceCreateInfo info{};
+    info.type = 1;  // VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
+    void *instance = nullptr, *device = nullptr;
+    if (!create || !enumerate || !properties_of || !destroy || create(&info, nullptr, &instance)) return "";
+    UINT32 count = 1;
+    INT32 result = enumerate(instance, &count, &device);
+    std::string name;
+    if (result >= 0 && count) {
+        alignas(8) unsigned char properties[4096]{};  // VkPhysicalDeviceProperties: deviceType at 16, deviceName at 20
+        properties_of(device, properties);
+        UINT32 kind;
+        memcpy(&kind, properties + 16, sizeof kind);
+        for (const unsigned char *c = properties + 20; *c && c < properties + 276; c++) name += *c < 128 ? static_cast<char>(*c) : '?';
+        name += kind == 4 ? ", software on the CPU" : ", by Wine and Vulkan";  // VK_PHYSICAL_DEVICE_TYPE_CPU
+    }
+    destroy(instance, nullptr);
+    return name;
+}
+
 struct Device {
     Com<ID3D12Device> d3d;
     Com<IDMLDevice> dml;
@@ -253,6 +296,8 @@ struct Device {
                 for (const WCHAR *c = d.Description; *c; c++) adapter += *c < 128 ? static_cast<char>(*c) : '?';
             }
         }
+        std::string said = vulkan_device();
+        if (!said.empty()) adapter = said;
         HMODULE native = LoadLibraryA("native_vkd3d.dll");  // only in a full installation
         if (native) {
             using CreateNative = HRESULT(WINAPI *)(void **, LUID);
