@@ -1,8 +1,9 @@
 """Mutation testing: `python -m tests.mutate onnx_ops/slicing --budget 10` says which single changes no test notices.
 
-Each mutant is the code with one change: a comparison, a number, an `and`, a condition, a statement left out. It is
-compiled in memory in a forked process, which runs the doctests of its module and the test files that belong to it, and
-stops at the first failure. A mutant that no test fails on is a survivor: a test is missing, or the change is none.
+Each mutant is the code with one change: a comparison, a number, an `and`, a condition, a statement left out. A process
+that has collected the tests is forked for it, the function's code replaced, and the tests run to the first failure; a
+change outside functions is imported in a process of its own. A mutant that no test fails on is a survivor: a test is
+missing, or the change is none.
 """
 
 from __future__ import annotations
@@ -11,19 +12,26 @@ import argparse
 import ast
 import copy
 import doctest
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
+import itertools
 import os
+import pickle
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TESTS = {
@@ -59,6 +67,7 @@ OPTIONS = (
     "ignore::pytest.PytestWarning",
 )
 LEAST_TIMEOUT = 60.0
+SLOW_TIMEOUT = 3600.0
 PROGRESS = 20
 SWAPS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -101,19 +110,17 @@ class Mutant:
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every mutant of a file."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    places = list(_places(tree))
-    for number, (node, _) in enumerate(places):
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for number, (node, parent) in enumerate(_places(ast.parse(text))):
         for change in range(len(_changes(node))):
-            twin = copy.deepcopy(tree)
-            target, parent = list(_places(twin))[number]
-            before = ast.unparse(_shown(target, parent))
+            tree = ast.parse(text)
+            target, around = next(itertools.islice(_places(tree), number, None))
+            before = ast.unparse(_shown(target, around))
             replaced = _changes(target)[change]
-            if not _replace(twin, target, replaced):
-                continue
-            shown = replaced if isinstance(target, ast.stmt) else _shown(replaced, parent)
+            _replace(around, target, replaced)
+            shown = replaced if isinstance(target, ast.stmt) else _shown(replaced, around)
             line = getattr(node, "lineno", getattr(parent, "lineno", 0))
-            yield Mutant(path, line, _short(before), _short(ast.unparse(shown)), ast.fix_missing_locations(twin))
+            yield Mutant(path, line, _short(before), _short(ast.unparse(shown)), ast.fix_missing_locations(tree))
 
 
 def _short(text: str) -> str:
@@ -175,18 +182,12 @@ def _changes(node: ast.AST) -> list[ast.AST]:
     return []
 
 
-def _replace(tree: ast.AST, target: ast.AST, new: ast.AST) -> bool:
-    for node in ast.walk(tree):
-        for name, value in ast.iter_fields(node):
-            if value is target:
-                setattr(node, name, new)
-                return True
-            if isinstance(value, list):
-                for i, item in enumerate(value):
-                    if item is target:
-                        value[i] = new
-                        return True
-    return False
+def _replace(parent: ast.AST, target: ast.AST, new: ast.AST) -> None:
+    for name, value in ast.iter_fields(parent):
+        if value is target:
+            setattr(parent, name, new)
+        elif isinstance(value, list):
+            setattr(parent, name, [new if item is target else item for item in value])
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -219,6 +220,10 @@ def run(mutant: Mutant | None, tests: Groups, timeout: float) -> str:
     if pid == 0:
         os.setsid()
         os._exit(_child(mutant, tests))
+    return _wait(pid, timeout)
+
+
+def _wait(pid: int, timeout: float) -> str:
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -230,13 +235,17 @@ def run(mutant: Mutant | None, tests: Groups, timeout: float) -> str:
     return "timed out"
 
 
+def _be_quiet() -> None:
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(quiet, descriptor)
+
+
 def _child(mutant: Mutant | None, tests: Groups) -> int:
     """Run the tests with a mutant in place; 0 if nothing fails."""
     import pytest
 
-    quiet = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(quiet, descriptor)
+    _be_quiet()
     try:
         if mutant is not None:
             finder = _Finder(mutant)
@@ -247,6 +256,145 @@ def _child(mutant: Mutant | None, tests: Groups) -> int:
         return int(any(pytest.main([*OPTIONS, *group]) for group in tests))
     except BaseException:
         return 1
+
+
+def _outer_functions(code: CodeType) -> dict[str, CodeType]:
+    """The functions of a module that are in no other function, by their qualified names."""
+    found = {}
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            if each.co_flags & inspect.CO_NEWLOCALS and each.co_flags & inspect.CO_OPTIMIZED:
+                found[each.co_qualname] = each
+            else:
+                found |= _outer_functions(each)  # a class
+    return found
+
+
+def _skeleton(code: CodeType) -> object:
+    """A module's code without that of its functions."""
+    functions = set(_outer_functions(code).values())
+    consts = [
+        None if each in functions else _skeleton(each) if isinstance(each, CodeType) else repr(each)
+        for each in code.co_consts
+    ]
+    return code.co_code, consts, code.co_names
+
+
+def _changed_functions(mutant: Mutant) -> dict[str, CodeType] | None:
+    """The functions that a mutant changes, by their qualified names; None where it changes more than them."""
+    path = str(ROOT / mutant.path)
+    source = ast.parse((ROOT / mutant.path).read_text(encoding="utf-8"))
+    before, after = compile(source, path, "exec"), compile(mutant.tree, path, "exec")
+    if _skeleton(before) != _skeleton(after):
+        return None
+    old = _outer_functions(before)
+    return {name: code for name, code in _outer_functions(after).items() if code != old[name]}
+
+
+def _put_in_place(path: Path, changed: Mapping[str, CodeType]) -> None:
+    """Let the functions of a module that is imported be the changed ones."""
+    where = str(ROOT / path)
+    functions = [each for each in gc.get_objects() if isinstance(each, FunctionType)]
+    for function in functions:
+        code = function.__code__
+        if code.co_qualname in changed and code.co_filename == where:
+            function.__code__ = changed[code.co_qualname]
+
+
+Function = tuple[str, str]
+"""The file and the qualified name of a function."""
+
+
+class _Forks:
+    """A plugin of pytest: once the tests are collected, each mutant is tried in a fork, by the tests that reach it."""
+
+    def __init__(self, chosen: Sequence[tuple[Mutant, dict[str, CodeType]]], report: Report, end: float) -> None:
+        self.chosen = chosen
+        self.report = report
+        self.end = end
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        if session.testsfailed:
+            raise session.Interrupted("tests cannot be collected")
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "reached"
+            said = _wait(self._fork(session, partial(self._record, session, log)), SLOW_TIMEOUT)
+            if said != "survived":
+                raise session.Failed("the tests fail without a mutant")
+            reached: list[tuple[float, set[Function]]] = pickle.loads(log.read_bytes())
+        for mutant, changed in self.chosen:
+            if time.monotonic() > self.end:
+                break
+            functions = {(str(ROOT / mutant.path), name) for name in changed}
+            pairs = zip(session.items, reached, strict=True)
+            found = sorted([(took, i, item) for i, (item, (took, ran)) in enumerate(pairs) if ran & functions])
+            items = [item for _, _, item in found]
+            pid = self._fork(session, partial(self._try, session, mutant, changed, items))
+            self.report.add(mutant, _wait(pid, LEAST_TIMEOUT + 10 * sum(took for took, _, _ in found)))
+        return True
+
+    def _fork(self, session: Any, do: Callable[[], bool]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        os.setsid()
+        _be_quiet()
+        session.config.pluginmanager.unregister(name="terminalreporter")
+        try:
+            os._exit(0 if do() else 1)
+        except BaseException:
+            os._exit(1)
+
+    def _record(self, session: Any, log: Path) -> bool:
+        """Run all tests, and write how long each took and what functions it reached; whether all passed."""
+        paths = {str(ROOT / mutant.path) for mutant, _ in self.chosen}
+        found = []
+        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+            ran: set[Function] = set()
+
+            def record(frame: Any, event: str, _: object, ran: set[Function] = ran) -> None:
+                if event == "call" and frame.f_code.co_filename in paths:
+                    ran.add((frame.f_code.co_filename, frame.f_code.co_qualname.split(".<locals>")[0]))
+
+            start = time.monotonic()
+            sys.setprofile(record)
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            sys.setprofile(None)
+            found.append((time.monotonic() - start, ran))
+            if session.testsfailed:
+                return False
+        log.write_bytes(pickle.dumps(found))
+        return True
+
+    def _try(self, session: Any, mutant: Mutant, changed: Mapping[str, CodeType], items: Sequence[Any]) -> bool:
+        """Whether all tests pass with the mutant in place."""
+        _put_in_place(mutant.path, changed)
+        for item in items:
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            if session.testsfailed:
+                return False
+        return True
+
+
+class Report:
+    """What came of the mutants."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.counts: Counter[str] = Counter()
+
+    def add(self, mutant: Mutant, said: str) -> None:
+        """Count a mutant, and print it if it survived."""
+        self.counts[said] += 1
+        if said == "survived":
+            print(mutant, flush=True)
+            print("    " + (ROOT / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip())
+        if self.counts.total() % PROGRESS == 0:
+            print(f"{self.counts.total()} of {self.total} tried", file=sys.stderr, flush=True)
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{self.counts[said]} {said}" for said in ("killed", "timed out", "survived"))
+        return f"{self.total} mutants, {self.counts.total()} tried: {numbers}"
 
 
 def _preload() -> None:
@@ -286,37 +434,41 @@ def main() -> int:
     files = _files(options.paths)
     given = tuple((str(ROOT / test),) for test in options.tests or ())
     tests = {path: given or _tests_of(path) for path in files}
-    timeouts = {}
-    for each in set(tests.values()):
-        start = time.monotonic()
-        if run(None, each, 3600) != "survived":
-            print("the tests fail without a mutant", *each)
-            return 2
-        timeouts[each] = max(LEAST_TIMEOUT, 5 * (time.monotonic() - start))
     chosen = [mutant for path in files for mutant in mutants(path)]
     if options.lines:
         first, last = map(int, options.lines.split("-"))
         chosen = [mutant for mutant in chosen if first <= mutant.line <= last]
     random.Random(options.seed).shuffle(chosen)
-    return _try(chosen, tests, timeouts, 60 * options.budget)
+    end = time.monotonic() + 60 * options.budget
+    survived = False
+    for groups in dict.fromkeys(tests.values()):
+        survived |= _try([mutant for mutant in chosen if tests[mutant.path] == groups], groups, end)
+    return int(survived)
 
 
-def _try(chosen: Sequence[Mutant], tests: dict[Path, Groups], timeouts: dict[Groups, float], budget: float) -> int:
-    counts: Counter[str] = Counter()
-    end = time.monotonic() + budget
-    for mutant in chosen:
+def _try(chosen: Sequence[Mutant], groups: Groups, end: float) -> bool:
+    """Try mutants that have the same tests, those in functions first, all in a process that imports the project."""
+    changes = [(mutant, _changed_functions(mutant)) for mutant in chosen]
+    pid = os.fork()
+    if pid == 0:
+        import pytest
+
+        report = Report(len(chosen))
+        plugin = _Forks([(mutant, changed) for mutant, changed in changes if changed is not None], report, end)
+        modules = sorted({str(ROOT / mutant.path) for mutant in chosen})
+        files = [name for group in groups for name in group]
+        code = pytest.main([*OPTIONS, *modules, *files], plugins=[plugin])
+        print(f"in functions: {report}", flush=True)
+        os._exit(2 if code not in (0, 5) else int(report.counts["survived"] > 0))
+    survived = os.waitpid(pid, 0)[1] != 0
+    others = [mutant for mutant, changed in changes if changed is None]
+    report = Report(len(others))
+    for mutant in others:
         if time.monotonic() > end:
             break
-        groups = tests[mutant.path]
-        said = run(mutant, groups, timeouts[groups])
-        counts[said] += 1
-        if said == "survived":
-            print(mutant, flush=True)
-        if counts.total() % PROGRESS == 0:
-            print(f"{counts.total()} of {len(chosen)} tried", file=sys.stderr, flush=True)
-    numbers = ", ".join(f"{counts[said]} {said}" for said in ("killed", "timed out", "survived"))
-    print(f"{len(chosen)} mutants, {counts.total()} tried: {numbers}")
-    return int(counts["survived"] > 0)
+        report.add(mutant, run(mutant, groups, SLOW_TIMEOUT))
+    print(f"outside functions: {report}", flush=True)
+    return survived or report.counts["survived"] > 0
 
 
 if __name__ == "__main__":
