@@ -192,6 +192,22 @@ def test_single_nodes_that_are_fatal_elsewhere(nodes, constants):
     assert all(entry.data is None for entry in found(proto).values())
 
 
+@pytest.mark.parametrize(
+    ("op", "bits", "expected"),
+    [("NonZero", [[0x8000, 0x3F80]], [[1]]), ("Max", [[0xC000, 0x4000], [0xBF80, 0x3F80]], [0xBF80, 0x4000])],
+    ids=["NonZero", "Max"],
+)
+def test_bfloat16_is_computed_as_numbers_or_not_at_all(op, bits, expected):
+    names = [f"c{i}" for i in range(len(bits))]
+    proto = model([helper.make_node(op, names, ["y"])], {}, ["y"])
+    for name, values in zip(names, bits, strict=True):
+        data = np.array(values, "<u2").tobytes()
+        proto.graph.initializer.add(name=name, data_type=TensorProto.BFLOAT16, dims=[len(values)], raw_data=data)
+    got = found(proto)["y"].data
+    if got is not None:
+        assert got.view("<u2" if got.itemsize == 2 else got.dtype).tolist() == expected
+
+
 @pytest.mark.parametrize("opset", [4, 11, 18])
 @pytest.mark.parametrize(
     ("shapes", "axis", "expected"),
