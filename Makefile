@@ -4,7 +4,11 @@ BIN := .venv/bin
 DIRECTML ?= yes
 DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
-.PHONY: demo test lint unit clean
+# What `make test-lowest` leaves out: the divergences, each of which is about named versions of an engine, and the real
+# DirectML, whose libraries are of one version whatever is installed here.
+NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/dml/device
+
+.PHONY: demo test lint unit dist test-wheel test-lowest clean
 
 .venv/pip: Makefile
 	$(PYTHON) -m venv .venv
@@ -17,6 +21,14 @@ DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
 .venv/test: .venv/demo pyproject.toml
 	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+.venv/dist: .venv/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --group dist
+	@touch $@
+
+.venv/lowest: .venv/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --group lowest
 	@touch $@
 
 demo: .venv/demo
@@ -42,5 +54,31 @@ ifeq ($(DIRECTML),no)
 	@echo "DIRECTML=no: nothing was installed; tests of the real DirectML ran only if it had been before (see the skipped ones)."
 endif
 
+# The sdist, and the wheel made of it; what is in them; whether their description and metadata are such as an index takes.
+dist: .venv/dist
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/python .ci/check_dist.py dist
+	$(BIN)/python -m twine check --strict dist/*
+
+# The wheel, installed where its source is not: only what lies beside the packages is copied.
+test-wheel: dist
+	rm -rf build/wheel && mkdir -p build/wheel
+	cp -r tests models docs pyproject.toml build/wheel
+	$(PYTHON) -m venv build/wheel/.venv
+	build/wheel/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
+	build/wheel/.venv/bin/python -m pip install --quiet "$$(echo dist/*.whl)[onnxruntime]" --group dev
+	cd build/wheel && .venv/bin/python -m pytest -n 2 tests $(TESTS)
+
+# The oldest versions that pyproject.toml allows, on PYTHON.
+test-lowest: .venv/lowest
+	rm -rf build/lowest && mkdir -p build/lowest
+	$(PYTHON) -m venv build/lowest/.venv
+	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --resolution lowest-direct '.[onnxruntime,openvino]'
+	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --group test
+	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
+	cp -r tests models docs pyproject.toml build/lowest
+	cd build/lowest && .venv/bin/python -m pytest -n 2 tests $(NOT_LOWEST) $(TESTS)
+
 clean:
-	rm -rf .venv
+	rm -rf .venv build dist

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from onnx_ops.dml.program import Program
     from onnx_ops.lowering import lower
 
+__version__ = "0.1.0"
 __all__ = ["Program", "lower"]
 
 _HOMES = {"Program": "onnx_ops.dml.program", "lower": "onnx_ops.lowering"}

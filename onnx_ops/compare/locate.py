@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 import onnx
+import onnx_ir as ir
 
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured
@@ -244,7 +245,7 @@ def _alone(
         [*made, node],
         "alone",
         [
-            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            onnx.helper.make_tensor_value_info(name, ir.DataType.from_numpy(array.dtype).value, array.shape)
             for name, array in arrays.items()
         ],
         [onnx.ValueInfoProto(name=name) for name in node.output if name],

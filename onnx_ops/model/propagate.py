@@ -371,6 +371,8 @@ class _Propagation:
         given = [fact.data if name else None for name, fact in zip(node.input, inputs, strict=True)]
         if sum(array.nbytes for array in given if array is not None) > MAX_BYTES:
             return
+        if any(array is not None and array.dtype.names for array in given):
+            return  # onnx 1.18 has bfloat16 and its like as integers, and computes with these
         for fact, array in zip(outputs, _evaluate(node, given, opset), strict=False):
             if _fits(fact, array):
                 fact.data, fact.dims = array, array.shape
@@ -697,6 +699,30 @@ def _reshape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact]
     return [Fact(inputs[0].element, shape_arithmetic.reshaped(inputs[0].dims, list(wanted), allowzero=allowzero))]
 
 
+def _concat(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
+    """The sizes of a Concat, which onnx before 1.23 adds up in 32 bits."""
+    if not inputs:
+        return None
+    element = next((fact.element for fact in inputs if fact.element), 0)
+    shapes = [fact.dims for fact in inputs if fact.dims is not None]
+    rank = len(shapes[0]) if shapes else 0
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+    if len(shapes) < len(inputs) or not all(len(dims) == rank for dims in shapes) or not -rank <= axis < rank:
+        return [Fact(element)]
+    merged: list[int | str | None] = []
+    for i, sizes in enumerate(zip(*shapes, strict=True)):
+        known = [size for size in sizes if isinstance(size, int)]
+        if len(sizes) == 1:
+            merged.append(sizes[0])
+        elif i == axis % rank:
+            merged.append(sum(known) if len(known) == len(sizes) else None)
+        elif len(set(known)) > 1:
+            return [Fact(element)]
+        else:
+            merged.append(known[0] if known else sizes[0])
+    return [Fact(element, tuple(merged))]
+
+
 def _expand(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact] | None:
     if len(inputs) < 2 or inputs[1].data is not None or inputs[0].dims is None:
         return None
@@ -723,6 +749,7 @@ _RULES: dict[str, Rule] = {
     "Constant": _constant,
     "Identity": _identity,
     "Reshape": _reshape,
+    "Concat": _concat,
     "Expand": _expand,
     "ConstantOfShape": _constant_of_shape,
 }

@@ -28,7 +28,10 @@ _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
 
 def register() -> None:
-    """Register the operator's schema in `onnx.defs`, with its type and shape inference; again does nothing."""
+    """Register the operator's schema in `onnx.defs`; again does nothing.
+
+    Its type and shape inference is registered with it from onnx 1.19 on; onnx 1.18 takes none from Python.
+    """
     if is_registered():
         return
     onnx.defs.register_schema(_schema())
@@ -141,7 +144,8 @@ def _schema() -> onnx.defs.OpSchema:
         ],
         attributes=[kind.Attribute(name, kind.AttrType.INTS, "", required=False) for name in MASKS],
     )
-    schema.set_type_and_shape_inference_function(_infer)
+    if hasattr(schema, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
+        schema.set_type_and_shape_inference_function(_infer)
     return schema
 
 

@@ -192,6 +192,50 @@ def test_single_nodes_that_are_fatal_elsewhere(nodes, constants):
     assert all(entry.data is None for entry in found(proto).values())
 
 
+@pytest.mark.parametrize(
+    ("op", "bits", "expected"),
+    [("NonZero", [[0x8000, 0x3F80]], [[1]]), ("Max", [[0xC000, 0x4000], [0xBF80, 0x3F80]], [0xBF80, 0x4000])],
+    ids=["NonZero", "Max"],
+)
+def test_bfloat16_is_computed_as_numbers_or_not_at_all(op, bits, expected):
+    names = [f"c{i}" for i in range(len(bits))]
+    proto = model([helper.make_node(op, names, ["y"])], {}, ["y"])
+    for name, values in zip(names, bits, strict=True):
+        data = np.array(values, "<u2").tobytes()
+        proto.graph.initializer.add(name=name, data_type=TensorProto.BFLOAT16, dims=[len(values)], raw_data=data)
+    got = found(proto)["y"].data
+    if got is not None:
+        assert got.view("<u2" if got.itemsize == 2 else got.dtype).tolist() == expected
+
+
+@pytest.mark.parametrize("opset", [4, 11, 18])
+@pytest.mark.parametrize(
+    ("shapes", "axis", "expected"),
+    [
+        ([[2**33, 5], [2**33, 5]], 0, (2**34, 5)),
+        ([[2**31 - 1], [1]], 0, (2**31,)),
+        ([[2, 3], [2, 4], [2, 5]], 1, (2, 12)),
+        ([[2, 3], [2, 4]], -1, (2, 7)),
+        ([["n", 3], [2, 4]], 1, (2, 7)),
+        ([["n", 3], ["n", 4]], 1, ("n", 7)),
+        ([["n", 3], [2, 3]], 0, (None, 3)),
+        ([["n", 3]], 0, ("n", 3)),
+        ([[2, 3], [4, 3]], 1, None),
+        ([[2, 3], [2]], 0, None),
+        ([[2, 3], None], 0, None),
+        ([[2], [3]], 1, None),
+        ([[2], [3]], -2, None),
+        ([[], []], 0, None),
+    ],
+)
+def test_concat(shapes, axis, expected, opset):
+    names = [f"x{i}" for i in range(len(shapes))]
+    inputs = dict(zip(names, shapes, strict=True))
+    got = found(model([helper.make_node("Concat", names, ["y"], axis=axis)], inputs, ["y"], opset=opset))["y"]
+    assert got.dims == expected
+    assert got.element == TensorProto.FLOAT
+
+
 def test_tensors_that_double_do_not_take_all_memory():
     nodes = [helper.make_node("Concat", [f"v{i}", f"v{i}"], [f"v{i + 1}"], axis=0) for i in range(60)]
     got = found(model(nodes, {}, ["v60"], {"v0": np.array([3, 1])}))
@@ -214,6 +258,7 @@ def test_functions_that_double_are_refused():
         inline_functions(from_proto(proto))
 
 
+@pytest.mark.skipif(not hasattr(onnx.defs.OpSchema, "set_type_and_shape_inference_function"), reason="onnx 1.18")
 @pytest.mark.parametrize("op", ["Die", "Hang"])
 def test_a_node_that_ends_or_blocks_the_worker_is_left_out(monkeypatch, op):
     monkeypatch.setattr(inference, "propagate", deadly.propagate)

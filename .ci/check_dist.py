@@ -1,0 +1,77 @@
+"""Check what `make dist` built: every tracked file that belongs in the wheel or the sdist is there, and nothing else.
+
+Usage: python .ci/check_dist.py FOLDER, in a clone; FOLDER holds one wheel and one sdist.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("onnx_ops", "ov_ext")
+NOT_SHIPPED = (".gitattributes",)
+ADDED_TO_SDIST = {"PKG-INFO", ".gitignore"}
+
+
+def list_tracked() -> set[str]:
+    """The files that git knows, relative to the project's folder."""
+    found = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name for name in found.stdout.split("\0") if name and name not in NOT_SHIPPED}
+
+
+def find_one(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise SystemExit(f"{folder}: expected one {pattern}, found {[path.name for path in found]}: empty the folder.")
+    return found[0]
+
+
+def compare(name: str, expected: set[str], got: set[str]) -> None:
+    missing, surplus = sorted(expected - got), sorted(got - expected)
+    if missing or surplus:
+        raise SystemExit(f"{name}: missing {missing}, and not tracked by git or not expected there {surplus}.")
+
+
+def check_sdist(path: Path, tracked: set[str]) -> None:
+    with tarfile.open(path) as archive:
+        root = path.name.removesuffix(".tar.gz") + "/"
+        got = {entry.name.removeprefix(root) for entry in archive if entry.isfile()}
+    compare(path.name, tracked | ADDED_TO_SDIST, got | ADDED_TO_SDIST)
+
+
+def check_wheel(path: Path, tracked: set[str], version: str) -> None:
+    info = f"sliceport-{version}.dist-info"
+    with zipfile.ZipFile(path) as archive:
+        got = {name for name in archive.namelist() if not name.startswith(f"{info}/")}
+        metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
+        licence = archive.read(f"{info}/licenses/LICENSE")
+    compare(path.name, {name for name in tracked if name.split("/")[0] in PACKAGES}, got)
+    for package in PACKAGES:
+        assert f"{package}/py.typed" in got, f"{path.name}: {package} does not say that it is typed"
+    assert metadata["Version"] == version, metadata["Version"]
+    assert metadata["License-Expression"] == "Apache-2.0", metadata["License-Expression"]
+    assert licence == (ROOT / "LICENSE").read_bytes()
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    tracked = list_tracked()
+    wheel, sdist = find_one(folder, "*.whl"), find_one(folder, "*.tar.gz")
+    version = wheel.name.split("-")[1]
+    source = (ROOT / "onnx_ops" / "__init__.py").read_text(encoding="utf-8")
+    assert re.search(r'^__version__ = "(.*)"$', source, re.MULTILINE)[1] == version, version  # type: ignore[index]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[{re.escape(version)}\]", changelog, re.MULTILINE), f"CHANGELOG.md: nothing on {version}"
+    check_sdist(sdist, tracked)
+    check_wheel(wheel, tracked, version)
+    print(f"{wheel.name} and {sdist.name}: all files there, no others")
+
+
+if __name__ == "__main__":
+    main()

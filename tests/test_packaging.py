@@ -1,0 +1,48 @@
+"""What is installed says what it is and what it needs."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import onnx_ops
+import ov_ext
+
+PACKAGES = [Path(package.__file__).parent for package in (onnx_ops, ov_ext)]
+MODULES = {"onnx-ir": "onnx_ir"}
+"""What a distribution is imported as, where that is not its name."""
+OF_OTHERS = {"ml-dtypes"}
+"""Distributions that are used through others, with bounds of our own on their versions."""
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert importlib.metadata.version("sliceport") == onnx_ops.__version__
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_packages_are_typed(package):
+    assert (package / "py.typed").is_file()
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(str(node.module).split(".")[0])
+    return found
+
+
+def test_what_is_imported_is_required_and_the_reverse():
+    modules = set().union(*(imported(path) for package in PACKAGES for path in package.rglob("*.py")))
+    ours = {package.name for package in PACKAGES}
+    required = {re.split(r"[^\w.-]", line)[0] for line in importlib.metadata.requires("sliceport")}
+    needed = {MODULES.get(name, name) for name in required}
+    assert modules - set(sys.stdlib_module_names) - ours == needed - OF_OTHERS
