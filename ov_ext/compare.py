@@ -13,6 +13,7 @@ import openvino as ov
 
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.compare.run import OPERATOR_EXECUTORS, Comparison, Report, command_line, compare_node
+from onnx_ops.dml.elements import ELEMENT_BITS
 from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
 from onnx_ops.dml.lower import Options, lower_nodes
 from onnx_ops.dml.program import LoweredNode
@@ -85,6 +86,9 @@ def _compare(lowered: LoweredNode, alone: OneNode, chosen: Sequence[str], seed: 
     node = lowered.node
     if isinstance(node.spec, SplitSpec):
         chosen = [name for name in chosen if name != OURS]  # there is no Split of ours
+    if node.element not in ELEMENT_BITS:
+        yield Comparison(lowered, "", "refused", f"{node.label}: elements of type {node.element} are not compared.")
+        return
     size = alone.count_bytes()
     if size > _MAX_BYTES:
         detail = f"{node.label}: its data of {size} bytes are more than the {_MAX_BYTES} that are compared."

@@ -55,4 +55,6 @@ def last_words(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     lines = [line for line in lines[: lines.index("At:") if "At:" in lines else None] if line]
     said = lines[-1] if lines else type(error).__name__
-    return f"{said.removeprefix('InvalidSlice: ').strip('-. ')}."
+    if said in ("stoll", "stoi", "stol", "stoul", "stoull"):
+        said = "a number in it is none, or too large"
+    return f"{said.removeprefix('InvalidSlice: ').strip('-.! ')}."

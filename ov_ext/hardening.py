@@ -12,7 +12,16 @@ from onnx_ops.errors import InvalidSlice
 from onnx_ops.hardening import Change, Defect, Hardening
 from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN
 from onnx_ops.slicing.spec import MASKS, Entry
-from ov_ext.defects import AXES_AT_RUN_TIME, MANY_ELEMENTS, STRINGS, SUB_BYTES, WRONG_BOUNDS, BuiltInNode, defects
+from ov_ext.defects import (
+    AXES_AT_RUN_TIME,
+    MANY_ELEMENTS,
+    STRINGS,
+    SUB_BYTES,
+    WRONG_BOUNDS,
+    BuiltInNode,
+    EngineDefect,
+    defects,
+)
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.values import as_constant
@@ -44,10 +53,13 @@ def harden(model: ov.Model) -> Hardening:
             return None
         nodes += 1
         view = BuiltInNode(node)
-        found = defects(view)
-        if not found:
-            return None
-        new, form = _repaired(view, found)
+        try:
+            found = defects(view)
+            if not found:
+                return None
+            new, form = _repaired(view, found)
+        except InvalidSlice as error:
+            found, new, form = [EngineDefect("against the specification", str(error).rstrip("."))], None, None
         changes.append(Change(node.get_friendly_name(), view.op, form, tuple(found)))
         return new
 

@@ -101,10 +101,15 @@ def masks_of(node: ov.Node) -> dict[str, tuple[int, ...]]:
 
 
 def custom(node: ov.Node) -> ov.Node:
-    """Our operator that does what a built-in one does."""
-    if kind_of(node) == ("Slice", "opset8"):
-        return Slice(inputs_of(node))
-    return StridedSlice(inputs_of(node), **masks_of(node))
+    """Our operator that does what a built-in one does.
+
+    Raises:
+        InvalidSlice: The node breaks the rules.
+    """
+    new = Slice() if kind_of(node) == ("Slice", "opset8") else StridedSlice(**masks_of(node))
+    new.set_friendly_name(node.get_friendly_name())
+    new.set_inputs(inputs_of(node))
+    return new
 
 
 def _built_in(node: ov.Node) -> ov.Node:

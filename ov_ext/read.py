@@ -12,7 +12,7 @@ from onnx_ops.shell import example_shapes
 from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from onnx_ops.slicing.node import Cut, SlicingNode, Spec
 from ov_ext.passes import inputs_of, kind_of, masks_of
-from ov_ext.values import index_array, list_bounds
+from ov_ext.values import index_array, is_integral, list_bounds
 
 SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
 STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
@@ -206,8 +206,11 @@ def _list(source: ov.Output) -> tuple[int, ...]:
 
     Raises:
         DynamicSlice: They are not known.
+        InvalidSlice: They are no integers.
     """
-    node = source.get_node()
+    node, element = source.get_node(), source.get_element_type()
+    if element.is_static() and not is_integral(element):
+        raise InvalidSlice(f"an index input must hold integers, got {element.get_type_name()}")
     if node.get_type_name() == "Constant":
         return tuple(map(int, index_array(node).reshape(-1).tolist()))
     bounds = list_bounds(source)

@@ -76,9 +76,9 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
     """Bounds of each element of a list of integers; None where nothing is known of them."""
     node = source.get_node()
     kind = node.get_type_name()
-    if kind == "Constant":
+    if kind == "Constant" and is_integral(source.get_element_type()):
         return [Bounds(value, value) for value in integers(index_array(node))]
-    if kind == "Parameter":
+    if kind in ("Constant", "Parameter"):
         return None
     found = element_bounds(source)
     if found is None:

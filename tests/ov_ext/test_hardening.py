@@ -206,3 +206,16 @@ def test_nothing_of_any_type(element):
     (change,) = ov_ext.harden(model).changes
     assert change.form == ("ov_ext.Slice" if element == "string" else "Constant")
     assert model.output(0).get_shape() == ov.Shape([0])
+
+
+def test_what_breaks_the_specification_is_left_and_said():
+    """Shape inference takes lists of some floats for indices."""
+    source = parameter([4])
+    floats = [ov.op.Constant(ov.Type.nf4, ov.Shape([1]), [i]) for i in (1, 3, 1)]
+    node = make("Slice", [source, *floats, constant([0])], ours=False)
+    node.set_friendly_name("cut")
+    model = ov.Model([node], [source], "m")
+    report = ov_ext.harden(model)
+    assert [(change.node, change.form) for change in report.changes] == [("cut", None)]
+    assert "Slice8 'cut': start must hold integers, got nf4" in str(report)
+    assert not report.is_complete
