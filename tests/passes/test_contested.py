@@ -203,6 +203,23 @@ def test_an_empty_last_part(size, parts):
             assert EMPTY_LAST_PART.reason in (str(report) if way == "harden" else report.text())
 
 
+@pytest.mark.parametrize(
+    "node",
+    ["c, d, e = Split<num_outputs=3>(a)", f"{constants(-9, -20, -1, 0)} c = Slice(a, s, e, ax, t)"],
+    ids=["last part", "below"],
+)
+def test_that_only_a_shape_reads(node):
+    """Engines disagree by sizes that are only inferred; were the Shape a constant, nothing would read the node."""
+    before = model_of(f"g (float[4] x) => (int64[1] f) {{ a = Neg(x)  {node}  f = Shape(c) }}", 18)
+    expected = outcomes(before)
+    for way, change in WAYS.items():
+        model = from_proto(before)
+        change(model)
+        after = ir.serde.serialize_model(model)
+        assert [node.op_type for node in after.graph.node][-1] == "Shape" or way == "harden", way
+        assert outcomes(after) == expected, way
+
+
 def test_a_slice_before_opset_10_has_no_steps_to_disagree_about():
     text = """g (float[4] x) => (float[p] y) {
         a = Neg(x)  b = Slice<starts=[-1], ends=[9223372036854775807], axes=[0]>(a)
