@@ -166,11 +166,11 @@ class TestUsage:
     def test_help_lists_every_pass_and_executor(self, capsys):
         from onnx_ops.compare.run import EXECUTORS
         from onnx_ops.passes import PASSES
-        from ov_ext.compare import NODE_EXECUTORS, OPERATOR_EXECUTORS, REFERENCE
+        from ov_ext.compare import ENGINES, OPERATOR_EXECUTORS
 
         for command, names in (
             ("rewrite", [*PASSES]),
-            ("compare", [*EXECUTORS, REFERENCE, *NODE_EXECUTORS, *OPERATOR_EXECUTORS]),
+            ("compare", [*EXECUTORS, *ENGINES, *OPERATOR_EXECUTORS]),
         ):
             with pytest.raises(SystemExit):
                 main([command, "--help"])

@@ -219,6 +219,10 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: set[str]
     _check_text(where, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
     if attribute.type not in _TYPES:
         raise ModelError(f"{where} has attribute {attribute.name!r} of type {attribute.type}, which is none of ONNX's.")
+    if attribute.ref_attr_name and attribute.type in (_ATTRIBUTE.GRAPH, _ATTRIBUTE.GRAPHS):
+        raise ModelError(
+            f"{where} has a graph {attribute.name!r} that is an attribute of a function, which is not read."
+        )
     holder = None if attribute.ref_attr_name else _HOLDERS.get(attribute.type)
     if holder is not None and not attribute.HasField(holder):
         kind = _ATTRIBUTE.AttributeType.Name(attribute.type)

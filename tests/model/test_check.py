@@ -132,6 +132,10 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: m.graph.node[0].attribute.add(name="axis", i=1),
         "node 'a' (Split) has attribute 'axis' of type 0, which is none of ONNX's",
     ),
+    "a graph by reference": (
+        lambda m: m.functions[0].node[0].attribute.add(name="body", ref_attr_name="b", type=AttributeProto.GRAPH),
+        "node 'q' (Relu) has a graph 'body' that is an attribute of a function, which is not read",
+    ),
     "an attribute twice": (
         lambda m: m.graph.node[0].attribute.extend([helper.make_attribute("axis", 1)] * 2),
         "node 'a' (Split) has attribute 'axis' twice",
