@@ -4,6 +4,9 @@ BIN := .venv/bin
 DIRECTML ?= yes
 DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
+# What `make test-lowest` and `make test-wheel` run.
+TESTS ?= tests
+
 # What `make test-lowest` leaves out: the divergences, each of which is about named versions of an engine, and the real
 # DirectML, whose libraries are of one version whatever is installed here.
 NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/dml/device
@@ -68,7 +71,7 @@ test-wheel: dist
 	$(PYTHON) -m venv build/wheel/.venv
 	build/wheel/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
 	build/wheel/.venv/bin/python -m pip install --quiet "$$(echo dist/*.whl)[onnxruntime]" --group dev
-	cd build/wheel && .venv/bin/python -m pytest -n 2 tests $(TESTS)
+	cd build/wheel && .venv/bin/python -m pytest -n 2 $(TESTS)
 
 # The oldest versions that pyproject.toml allows, on PYTHON.
 test-lowest: .venv/lowest
@@ -78,7 +81,7 @@ test-lowest: .venv/lowest
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --group test
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
 	cp -r tests models docs pyproject.toml build/lowest
-	cd build/lowest && .venv/bin/python -m pytest -n 2 tests $(NOT_LOWEST) $(TESTS)
+	cd build/lowest && .venv/bin/python -m pytest -n 2 $(NOT_LOWEST) $(TESTS)
 
 clean:
 	rm -rf .venv build dist

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnx_ir as ir
 from onnx import helper, numpy_helper
 
 Array = npt.NDArray[Any]
@@ -15,7 +16,7 @@ Array = npt.NDArray[Any]
 
 def element_type(array: Array) -> int:
     """TensorProto's number for the elements of an array."""
-    return onnx.TensorProto.STRING if array.dtype == object else helper.np_dtype_to_tensor_dtype(array.dtype)
+    return ir.DataType.from_numpy(array.dtype).value
 
 
 def one_node(

@@ -178,6 +178,7 @@ def test_a_process_that_registered_ends_well():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@needs_inference
 def test_the_checker_knows_it(registered):
     spec = StridedSliceSpec((1,), (3,))
     known = onnx.shape_inference.infer_shapes(model(spec, [4, 2]))
