@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.errors import ModelError
+from onnx_ops.model.nodes import MAX_AXES
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _ELEMENTS = {dtype.value: dtype for dtype in ir.DataType}
@@ -23,7 +24,6 @@ _BITS = {dtype: 8 if dtype == ir.DataType.STRING else dtype.bitwidth for dtype i
 _MOST_BYTES = 2**63
 _MOST_DIGITS = 19
 _MOST_VERSION = 2**31 - 1
-_MOST_AXES = 64
 """Of NumPy's arrays."""
 _MOST_CHECKED_BYTES = 2**20
 """Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
@@ -263,8 +263,8 @@ def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
 
 
 def _check_rank(rank: int, where: str) -> None:
-    if rank > _MOST_AXES:
-        raise ModelError(f"{where} has {rank} axes, more than the {_MOST_AXES} that an array can have.")
+    if rank > MAX_AXES:
+        raise ModelError(f"{where} has {rank} axes, more than the {MAX_AXES} that an array can have.")
 
 
 def _check_element(number: int, where: str) -> ir.DataType:
@@ -304,8 +304,8 @@ def _check_contents(tensor: onnx.TensorProto, found: Findings) -> None:
         raise ModelError(f"has element type {tensor.data_type}, which ONNX does not define.")
     if dtype is ir.DataType.UNDEFINED:
         raise ModelError("has no element type.")
-    if len(dims) > _MOST_AXES:
-        raise ModelError(f"has {len(dims)} axes, more than the {_MOST_AXES} that an array can have.")
+    if len(dims) > MAX_AXES:
+        raise ModelError(f"has {len(dims)} axes, more than the {MAX_AXES} that an array can have.")
     count = prod(dims)
     bytes_ = count * _BITS[dtype] // 8
     if bytes_ >= _MOST_BYTES:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TypeGuard, overload
+from typing import Any, TypeGuard, overload
 
+import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
@@ -23,6 +25,8 @@ _INT64_FORMAT = {ir.DataType.INT64.value: ("q", 8)}
 _FORMATS = {ir.DataType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _Formats = dict[int, tuple[str, int]]
 _MOST_PARAMETERS = 2**20
+MAX_AXES = 64
+"""Models with tensors of more axes are not read: NumPy has none."""
 MARK = "sliceport.contested"
 """In the `meta` of a node: how engines disagree about it, where that takes more to know than what is written in it."""
 MISSING = "sliceport.missing"
@@ -101,6 +105,17 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None:
         if (name, kind) == ("value_ints", ir.AttributeType.INTS):
             return ir.tensor(list(attribute.as_ints()), dtype=ir.DataType.INT64)
     return None
+
+
+def read_elements(value: ir.Value, most: int) -> npt.NDArray[Any] | None:
+    """The elements of a constant; None where it is none, has more, or they cannot be read."""
+    tensor = constant(value)
+    if tensor is None or tensor.size > most:
+        return None
+    try:
+        return np.asarray(tensor.numpy())
+    except Exception:  # onnx-ir has several classes of errors for it
+        return None
 
 
 def known_shape(node: ir.Node) -> tuple[int, ...] | None:

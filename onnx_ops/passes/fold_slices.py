@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.hardening import Change
 from onnx_ops.model.inference import infer_shapes
 from onnx_ops.model.nodes import MARK, SLICING, constant, has_its_values, is_operator, is_standard
-from onnx_ops.model.prepare import any_constant, fold, name_left_out_outputs, set_weights_aside
+from onnx_ops.model.prepare import name_left_out_outputs, set_weights_aside
 from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
 from onnx_ops.passes.knowledge import bodies, paired, probe_of
@@ -18,7 +18,6 @@ from onnx_ops.passes.writing import drop_unread, empty_node, is_used, mark_new, 
 from onnx_ops.slicing import INT64_MAX, resolve_axis
 
 _OPS = (*SLICING, "Gather")
-_KEEPING = "sliceport.keeping"
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
 _MOVE = """
     Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose
@@ -207,27 +206,14 @@ def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     wanted = [value for value in dict.fromkeys(read) if value in made]
     name_left_out_outputs(probe)
-    kept = [(value, _keep(probe, made[value])) for value in wanted]
     set_weights_aside(probe)
-    infer_shapes(probe)
-    producers = [made[value].producer() for value in wanted]
-    if not any_constant(probe, [producer for producer in producers if producer is not None and producer.inputs]):
-        return {}
-    fold(probe, [twin for _, twin in twins if is_operator(twin, *SLICING)])
-    found = [(value, constant(node.inputs[0])) for value, node in kept if node.inputs[0] is not None]
-    return {value: tensor for value, tensor in found if tensor is not None}
-
-
-def _keep(probe: ir.Model, value: ir.Value) -> ir.Node:
-    """A node that reads a value and that nothing folds: what the value has become afterwards is its input."""
-    producer = value.producer()
-    assert producer is not None
-    assert producer.graph is not None
-    probe.opset_imports[_KEEPING] = 1
-    node = ir.node("Keep", [value], domain=_KEEPING)
-    node.outputs[0].name = f"{_KEEPING}.{value.name}"
-    producer.graph.append(node)
-    return node
+    found = infer_shapes(probe)
+    tensors = {}
+    for value in wanted:
+        facts = found.get(made[value])
+        if facts is not None and facts.data is not None:
+            tensors[value] = ir.Tensor(facts.data, dtype=ir.DataType(facts.element))
+    return tensors
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:

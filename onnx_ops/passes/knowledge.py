@@ -13,10 +13,10 @@ from onnx_ops.model.inference import infer_shapes
 from onnx_ops.model.nodes import (
     MARK,
     SLICING,
-    constant,
     contested,
     has_open_attribute,
     is_standard,
+    read_elements,
     slice_spec,
 )
 from onnx_ops.model.prepare import fold, inline_functions, name_left_out_outputs, set_weights_aside
@@ -241,11 +241,8 @@ def _is_doubtful(node: ir.Node, opset: int) -> bool:
 
 
 def _are_ones(value: ir.Value) -> bool:
-    tensor = constant(value)
-    try:
-        return tensor is not None and tensor.size <= _MOST_STEPS and bool((tensor.numpy() == 1).all())
-    except Exception:  # stored outside the model, and not there
-        return False
+    steps = read_elements(value, _MOST_STEPS)
+    return steps is not None and bool((steps == 1).all())
 
 
 def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.model.nodes import constant, contested, is_operator, read_int, read_ints, slice_spec, split_spec
+from onnx_ops.model.nodes import (
+    MAX_AXES,
+    constant,
+    contested,
+    is_operator,
+    read_elements,
+    read_int,
+    read_ints,
+    slice_spec,
+    split_spec,
+)
 from onnx_ops.passes.base import NotApplied
 from onnx_ops.passes.knowledge import Sizes
 from onnx_ops.passes.writing import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
@@ -158,10 +168,10 @@ def view_axes(node: ir.Node, opset: int) -> list[int]:
             raise NotApplied(f"{node.op_type} {node.name!r} does not name its axes")
         return list(axes)
     value = node.inputs[1] if len(node.inputs) > 1 else None
-    tensor = None if value is None else constant(value)
-    if tensor is None:
+    axes = None if value is None else read_elements(value, MAX_AXES)
+    if axes is None:
         raise NotApplied(f"the axes of {node.op_type} {node.name!r} are not constant")
-    return [int(axis) for axis in tensor.numpy().reshape(-1)]
+    return [int(axis) for axis in axes.reshape(-1)]
 
 
 def source_of(value: ir.Value | None) -> ir.Value | None:

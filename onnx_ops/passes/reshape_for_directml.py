@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.hardening import Defect
-from onnx_ops.model.nodes import constant
+from onnx_ops.model.nodes import MAX_AXES, read_elements
 from onnx_ops.passes.base import NodePass, Outcome
 from onnx_ops.passes.reading import attribute
 
@@ -40,8 +40,9 @@ class ReshapeForDirectMLPass(NodePass):
 
 def _has_minus_one(shape: ir.Value) -> bool:
     """Whether a -1 is known to be there, and no 0."""
-    known = [size for tensor in map(constant, _parts(shape)) if tensor is not None for size in tensor.numpy().flat]
-    return -1 in known and 0 not in known
+    known = [read_elements(part, MAX_AXES) for part in _parts(shape)]
+    sizes = [size for array in known if array is not None for size in array.flat]
+    return -1 in sizes and 0 not in sizes
 
 
 def _parts(shape: ir.Value) -> list[ir.Value]:

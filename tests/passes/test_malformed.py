@@ -4,15 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from passes.test_conditions import FIRES
 
 from onnx_ops.errors import ModelError
-from onnx_ops.model.load import from_proto
+from onnx_ops.model.load import from_proto, read_model
 from onnx_ops.passes import PASSES, SplitToSlicePass, harden_for_directml, rewrite
+
+
+def test_ends_of_ranges_are_not_counted_one_by_one():
+    """A Slice of a Concat of axes as long as they get, which takes for ever where indices are walked through."""
+    size = 2**40
+    nodes = [
+        helper.make_node("Concat", ["x", "y"], ["c"], axis=0),
+        helper.make_node("Slice", ["c", "s", "e"], ["z"]),
+    ]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [size]) for name in ("x", "y")]
+    bounds = [numpy_helper.from_array(np.array([b]), n) for n, b in (("s", size + 1), ("e", 2 * size))]
+    graph = helper.make_graph(nodes, "g", values, [onnx.ValueInfoProto(name="z")], bounds)
+    model = from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    rewrite(model)
+    assert [node.op_type for node in model.graph if node.op_type != "Constant"] == ["Slice"]
+
+
+def test_constants_in_files_that_are_not_there(tmp_path):
+    """A Reshape, a Squeeze, a Gather and a Slice whose parameters cannot be read stay."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "a"], ["r"], allowzero=1),
+        helper.make_node("Squeeze", ["r", "b"], ["q"]),
+        helper.make_node("Gather", ["q", "c"], ["g"]),
+        helper.make_node("Slice", ["g", "d", "e"], ["y"]),
+    ]
+    parameters = {"a": [1, -1], "b": [0], "c": [1, 2, 3], "d": [0], "e": [2]}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [8])],
+        [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(np.array(value), name) for name, value in parameters.items()],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    (tmp_path / "m.data").unlink()
+    for change in (rewrite, harden_for_directml):
+        model = read_model(tmp_path / "m.onnx")
+        change(model)
+        assert [node.op_type for node in model.graph] == [node.op_type for node in nodes]
 
 
 def lose_inputs(node: onnx.NodeProto) -> None:
