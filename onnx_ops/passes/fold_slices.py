@@ -208,7 +208,7 @@ def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     name_left_out_outputs(probe)
     set_weights_aside(probe)
     found = infer_shapes(probe)
-    tensors = {}
+    tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in wanted:
         facts = found.get(made[value])
         if facts is not None and facts.data is not None:

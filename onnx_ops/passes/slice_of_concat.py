@@ -54,9 +54,11 @@ class SliceOfConcatPass(NodePass):
             return None  # RemoveIdentitySlicesPass takes it
         axis = operands.axis
         kept = resolve_axis(*entries.get(axis, AxisSlice(0, sum(operands.sizes), 1)), sum(operands.sizes))
-        first, last = sorted((kept[0], kept[-1])) if kept else (0, -1)
+        ends = [*kept[:1], *kept[-1:]]  # an axis may be too long to walk through
         inside = [
-            (i, start) for i, (start, stop) in enumerate(operands.bounds) if kept and start <= first and last < stop
+            (i, start)
+            for i, (start, stop) in enumerate(operands.bounds)
+            if ends and all(start <= index < stop for index in ends)
         ]
         if not inside:
             raise NotApplied("it does not keep elements of one operand of the Concat alone")
