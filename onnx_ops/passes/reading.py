@@ -168,10 +168,10 @@ def view_axes(node: ir.Node, opset: int) -> list[int]:
             raise NotApplied(f"{node.op_type} {node.name!r} does not name its axes")
         return list(axes)
     value = node.inputs[1] if len(node.inputs) > 1 else None
-    axes = None if value is None else read_elements(value, MAX_AXES)
-    if axes is None:
+    listed = None if value is None else read_elements(value, MAX_AXES)
+    if listed is None:
         raise NotApplied(f"the axes of {node.op_type} {node.name!r} are not constant")
-    return [int(axis) for axis in axes.reshape(-1)]
+    return [int(axis) for axis in listed.reshape(-1)]
 
 
 def source_of(value: ir.Value | None) -> ir.Value | None:
