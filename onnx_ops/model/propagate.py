@@ -226,7 +226,7 @@ class _Propagation:
         outputs = self._outputs(node, inputs, scope, is_reported=is_reported)
         for i, name in enumerate(node.output):
             fact = outputs[i] if i < len(outputs) else NOTHING
-            if name in scope.declared:
+            if name in scope.declared and not (fact.dims is not None and _is_slicing(node)):
                 fact = self._merged(fact, scope.declared[name])
             fact = self._bounded(fact)
             if name:
@@ -426,6 +426,11 @@ class _Propagation:
 def _depth_marker(scope: Scope) -> Scope:
     """A scope without values that is as deep as another: a function does not see the values around its call."""
     return Scope(None if scope.outer is None else _depth_marker(scope.outer), {})
+
+
+def _is_slicing(node: onnx.NodeProto) -> bool:
+    """Whether it is a node whose sizes all follow from its data: what is declared for them would not hold for others."""
+    return node.op_type in ("Slice", "Split", "StridedSlice") and node.domain in (*_STANDARD, STRIDED_SLICE_DOMAIN)
 
 
 def _domain(name: str) -> str:

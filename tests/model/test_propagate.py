@@ -134,6 +134,14 @@ def test_inferred_sizes_count_more_than_declared_ones():
     assert got["z"].dims == (7, 7)
 
 
+def test_declared_sizes_of_slices_do_not_hold_for_all_sizes_of_their_data():
+    nodes = [helper.make_node("Slice", ["x", "s", "e"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
+    declared = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
+    bounds = {"s": np.array([0]), "e": np.array([3])}
+    got = found(model(nodes, {"x": ["N", 3]}, ["z"], bounds, value_info=declared))
+    assert (got["y"].dims, got["z"].dims) == ((None, 3), (None, 3))
+
+
 def test_replaceable_initializers_are_no_constants():
     nodes = [helper.make_node("Neg", ["c"], ["n"])]
     for ir_version, expected in ((3, [-1.0, -2.0]), (4, None)):
