@@ -166,9 +166,9 @@ LIMITS = (
         "`Model.evaluate` moves every bit",
     ),
     (
-        "data of u1, u2, u3, u6, nf4, f4e2m1 on the plugin",
-        "it has no such tensors",
-        "`Model.evaluate` slices u1, u2, u4, i4, nf4 and f4e2m1; u3 and u6 are refused with a sentence",
+        "data of u1 on the plugin, of u3 and u6 anywhere",
+        "the plugin has no such tensors",
+        "`Model.evaluate` slices u1; u3 and u6 are refused with a sentence",
     ),
     (
         "bounds of a shape behind ShapeOf, ours, and one more operator",
@@ -199,10 +199,18 @@ def call(case: dict[str, Any]) -> str:
     names = ("begin", "end", "strides") if case["op"] == "StridedSlice" else ("start", "stop", "step", "axes")
     said = [f"{name} {values}" for name, values in zip(names, case["indices"], strict=False)]
     said += [f"{name} {mask}" for name, mask in case.get("masks", {}).items()]
-    said += [word for word in ("run_time", "constant") if case.get(word)]
+    late = case.get("run_time", False)
+    if isinstance(late, list):
+        said.append(f"{', '.join(name for name, is_late in zip(names, late, strict=False) if is_late)} at run time")
+    else:
+        said += ["at run time"] * late
+    said += [
+        f"indices of {kinds}" for kinds in (case.get("index_type"), " and ".join(case.get("index_types", ()))) if kinds
+    ]
+    said += ["constant"] * case.get("constant", False)
     shape = case.get("shape", case["sizes"])
     known = "" if shape == case["sizes"] else f" known as {case['sizes']}"
-    return f"{case.get('element', 'i32')}{shape}{known}, {', '.join(said)}".replace("run_time", "at run time")
+    return f"{case.get('element', 'i32')}{shape}{known}, {', '.join(said)}"
 
 
 def result(found: tuple[tuple[int, ...], Any] | None) -> str:

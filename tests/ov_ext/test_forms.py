@@ -1,0 +1,125 @@
+"""Every form of hardening is right on the plugin, by Model.evaluate and folded; or is ours, or is left and said.
+
+Types of elements and of indices by all kinds of nodes that are rewritten; `fuzz/openvino.py` has all the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fuzz.openvino import check_many
+
+ELEMENTS = ("f32", "f64", "bf16", "i64", "u16", "i8", "boolean", "f8e4m3", "u4", "u2", "nf4", "string")
+INDEX_TYPES = ("i64", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
+
+
+def strided(begin: list[int], end: list[int], strides: list[int], **masks: list[int]) -> dict[str, Any]:
+    return {"op": "StridedSlice", "indices": [begin, end, strides], "masks": masks}
+
+
+def late(*inputs: int, count: int = 3) -> dict[str, Any]:
+    return {"run_time": [i in inputs for i in range(count)]}
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "shrunk at run time": {**strided([2], [3], [1], shrink_axis_mask=[1]), "shape": [4, 3], **late(0)},
+    "shrunk at run time beside an empty axis": {
+        **strided([0, 0, 2], [3, 3, 3], [1, 1, 1], shrink_axis_mask=[0, 0, 1]),
+        "shape": [3, 0, 6],
+        "sizes": [3, -1, 6],
+        **late(0),
+    },
+    "to a scalar": {**strided([2], [3], [1], shrink_axis_mask=[1]), "shape": [4], **late(0)},
+    "new and shrunk": {
+        **strided([1, 0], [2, 0], [1, 1], new_axis_mask=[0, 1], shrink_axis_mask=[1, 0]),
+        "shape": [2, 3],
+    },
+    "picked at run time": {
+        **strided([1, 0, 1], [3, 0, 2], [1, 1, 1], new_axis_mask=[0, 1, 0], shrink_axis_mask=[0, 0, 1]),
+        "shape": [4, 3, 2],
+        "sizes": [-1, 3, 2],
+        **late(0, 1),
+    },
+    "an ellipsis and a new axis at run time": {
+        **strided([0, 0], [0, 0], [1, 1], ellipsis_mask=[1, 0], new_axis_mask=[0, 1]),
+        "shape": [2, 3],
+        "sizes": [-1, 3],
+        **late(0, 1),
+    },
+    "a new axis of a scalar": {**strided([0], [0], [1], new_axis_mask=[1]), "shape": []},
+    "a new axis of any rank": {**strided([0], [0], [1], new_axis_mask=[1]), "shape": [], "sizes": None},
+    "a new axis behind any rank": {
+        **strided([0, 0], [0, 0], [1, 1], ellipsis_mask=[1, 0], new_axis_mask=[0, 1]),
+        "shape": [2, 3],
+        "sizes": None,
+    },
+    "without entries": {**strided([], [], []), "shape": [4, 3], "sizes": [-1, 3], **late(0, 1, 2)},
+    "Slice without entries": {"op": "Slice", "indices": [[], [], []], "shape": [2, 3], "sizes": [-1, 3]},
+    "Slice without entries at run time": {
+        "op": "Slice",
+        "indices": [[], [], []],
+        "shape": [2, 3],
+        "sizes": [-1, 3],
+        **late(0, 1, 2),
+    },
+    "Slice by axes at run time": {
+        "op": "Slice",
+        "indices": [[1], [3], [1], [1]],
+        "shape": [2, 4],
+        **late(3, count=4),
+    },
+}
+SIGNED: dict[str, dict[str, Any]] = {
+    "backwards through an axis that turns out empty": {
+        **strided([0, -1], [0, -8], [-1, -1], begin_mask=[1, 0], end_mask=[1, 0]),
+        "shape": [0, 3],
+        "sizes": [-1, 3],
+    },
+    "backwards through an axis that is open": {
+        **strided([-1, 0, 1], [-5, 0, 1], [-2, 1, 1], new_axis_mask=[0, 1, 0], shrink_axis_mask=[0, 0, 1]),
+        "shape": [5, 3],
+        "sizes": [[0, 9], 3],
+    },
+    "backwards at run time through an axis that turns out empty": {
+        **strided([-1, 0], [-5, 2], [-1, 1]),
+        "shape": [0, 3],
+        "sizes": [-1, 3],
+        **late(0, 1, 2),
+    },
+    "Slice by a far step": {"op": "Slice", "indices": [[4], [-5], [-8]], "shape": [3, 4], "sizes": [[0, 5], 4]},
+}
+
+
+def case(kind: dict[str, Any], element: str, index_type: str) -> dict[str, Any]:
+    count = len(kind["indices"])
+    types = [index_type] * count
+    return {
+        "element": element,
+        "index_types": types,
+        "run_time": [False] * count,
+        "masks": {},
+        "sizes": kind["shape"],
+        **kind,
+    }
+
+
+def assert_right(cases: list[dict[str, Any]]) -> None:
+    wrong = [(given, said) for given, said in zip(cases, check_many(cases), strict=True) if said is not None]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_every_element_type(element):
+    assert_right([case(kind, element, "i64") for kind in (*KINDS.values(), *SIGNED.values())])
+
+
+@pytest.mark.parametrize("index_type", INDEX_TYPES)
+def test_every_index_type(index_type):
+    kinds = (*KINDS.values(), *SIGNED.values()) if index_type.startswith("i") else KINDS.values()
+    assert_right([case(kind, "f32", index_type) for kind in kinds])
+
+
+def test_an_unsigned_step_beyond_63_bits():
+    far = {"op": "Slice", "indices": [[1], [7], [2**63], [0]], "shape": [4, 2], "sizes": [[3, 10], -1]}
+    assert_right([{**case(far, "f32", "u64"), "index_types": ["u64", "u64", "u64", "i64"]}])
