@@ -66,12 +66,17 @@ class Grid:
         if packed:
             return grid._coalesced()
         candidates = [grid._reordered(order)._coalesced() for order in grid._orders()]
-        return min(candidates, key=lambda candidate: len(candidate.sizes))
+        return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
 
     @property
     def counts(self) -> tuple[tuple[int, ...], ...]:
         """Per output, the number of elements kept on each axis."""
         return tuple(tuple(map(len, kept)) for kept in self.kept)
+
+    @property
+    def _is_unit_innermost(self) -> bool:
+        """Whether the elements of the innermost axis lie side by side, so that several can be moved as one."""
+        return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> Grid | None:
         """The same bytes moved as elements of `carrier`; None where a cut falls inside one of them."""

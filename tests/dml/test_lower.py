@@ -103,6 +103,11 @@ class TestFewestDimensions:
         region = Region.of((2,) * 8 + (3,), (range(1, 2), *(range(2),) * 7, range(0, 3, 2)))
         assert operator(lower_one(region)).input_tensor.sizes == (256, 3)
 
+    @pytest.mark.parametrize(("rank", "level"), [(8, "6.4"), (8, "3.0"), (5, "2.1")])
+    def test_as_many_dimensions_as_there_may_be(self, rank, level):
+        op = operator(lower_one(Region.of((3,) * rank, (range(2),) * rank), level=level))
+        assert op.input_tensor.sizes == (3,) * rank
+
     def test_rank_9_that_does_not_is_refused_with_the_reason(self):
         lowered = lower_one(Region.of((3,) * 9, (range(2),) * 9))
         assert lowered.reason is not None
@@ -204,6 +209,19 @@ class TestElementTypes:
     def test_4_bit_cut_on_bytes(self):
         op = operator(lower_one(Region.of((3, 6), (range(3), range(2, 6))), element="INT4"))
         assert (op.input_tensor.data_type, op.input_tensor.sizes) == (DataType.UINT8, (3, 3))
+
+    @pytest.mark.parametrize("layout", ["1,0,2", {"x": (4, 14, 1)}], ids=["packed", "with gaps"])
+    def test_4_bit_cut_on_bytes_in_a_layout(self, layout):
+        """The axis whose elements lie side by side is the innermost one, though another order has as few axes."""
+        region = Region.of((3, 2, 4), (range(1, 2), range(2), range(2)))
+        op = operator(lower_one(region, element="UINT4", input_layout=layout))
+        assert (op.input_tensor.data_type, op.output_tensor.sizes) == (DataType.UINT8, (2, 1))
+
+    def test_4_bit_cut_on_bytes_beside_an_axis_of_one_kept_element(self):
+        """How far apart the elements of an axis lie says nothing where one is kept."""
+        region = Region.of((3, 4), (range(1, 2), range(2)))
+        op = operator(lower_one(region, element="UINT4", input_layout={"x": (6, 1)}))
+        assert (op.input_tensor.data_type, op.output_tensor.sizes) == (DataType.UINT8, (1, 1))
 
     def test_4_bit_cut_inside_a_byte_is_refused(self):
         lowered = lower_one(Region.of((3, 6), (range(3), range(1, 5))), element="INT4")

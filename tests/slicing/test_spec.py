@@ -174,6 +174,19 @@ class TestStridedSlice:
         for name in MASKS:
             assert self.both(distinct(3, 2), (1,), (2,), None, **{name: (0, 1, 1)})
 
+    def test_entries_say_what_each_does_to_which_axis(self):
+        """Each kind, in output order: new axes consume none, an ellipsis and the end keep what nobody names."""
+        masks = {"new_axis_mask": (1, 0, 0, 1), "shrink_axis_mask": (0, 1), "ellipsis_mask": (0, 0, 1)}
+        assert StridedSliceSpec((0,) * 5, (1,) * 5, **masks).entries(4) == [
+            ("new", 0, -1),
+            ("shrink", 1, 0),
+            ("keep", -1, 1),
+            ("keep", -1, 2),
+            ("new", 3, -1),
+            ("slice", 4, 3),
+        ]
+        assert StridedSliceSpec((0,), (1,)).entries(3) == [("slice", 0, 0), ("keep", -1, 1), ("keep", -1, 2)]
+
     def test_no_entries(self):
         assert StridedSliceSpec((), ()).resolve((2, 3)).is_identity
         assert StridedSliceSpec((), ()).resolve(()).output_shape == ()
