@@ -4,8 +4,9 @@ BIN := .venv/bin
 DIRECTML ?= yes
 DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
-# What `make test-lowest` and `make test-wheel` run.
+# What `make test-lowest` and `make test-wheel` run, and what lies beside the packages that it reads.
 TESTS ?= tests
+BESIDE := tests models docs benchmarks README.md Makefile pyproject.toml
 
 # What `make test-lowest` leaves out: the divergences, each of which is about named versions of an engine, and the real
 # DirectML, whose libraries are of one version whatever is installed here.
@@ -64,10 +65,10 @@ dist: .venv/dist
 	$(BIN)/python .ci/check_dist.py dist
 	$(BIN)/python -m twine check --strict dist/*
 
-# The wheel, installed where its source is not: only what lies beside the packages is copied.
+# The wheel, installed where its source is not.
 test-wheel: dist
 	rm -rf build/wheel && mkdir -p build/wheel
-	cp -r tests models docs pyproject.toml build/wheel
+	cp -r $(BESIDE) build/wheel
 	$(PYTHON) -m venv build/wheel/.venv
 	build/wheel/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
 	build/wheel/.venv/bin/python -m pip install --quiet "$$(echo dist/*.whl)[onnxruntime]" --group dev
@@ -80,7 +81,7 @@ test-lowest: .venv/lowest
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --resolution lowest-direct '.[onnxruntime,openvino]'
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --group test
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
-	cp -r tests models docs pyproject.toml build/lowest
+	cp -r $(BESIDE) build/lowest
 	cd build/lowest && .venv/bin/python -m pytest -n 2 $(NOT_LOWEST) $(TESTS)
 
 clean:

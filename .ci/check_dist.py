@@ -59,6 +59,14 @@ def check_wheel(path: Path, tracked: set[str], version: str) -> None:
     assert licence == (ROOT / "LICENSE").read_bytes()
 
 
+def check_pythons() -> None:
+    """The interpreters that the metadata name are those that CI tests."""
+    named = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    tested = re.findall(r'"(3\.\d+)"', re.search(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)[1])  # type: ignore[index]
+    assert named == tested, f"classifiers name {named}, ci.yml tests {tested}"
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     tracked = list_tracked()
@@ -68,6 +76,7 @@ def main() -> None:
     assert re.search(r'^__version__ = "(.*)"$', source, re.MULTILINE)[1] == version, version  # type: ignore[index]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[{re.escape(version)}\]", changelog, re.MULTILINE), f"CHANGELOG.md: nothing on {version}"
+    check_pythons()
     check_sdist(sdist, tracked)
     check_wheel(wheel, tracked, version)
     print(f"{wheel.name} and {sdist.name}: all files there, no others")

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from onnx_ops import console, progress
+from onnx_ops import __version__, console, progress
 from onnx_ops.console import emit, emit_json, say
 from onnx_ops.dml.feature_levels import LATEST
 from onnx_ops.errors import ModelError, SliceportError, UsageError
@@ -262,9 +262,7 @@ class _Version(argparse.Action):
         super().__init__(option_strings, **options | {"dest": argparse.SUPPRESS, "nargs": 0})
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from importlib.metadata import version
-
-        emit(f"sliceport {version('sliceport')}")
+        emit(f"sliceport {__version__}")
         parser.exit()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from divergences import INT32_MAX, INT64_MAX
 from onnx import helper, numpy_helper
@@ -64,7 +65,7 @@ def many_nodes(op_type: str, opset: int, seed: int) -> tuple[onnx.ModelProto, di
         dtype = DTYPES[i % (len(DTYPES) if opset >= 13 else len(DTYPES) - 1)]
         x = f"x{i}"
         arrays[x] = distinct(random, shape, dtype)
-        inputs.append(helper.make_tensor_value_info(x, helper.np_dtype_to_tensor_dtype(arrays[x].dtype), shape))
+        inputs.append(helper.make_tensor_value_info(x, ir.DataType.from_numpy(arrays[x].dtype).value, shape))
         if op_type == "Slice":
             parameters, outputs, attributes = random_slice(random, shape, opset), [f"y{i}"], {}
         else:

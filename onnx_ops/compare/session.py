@@ -75,7 +75,7 @@ class NotComparable:
     """A value whose bytes onnxruntime does not give out.
 
     Attributes:
-        type: What onnxruntime calls its type, or why it is not given out.
+        type: What onnxruntime calls its type, or Python where it is none of onnxruntime's.
     """
 
     type: str
@@ -165,7 +165,7 @@ def _run_one(session: Any, name: str, feeds: Mapping[str, Any]) -> Value:
         (result,) = session.run([name], dict(feeds))
     except RuntimeError as error:
         if "No corresponding Numpy type" in str(error):
-            return NotComparable(str(error))
+            return NotComparable(next(output.type for output in session.get_outputs() if output.name == name))
         raise
     return _of_python(result)
 

@@ -323,7 +323,8 @@ class TestDefaults:
     def test_every_element_is_another_one(self, default):
         from onnx_ops.compare.defaults import _other_values
 
-        tensor = ir.tensor(default) if default.dtype != object else ir.tensor(default.tolist())
+        texts = [text.encode() for text in default.tolist()] if default.dtype == object else None
+        tensor = ir.tensor(default) if texts is None else ir.StringTensor(texts, shape=ir.Shape(default.shape))
         value = ir.Value(name="v", const_value=tensor)
         first = _other_values(value)[0]
         assert (first.dtype, first.shape) == (default.dtype, default.shape)
