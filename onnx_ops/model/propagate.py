@@ -429,7 +429,7 @@ def _depth_marker(scope: Scope) -> Scope:
 
 
 def _is_slicing(node: onnx.NodeProto) -> bool:
-    """Whether it is a node whose sizes all follow from its data: what is declared for them would not hold for others."""
+    """Whether its sizes all follow from its data: what is declared for them may hold for one size of that alone."""
     return node.op_type in ("Slice", "Split", "StridedSlice") and node.domain in (*_STANDARD, STRIDED_SLICE_DOMAIN)
 
 
