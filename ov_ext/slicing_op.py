@@ -33,6 +33,19 @@ class _Memory:
 
     def __init__(self) -> None:
         self._known: dict[Any, _Known] = {}
+        self._last: tuple[list[ov.Output], _Known] | None = None
+
+    def of_constants(self, sources: list[ov.Output]) -> _Known | None:
+        """What is known of the constant indices that sources are; None if one is no constant."""
+        last = self._last
+        if last is not None and last[0] == sources:
+            return last[1]
+        constants = _constants(sources)
+        if constants is None:
+            return None
+        known = self.of(constants)
+        self._last = sources, known
+        return known
 
     def of(self, indices: tuple[Any, ...]) -> _Known:
         known = self._known.get(indices)
@@ -179,17 +192,17 @@ class SlicingOp(ov.Op):
         """The plans for the constant indices that are connected now; None if one is no constant."""
         sources = self.input_values()[1:]
         if self._connected is None or self._connected[0] != sources:
-            constants = _constants(sources)
-            if constants is None:
+            known = self._memory.of_constants(sources)
+            if known is None:
                 return None
-            self._connected = sources, self._memory.of(constants).plans
+            self._connected = sources, known.plans
         return self._connected[1]
 
     def _infer(self) -> None:
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
-        constants = _constants(self.input_values()[1:])
-        shapes = None if constants is None else self._memory.of(constants).shapes
+        of_constants = self._memory.of_constants(self.input_values()[1:])
+        shapes = None if of_constants is None else of_constants.shapes
         known = None if shapes is None else shapes.get(str(shape))
         if known is not None:
             self.set_output_type(0, element, _shape(shape, known))
