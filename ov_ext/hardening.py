@@ -35,8 +35,8 @@ def harden(model: ov.Model) -> Hardening:
     The new form is made of built-in operators, so that `ovc`, C++ and `benchmark_app` run the model; our own operator
     takes the place where there is no such form. Names stay as in `use_custom_ops`.
 
-    Not seen before a model runs, so not rewritten: an index of more than 32 bits, or a shrink out of range, that only
-    comes with the model's inputs.
+    Not seen before a model runs, so not rewritten: an index of more than 32 bits, a step of -2^31, which ends the
+    process, or a shrink out of range, that only comes with the model's inputs.
 
     Args:
         model: The model; it is changed, bodies of If, Loop and TensorIterator too.

@@ -254,7 +254,8 @@ def page() -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        "Beside these, a shrunk index that is out of range and only known at run time: the plugin takes the nearest element, ours "
+        "Beside these, what only comes at run time and is left as it is: by a step whose low 32 bits are -2^31, or with StridedSlice "
+        "0, the plugin divides, which may end the process; of a shrunk index that is out of range it takes the nearest element, ours "
         "raises; `harden` leaves it as it is.",
         "",
         "## Limits of operators in Python",
