@@ -178,6 +178,16 @@ class TestStridedSlice:
         spec = SliceSpec((0, 0), (1, 1), axes=(0, -1))
         assert list(spec.by_axis(3)) == [0, 2]
         assert SliceSpec((), ()).by_axis(None) == {}
+        assert list(SliceSpec((0, 0), (1, 1), axes=(1, 0)).by_axis(None)) == [1, 0]
+        with pytest.raises(InvalidSlice, match="a negative axis needs a rank"):
+            SliceSpec((0,), (1,), axes=(-1,)).by_axis(None)
+
+    def test_without_axes_and_steps(self):
+        """The first axes are meant, all of them at most, and each step is 1."""
+        assert SliceSpec((0, 1), (2, 4)).resolve((3, 4)).ranges == (range(2), range(1, 4))
+        assert SliceSpec((1,), (3,)).resolve((3, 4)).ranges == (range(1, 3), range(4))
+        with pytest.raises(InvalidSlice, match="3 starts are more than the tensor's rank 2"):
+            SliceSpec((0, 1, 0), (2, 4, 1)).resolve((3, 4))
         with pytest.raises(InvalidSlice, match="a negative axis needs a rank to be counted from"):
             spec.by_axis(None)
 
