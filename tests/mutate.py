@@ -25,8 +25,8 @@ import random
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,7 @@ OPTIONS = (
     "-x",
     "-q",
     "--assert=plain",
+    "--tb=no",
     "-p",
     "no:cacheprovider",
     "-p",
@@ -135,7 +136,7 @@ def _shown(node: ast.AST, parent: ast.AST) -> ast.AST:
 def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
     """The nodes that may be changed, and their parents; not annotations, decorators, docstrings and messages."""
     for name, value in ast.iter_fields(tree):
-        if name in ("annotation", "returns", "decorator_list", "type_params", "bases", "keywords_of_class"):
+        if name in ("annotation", "returns", "decorator_list", "bases"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or _is_left_alone(child):
@@ -146,6 +147,8 @@ def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def _is_left_alone(node: ast.AST) -> bool:
+    if isinstance(node, ast.keyword) and node.arg == "strict":  # an assertion
+        return True
     if isinstance(node, ast.JoinedStr | ast.Import | ast.ImportFrom | ast.Assert):
         return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -258,6 +261,10 @@ def _child(mutant: Mutant | None, tests: Groups) -> int:
         return 1
 
 
+Function = tuple[str, str]
+"""The file and the qualified name of a function."""
+
+
 def _outer_functions(code: CodeType) -> dict[str, CodeType]:
     """The functions of a module that are in no other function, by their qualified names."""
     found = {}
@@ -291,18 +298,14 @@ def _changed_functions(mutant: Mutant) -> dict[str, CodeType] | None:
     return {name: code for name, code in _outer_functions(after).items() if code != old[name]}
 
 
-def _put_in_place(path: Path, changed: Mapping[str, CodeType]) -> None:
-    """Let the functions of a module that is imported be the changed ones."""
-    where = str(ROOT / path)
-    functions = [each for each in gc.get_objects() if isinstance(each, FunctionType)]
-    for function in functions:
-        code = function.__code__
-        if code.co_qualname in changed and code.co_filename == where:
-            function.__code__ = changed[code.co_qualname]
-
-
-Function = tuple[str, str]
-"""The file and the qualified name of a function."""
+def _live_functions(paths: Iterable[Path]) -> dict[Function, list[FunctionType]]:
+    """The functions of modules that are imported."""
+    files = {str(ROOT / path) for path in paths}
+    found: dict[Function, list[FunctionType]] = defaultdict(list)
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename in files:
+            found[each.__code__.co_filename, each.__code__.co_qualname].append(each)
+    return found
 
 
 class _Forks:
@@ -312,6 +315,7 @@ class _Forks:
         self.chosen = chosen
         self.report = report
         self.end = end
+        self.live: dict[Function, list[FunctionType]] = {}
 
     def pytest_runtestloop(self, session: Any) -> bool:
         if session.testsfailed:
@@ -322,6 +326,8 @@ class _Forks:
             if said != "survived":
                 raise session.Failed("the tests fail without a mutant")
             reached: list[tuple[float, set[Function]]] = pickle.loads(log.read_bytes())
+        self.live = _live_functions({mutant.path for mutant, _ in self.chosen})
+        gc.freeze()
         for mutant, changed in self.chosen:
             if time.monotonic() > self.end:
                 break
@@ -368,7 +374,9 @@ class _Forks:
 
     def _try(self, session: Any, mutant: Mutant, changed: Mapping[str, CodeType], items: Sequence[Any]) -> bool:
         """Whether all tests pass with the mutant in place."""
-        _put_in_place(mutant.path, changed)
+        for name, code in changed.items():
+            for function in self.live[str(ROOT / mutant.path), name]:
+                function.__code__ = code
         for item in items:
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             if session.testsfailed:

@@ -223,6 +223,21 @@ class TestElementTypes:
         op = operator(lower_one(region, element="UINT4", input_layout={"x": (6, 1)}))
         assert (op.input_tensor.data_type, op.output_tensor.sizes) == (DataType.UINT8, (1, 1))
 
+    @pytest.mark.parametrize(
+        ("shape", "kept", "options"),
+        [
+            ((3, 5), (range(3), range(2)), {}),
+            ((2, 4), (range(2), range(2)), {"input_layout": {"x": (8, 2)}}),
+            ((2, 4), (range(2), range(2)), {"output_layout": {"n0": (3, 1)}}),
+            ((3, 4), (range(3), range(2)), {"output_layout": {"n0": (3, 1)}}),
+            ((2, 4), (range(2), range(2)), {"output_layout": {"n0": (8, 2)}}),
+        ],
+        ids=["rows begin inside bytes", "gaps inside bytes", "two rows written there", "three", "gaps written"],
+    )
+    def test_4_bit_elements_that_lie_across_bytes_are_refused(self, shape, kept, options):
+        lowered = lower_one(Region.of(shape, kept), element="UINT4", **options)
+        assert (lowered.verdict, lowered.reason and lowered.reason.code) == ("refused", "unaligned_type")
+
     def test_4_bit_cut_inside_a_byte_is_refused(self):
         lowered = lower_one(Region.of((3, 6), (range(3), range(1, 5))), element="INT4")
         assert lowered.reason is not None
@@ -376,6 +391,11 @@ class TestLayouts:
     def test_strides_of_the_wrong_length_are_a_usage_error(self):
         with pytest.raises(UsageError, match=r"strides \[1\] do not fit value 'x' of shape \[4, 6\]"):
             lower_one(Region.of((4, 6), (range(4), range(1, 3))), input_layout={"x": (1,)})
+
+    @pytest.mark.parametrize("strides", [(-6, 1), (6, -1), (-6, -1)])
+    def test_negative_strides_are_a_usage_error(self, strides):
+        with pytest.raises(UsageError, match="do not fit value 'x'"):
+            lower_one(Region.of((4, 6), (range(4), range(1, 3))), input_layout={"x": strides})
 
     def test_overlapping_output_strides_are_refused(self):
         lowered = lower_one(Region.of((4, 6), (range(4), range(1, 3))), output_layout={"n0": (0, 1)})

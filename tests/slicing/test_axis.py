@@ -50,6 +50,11 @@ def test_compose_every_pair():
                 assert list(compose(outer, inner)) == [list(outer)[i] for i in inner]
 
 
+@pytest.mark.parametrize("step", [-3, 1, 7])
+def test_the_window_of_one_element_has_no_steps(step):
+    assert window(range(5, 5 + step, step)) == (5, 1, 1)
+
+
 def test_windows_are_tight_and_walk_the_indices():
     for size in SIZES:
         for kept in small_ranges(size):

@@ -177,3 +177,16 @@ class TestCoalesce:
             assert np.array_equal(got, select(data, region).reshape(-1))
             if not region.is_empty:
                 assert merged.coalesce() == merged
+
+
+def test_nothing_has_one_form_whatever_it_was_cut_from():
+    """Equal means the same selection, so what an empty region keeps of other axes does not count."""
+    first = Region.of((4, 3), (range(4), range(0, 3, 2)))
+    assert first.then(Region.of((4, 2), (range(0), range(2)))) == Region((4, 3), (range(0), range(0)), (0, 2))
+    assert Region((4, 3), (range(4), range(3)), (0, 3)) == Region((4, 3), (range(0), range(0)), (0, 3))
+
+
+@pytest.mark.parametrize("kept", [range(-1, 2), range(1, -2, -1), range(2, 5), range(4, 1, -1), range(-4, -1)])
+def test_what_leaves_the_axis_is_no_region(kept):
+    with pytest.raises(InvalidSlice, match="leaves an axis of 4 elements"):
+        Region((4,), (kept,), (len(kept),))

@@ -174,6 +174,27 @@ class TestStridedSlice:
         for name in MASKS:
             assert self.both(distinct(3, 2), (1,), (2,), None, **{name: (0, 1, 1)})
 
+    def test_a_negative_axis_needs_a_rank(self):
+        spec = SliceSpec((0, 0), (1, 1), axes=(0, -1))
+        assert list(spec.by_axis(3)) == [0, 2]
+        assert SliceSpec((), ()).by_axis(None) == {}
+        assert list(SliceSpec((0, 0), (1, 1), axes=(1, 0)).by_axis(None)) == [1, 0]
+        with pytest.raises(InvalidSlice, match="a negative axis needs a rank"):
+            SliceSpec((0,), (1,), axes=(-1,)).by_axis(None)
+
+    def test_without_axes_and_steps(self):
+        """The first axes are meant, all of them at most, and each step is 1."""
+        assert SliceSpec((0, 1), (2, 4)).resolve((3, 4)).ranges == (range(2), range(1, 4))
+        assert SliceSpec((1,), (3,)).resolve((3, 4)).ranges == (range(1, 3), range(4))
+        with pytest.raises(InvalidSlice, match="3 starts are more than the tensor's rank 2"):
+            SliceSpec((0, 1, 0), (2, 4, 1)).resolve((3, 4))
+        with pytest.raises(InvalidSlice, match="a negative axis needs a rank to be counted from"):
+            spec.by_axis(None)
+
+    def test_a_scalar_has_no_axis_to_slice(self):
+        with pytest.raises(InvalidSlice, match="data is a scalar, but slicing needs at least one axis"):
+            SliceSpec((), ()).resolve(())
+
     def test_entries_say_what_each_does_to_which_axis(self):
         """Each kind, in output order: new axes consume none, an ellipsis and the end keep what nobody names."""
         masks = {"new_axis_mask": (1, 0, 0, 1), "shrink_axis_mask": (0, 1), "ellipsis_mask": (0, 0, 1)}
