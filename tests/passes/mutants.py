@@ -99,7 +99,7 @@ RULES: dict[str, Mutant] = {
     "harden slice 2": ("passes/slice_for_directml", "is_below if entry.step < 0 else", "False if entry.step < 0 else"),
     "harden slice 3": ("passes/slice_for_directml", "else entry.start <= _INT32_MIN and entry.end < 0", "else False"),
     "harden slice 4": ("passes/slice_for_directml", "if empty is not None and dtype is not None:", "if False:"),
-    "harden reshape 1": ("passes/reshape_for_directml", "return -1 in known and 0 not in known", "return -1 in known"),
+    "harden reshape 1": ("passes/reshape_for_directml", "return -1 in sizes and 0 not in sizes", "return -1 in sizes"),
     "harden reshape 2": ("passes/reshape_for_directml", 'producer.op_type != "Concat"', "True"),
     "contested by the greatest": ("model/contested", "step < 0 and end in CONTESTED_ENDS", "False"),
     "contested steps": ("model/contested", "    if is_stepped and", "    if False and"),

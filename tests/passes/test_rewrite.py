@@ -564,3 +564,23 @@ def test_equal_slices_in_two_branches_stay_two(total):
         model = from_proto(before)
         rewrite(model) if names is None else rewrite(model, names)
         same(before, ir.serde.serialize_model(model), total * data(6))
+
+
+def test_what_is_computed_in_a_function_becomes_constant_there():
+    before = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "d" : 1]>
+    g (float[4, 6] x) => (float[a, b] y, float[c, d] z) { y = d.f(x)  n = Neg(x)  z = d.f(n) }
+    <domain: "d", opset_import: ["" : 17]> f (x) => (y) {
+        k = Constant<value_ints = [0]>()  o = Constant<value_ints = [1]>()
+        s = Shape(x)  l = Slice(s, o, t2)  e = Sub(l, o)  t2 = Add(o, o)  y = Slice(x, k, e, o)
+    }""")
+    function = before.functions[0]
+    order = ["k", "o", "s", "t2", "l", "e", "y"]
+    nodes = sorted(function.node, key=lambda node: order.index(node.output[0]))
+    del function.node[:]
+    function.node.extend(nodes)
+    model = from_proto(before)
+    rewrite(model)
+    after = ir.serde.serialize_model(model)
+    (made,) = after.functions
+    assert sorted(node.op_type for node in made.node if node.op_type != "Constant") == ["Slice"]
+    same(before, after, data(4, 6))
