@@ -74,6 +74,7 @@ FIRES = {
     ),
     "strided whole": ("strided", strided([4, 6], [0], [9])),
     "strided contested": ("strided", strided([4, 6], [-1], [M], [-1])),
+    "strided contested open": ("strided", strided(["n", 6], [-1], [M], [-1])),
     "compose known": ("compose", model([9], cut("x", -1, L, "a", step=-2), cut("a", 1, 3, "y"))),
     "compose open": ("compose", model(["n"], cut("x", 1, 9, "a"), cut("a", 2, M, "y"))),
     "compose other axes": ("compose", model(["n", "m"], cut("x", -3, -1, "a"), cut("a", -1, L, "y", 1, -1))),

@@ -14,6 +14,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import parser
+from onnx.reference import ReferenceEvaluator
 
 from onnx_ops.cli import main
 from onnx_ops.model.contested import (
@@ -241,6 +242,20 @@ def test_a_shape_that_the_file_declares_is_not_believed_behind_it():
         model = from_proto(before)
         change(model)
         assert slicing(ir.serde.serialize_model(model)) == slicing(before)
+
+
+def test_of_a_strided_slice_comes_nothing_that_engines_read_differently():
+    text = f"""g (float[4] x) => (float[p] y) {{
+        {constants(-9, -20, -1, 0)} c = ov_ext.StridedSlice(x, s, e, t)  y = Neg(c)
+    }}"""
+    proto = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17, "ov_ext" : 1]> {text}')
+    model = from_proto(proto)
+    assert not rewrite(model, ("strided",)).contested
+    after = ir.serde.serialize_model(model)
+    assert slicing(after) == 1
+    assert outcomes(after)[0] == [((1,), np.float32(-1).tobytes())]
+    (y,) = ReferenceEvaluator(after).run(None, {"x": np.arange(1, 5, dtype=np.float32)})
+    assert y.tolist() == [-1]
 
 
 def test_by_calls_that_differ_only_what_is_known_of_all_counts():

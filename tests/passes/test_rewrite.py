@@ -500,3 +500,87 @@ def test_a_strided_slice_of_nothing_with_other_axes(shape, begin, end, masks, na
     assert not any(node.op_type == "StridedSlice" for node in after.graph.node)
     got = run(after, data(*shape))
     assert [(a.shape, a.tolist()) for a in got] == [(a.shape, a.tolist()) for a in expected]
+
+
+def text_model(text: str, opset: int = 17) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
+
+
+def test_floats_that_are_computed_are_not_folded():
+    """Engines round them differently; what is only moved is folded."""
+    text = """g (float[2] x) => (float[2] y, float[2] m) {
+        z = Constant<value_ints = [0]>()  t = Constant<value_ints = [2]>()
+        a = Constant<value_floats = [1.0, 2.0, 5.0]>()  b = Constant<value_floats = [3.0, 7.0, 9.0]>()
+        d = Div(a, b)  p = Slice(d, z, t)  y = Add(x, p)
+        r = Identity(a)  q = Slice(r, z, t)  m = Add(x, q)
+    }"""
+    model = from_proto(text_model(text))
+    rewrite(model)
+    kinds = [node.op_type for node in model.graph]
+    assert kinds.count("Slice") == 1
+    assert kinds.count("Div") == 1
+    same(text_model(text), ir.serde.serialize_model(model), data(2))
+
+
+@pytest.mark.parametrize(("start", "kept"), [(0, 3), (1, 2), (-1, 4)])
+def test_the_start_of_a_shape_counts_where_it_is_folded(start, kept):
+    text = f"""g (float[3, 2, 4] x) => (float[a, b, c] y, int64[k] s) {{
+        z = Constant<value_ints = [0]>()  o = Constant<value_ints = [1]>()  t = Constant<value_ints = [2]>()
+        l = Shape<start = {start}>(x)  e = Slice(l, z, o, z)  y = Slice(x, z, e, t)  p = Slice(x, z, o, o)
+        s = Shape<start = {start}>(p)
+    }}"""
+    before = text_model(text)
+    for names in (None, ("fold",)):
+        model = from_proto(before)
+        rewrite(model) if names is None else rewrite(model, names)
+        same(before, ir.serde.serialize_model(model), data(3, 2, 4))
+        assert run(ir.serde.serialize_model(model), data(3, 2, 4))[0].shape == (3, 2, kept)
+
+
+def test_equal_splits_of_an_open_axis_become_one():
+    text = """g (float[n, 2] x) => (float[a, 2] y) {
+        h = Constant<value_ints = [3, 1]>()
+        a, b = Split(x, h)  c, d = Split(x, h)  e = Concat<axis = 0>(a, d)  y = Concat<axis = 0>(e, c)
+    }"""
+    before = text_model(text)
+    model = from_proto(before)
+    assert rewrite(model, ("merge",)).after == 1
+    same(before, ir.serde.serialize_model(model), data(4, 2))
+
+
+@pytest.mark.parametrize("total", [1, -1])
+def test_equal_slices_in_two_branches_stay_two(total):
+    """A branch does not see what is in the other."""
+    text = """g (float[6] x) => (float[k] y) {
+        z = Constant<value_ints = [1]>()  t = Constant<value_ints = [4]>()  n = Constant<value_float = 0.0>()
+        f = ReduceMax<keepdims = 0>(x)  is_true = Greater(f, n)
+        y = If(is_true)<
+            then_branch = p() => (float[3] u) { a = Slice(x, z, t)  u = Neg(a) },
+            else_branch = q() => (float[3] v) { b = Slice(x, z, t)  v = Abs(b) }
+        >
+    }"""
+    before = text_model(text)
+    for names in (None, ("merge",), tuple(PASSES)):
+        model = from_proto(before)
+        rewrite(model) if names is None else rewrite(model, names)
+        same(before, ir.serde.serialize_model(model), total * data(6))
+
+
+def test_what_is_computed_in_a_function_becomes_constant_there():
+    before = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "d" : 1]>
+    g (float[4, 6] x) => (float[a, b] y, float[c, d] z) { y = d.f(x)  n = Neg(x)  z = d.f(n) }
+    <domain: "d", opset_import: ["" : 17]> f (x) => (y) {
+        k = Constant<value_ints = [0]>()  o = Constant<value_ints = [1]>()
+        s = Shape(x)  l = Slice(s, o, t2)  e = Sub(l, o)  t2 = Add(o, o)  y = Slice(x, k, e, o)
+    }""")
+    function = before.functions[0]
+    order = ["k", "o", "s", "t2", "l", "e", "y"]
+    nodes = sorted(function.node, key=lambda node: order.index(node.output[0]))
+    del function.node[:]
+    function.node.extend(nodes)
+    model = from_proto(before)
+    rewrite(model)
+    after = ir.serde.serialize_model(model)
+    (made,) = after.functions
+    assert sorted(node.op_type for node in made.node if node.op_type != "Constant") == ["Slice"]
+    same(before, after, data(4, 6))
