@@ -18,7 +18,7 @@ from onnx_ir.passes.common import InlinePass
 from onnx_ops.errors import DynamicSlice, InvalidSlice, ModelError, UsageError
 from onnx_ops.model import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.inference import all_values, infer_shapes
-from onnx_ops.model.nodes import MISSING, Known, constant, is_known, is_slicing, is_standard, resolve
+from onnx_ops.model.nodes import MISSING, Known, constant, is_known, is_slicing, is_standard, read_elements, resolve
 from onnx_ops.model.propagate import LARGE_BYTES, Found
 
 _MAX_INLINED = 10**6
@@ -149,10 +149,12 @@ class Settled:
     Attributes:
         known: What each node selects, as far as it could be resolved.
         constants: The bytes of each output of the nodes that were folded.
+        dead: The nodes in branches that are never taken.
     """
 
     known: dict[int, Known] = field(default_factory=dict)
     constants: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    dead: set[int] = field(default_factory=set)
 
 
 def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
@@ -166,6 +168,7 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     set_weights_aside(model)
     name_left_out_outputs(model)
     found = infer_shapes(model)
+    settled.dead = _find_dead(model, found)
     if _is_settled(model, slicing, settled.known):
         return settled
     read = [value.producer() for node in slicing for value in node.inputs if value is not None]
@@ -173,6 +176,22 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     settled.constants = _make_initializers(nodes, slicing, found)
     settled.known.clear()  # folding knows more
     return settled
+
+
+def _find_dead(model: ir.Model, found: Mapping[ir.Value, Found]) -> set[int]:
+    """The `id` of each node in a branch of an If that is never taken."""
+    dead: set[int] = set()
+    for node in model.graph.all_nodes():
+        condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
+        if condition is None:
+            continue
+        data = found[condition].data if condition in found else read_elements(condition, 1)
+        if data is None or data.size != 1:
+            continue
+        branch = node.attributes.get("else_branch" if data.all() else "then_branch")
+        if branch is not None and not branch.is_ref() and branch.type == ir.AttributeType.GRAPH:
+            dead.update(map(id, branch.as_graph().all_nodes()))
+    return dead
 
 
 def fold(model: ir.Model, slicing: Sequence[ir.Node]) -> dict[int, tuple[bytes, ...]]:

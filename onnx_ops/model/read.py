@@ -37,7 +37,7 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
     bind_shapes(model, input_shapes or {})
     written = [_as_written(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
     settled = settle(model, [w.node for w in written])
-    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)}
+    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - settled.dead
     hint = _shapes_hint(model)
     return [
         _resolved(w, settled.known.get(id(w.node)), hint)
