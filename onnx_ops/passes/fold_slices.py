@@ -13,7 +13,7 @@ from onnx_ops.model.prepare import name_left_out_outputs, set_weights_aside
 from onnx_ops.model.propagate import LARGE_BYTES
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
 from onnx_ops.passes.knowledge import bodies, paired, probe_of
-from onnx_ops.passes.reading import attribute, filled_parts, gathered, source_of, written_slice
+from onnx_ops.passes.reading import attribute
 from onnx_ops.passes.writing import drop_unread, empty_node, is_used, mark_new, tensor_node
 from onnx_ops.slicing import INT64_MAX, resolve_axis
 
@@ -51,20 +51,12 @@ class FoldSlicesPass(SlicingPass):
 
     def apply(self, model: ir.Model) -> None:
         """See the class."""
-        for node, opset in list(nodes_of(model, *_OPS)):
+        for node, _ in list(nodes_of(model, *_OPS)):
             if node.graph is None or not has_its_values(node):
                 continue
             for output in node.outputs:
                 self._fold_shapes_of(output)
                 self._fold_empty(output)
-            if node.graph is None or not any(map(is_used, node.outputs)):
-                continue
-            try:
-                sizes = self._sizes_selected(node, opset)
-            except NotApplied:
-                continue
-            if sizes is not None:
-                self._replace(node, [ir.tensor(part, dtype=ir.DataType.INT64) for part in sizes])
         folded = _folded(model)
         for function, body in bodies(model, self.known):
             inside = _folded(body)
@@ -151,24 +143,6 @@ class FoldSlicesPass(SlicingPass):
         self.put_in_place([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)})
         self.changes.append(Change(name_of(node), node.op_type, "Constant", ()))
 
-    def _sizes_selected(self, node: ir.Node, opset: int) -> list[list[int] | int] | None:
-        """What is selected of a Shape, for each used output, if all of it is known."""
-        data = source_of(node.inputs[0]) if node.inputs else None
-        shape = None if data is None else data.producer()
-        sizes = self.sizes(shape.inputs[0]) if shape is not None and is_operator(shape, "Shape") else None
-        used = [i for i, output in enumerate(node.outputs) if is_used(output)]
-        if shape is None or sizes is None or not used:
-            return None
-        listed = [sizes[axis] for axis in _kept_sizes(shape, len(sizes))]
-        ranges, is_scalar = _selected(node, opset, len(listed))
-        parts: list[list[int] | int] = []
-        for i in used:
-            known = [size for index in ranges[i] if (size := listed[index]) is not None]
-            if len(known) < len(ranges[i]):
-                return None
-            parts.append(known[0] if is_scalar else known)
-        return parts
-
 
 def _kept_sizes(shape: ir.Node, rank: int) -> range:
     """The axes whose sizes a Shape gives.
@@ -178,21 +152,6 @@ def _kept_sizes(shape: ir.Node, rank: int) -> range:
     """
     end = attribute(shape, "end", INT64_MAX)
     return resolve_axis(attribute(shape, "start", 0), end, 1, rank)
-
-
-def _selected(node: ir.Node, opset: int, count: int) -> tuple[list[range], bool]:
-    """The indices that each output keeps of a list, and whether it is a scalar.
-
-    Raises:
-        NotApplied: They are not known.
-    """
-    if node.op_type == "Gather":
-        _, kept, is_scalar = gathered(node, opset, (count,))
-        return [kept], is_scalar
-    if node.op_type == "Split":
-        return [range(*bounds) for bounds in filled_parts(node, opset, (count,)).bounds], False
-    entries = written_slice(node, opset, (count,))
-    return [resolve_axis(*entries[0], count) if entries else range(count)], False
 
 
 def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:

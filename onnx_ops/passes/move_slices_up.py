@@ -142,8 +142,8 @@ def _above_view(
 def _above_reshape(
     node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, kept: Shape
 ) -> tuple[dict[int, Entries], list[int]]:
-    if opset < _SHAPE_INPUT_OPSET:
-        raise NotApplied(f"Reshape {node.name!r} has its shape as an attribute")
+    if opset < _SHAPE_INPUT_OPSET or len(node.inputs) < 2:
+        raise NotApplied(f"Reshape {node.name!r} has its shape as an attribute, or none")
     if 0 in whole:
         raise NotApplied("there is nothing to be moved")
     before = [*accumulate(shapes[0], lambda a, b: a * b, initial=1)]

@@ -47,7 +47,6 @@ RULES: dict[str, Mutant] = {
         "passes/compose_slices", "if node in self._split_members:", "if False:"),
     "fold 1 and 2": (
         "passes/fold_slices", "if used and len(tensors) == len(used) and _may_fold(node, tensors):", "if False:"),
-    "fold 3": ("passes/fold_slices", "            if sizes is not None:", "            if False:"),
     "fold 4": ("passes/fold_slices", "                self._fold_parameters(node, folded)", "                pass"),
     "fold 5": ("passes/fold_slices", "                self._fold_empty(output)", "                pass"),
     "fold 6": ("passes/fold_slices", "                self._fold_shapes_of(output)", "                pass"),

@@ -115,12 +115,10 @@ MUTATIONS: tuple[Callable[[onnx.NodeProto], None], ...] = (
     have_attributes_far_away,
     refer_to_attributes_of_no_function,
 )
-SAMPLE = sorted(FIRES)[::3]
 
 
 def mutants(mutate: Callable[[onnx.NodeProto], None]) -> Iterator[tuple[str, onnx.ModelProto]]:
-    for case in SAMPLE:
-        name, proto = FIRES[case]
+    for name, proto in FIRES.values():
         for i in range(len(proto.graph.node)):
             mutant = onnx.ModelProto()
             mutant.CopyFrom(proto)
@@ -146,7 +144,7 @@ def test_no_pass_fails(mutate):
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
 def test_all_together_do_not(mutate):
-    for _, mutant in list(mutants(mutate))[::9]:
+    for _, mutant in list(mutants(mutate))[::30]:
         try:
             model = from_proto(mutant)
         except ModelError:
