@@ -1,10 +1,21 @@
-"""What only some platforms have."""
+"""What only some platforms, and only some versions of what is needed, have."""
 
 from __future__ import annotations
 
 import sys
 
+import onnx
 import pytest
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files, terminals, limits and signals of POSIX")
 """For tests of what Windows does not have, or says in other words."""
+
+CUSTOM_INFERENCE = hasattr(onnx.defs.OpSchema, "set_type_and_shape_inference_function")
+"""Whether onnx takes a type and shape inference from Python: 1.18 does not."""
+needs_custom_inference = pytest.mark.skipif(not CUSTOM_INFERENCE, reason="onnx 1.18 takes no inference from Python")
+
+
+def assert_well_formed(proto: onnx.ModelProto) -> None:
+    """Check a model in full, if its outputs have types: where onnx does not infer them, ours need not."""
+    if CUSTOM_INFERENCE or all(value.type.WhichOneof("value") for value in proto.graph.output):
+        onnx.checker.check_model(proto, full_check=True)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from platforms import needs_custom_inference
 
 from onnx_ops.model import inference, shape_arithmetic
 from onnx_ops.model.load import from_proto
@@ -266,7 +267,7 @@ def test_functions_that_double_are_refused():
         inline_functions(from_proto(proto))
 
 
-@pytest.mark.skipif(not hasattr(onnx.defs.OpSchema, "set_type_and_shape_inference_function"), reason="onnx 1.18")
+@needs_custom_inference
 @pytest.mark.parametrize("op", ["Die", "Hang"])
 def test_a_node_that_ends_or_blocks_the_worker_is_left_out(monkeypatch, op):
     monkeypatch.setattr(inference, "propagate", deadly.propagate)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from platforms import needs_custom_inference
 from strategies import shapes, strided_slice_specs
 
 import onnx_ops
@@ -71,6 +72,8 @@ def embedded(proto: onnx.ModelProto) -> onnx.ModelProto:
 def run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 25):  # its constant folding is wrong of empty axes
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, feeds)[0]
 
 
@@ -126,12 +129,7 @@ def test_function_reference_and_expansion_agree(case):
     assert np.array_equal(got, wanted)
 
 
-needs_inference = pytest.mark.skipif(
-    not hasattr(onnx.defs.OpSchema, "set_type_and_shape_inference_function"), reason="onnx 1.18 takes no inference"
-)
-
-
-@needs_inference
+@needs_custom_inference
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(cases(), st.data())
 def test_inference(registered, case, more):
@@ -178,7 +176,7 @@ def test_a_process_that_registered_ends_well():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@needs_inference
+@needs_custom_inference
 def test_the_checker_knows_it(registered):
     spec = StridedSliceSpec((1,), (3,))
     known = onnx.shape_inference.infer_shapes(model(spec, [4, 2]))

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+import pytest
 
 from onnx_ops.errors import ModelError
 from onnx_ops.model.load import from_proto
@@ -43,6 +44,7 @@ def same(first: Any, second: Any) -> bool:
     return np.array_equal(first, second)
 
 
+@pytest.mark.skipif(np.__version__ < "2", reason="onnx makes its node tests with NumPy 2")
 def test_all_operators(caplog):
     caplog.set_level(logging.CRITICAL)
     rewritten = compared = 0

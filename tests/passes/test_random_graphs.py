@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from passes.graphs import graphs
+from platforms import assert_well_formed
 
 from onnx_ops.model.load import from_proto
 from onnx_ops.passes import ALL, BY_DEFAULT, PASSES, rewrite
@@ -62,7 +63,7 @@ def show(proto: onnx.ModelProto) -> str:
 
 def check(before: onnx.ModelProto, after: onnx.ModelProto, shape: tuple[int, ...]) -> None:
     """Compare what comes out for the shape and, where the input is open, for others."""
-    onnx.checker.check_model(after, full_check=True)
+    assert_well_formed(after)
     first, second = session(before), session(after)
     dims = [dim.HasField("dim_param") for dim in before.graph.input[0].type.tensor_type.shape.dim]
     sizes = [(size, size + 1, size - 1, 1) if is_open else (size,) for size, is_open in zip(shape, dims, strict=True)]
