@@ -311,10 +311,10 @@ def _live_functions(paths: Iterable[Path]) -> dict[Function, list[FunctionType]]
 class _Forks:
     """A plugin of pytest: once the tests are collected, each mutant is tried in a fork, by the tests that reach it."""
 
-    def __init__(self, chosen: Sequence[tuple[Mutant, dict[str, CodeType]]], report: Report, end: float) -> None:
+    def __init__(self, chosen: Sequence[tuple[Mutant, dict[str, CodeType]]], report: Report, budget: float) -> None:
         self.chosen = chosen
         self.report = report
-        self.end = end
+        self.budget = budget
         self.live: dict[Function, list[FunctionType]] = {}
 
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -328,8 +328,9 @@ class _Forks:
             reached: list[tuple[float, set[Function]]] = pickle.loads(log.read_bytes())
         self.live = _live_functions({mutant.path for mutant, _ in self.chosen})
         gc.freeze()
+        end = time.monotonic() + self.budget
         for mutant, changed in self.chosen:
-            if time.monotonic() > self.end:
+            if time.monotonic() > end:
                 break
             functions = {(str(ROOT / mutant.path), name) for name in changed}
             pairs = zip(session.items, reached, strict=True)
@@ -429,7 +430,13 @@ def main() -> int:
     """Try mutants until the time is over; 1 if some survived."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders of the project")
-    parser.add_argument("--budget", type=float, default=10, metavar="MINUTES", help="how long to go on (10)")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=10,
+        metavar="MINUTES",
+        help="how long to go on with the mutants of a part, after its tests have run once (10)",
+    )
     parser.add_argument("--seed", default="0", help="which mutants come first (0)")
     parser.add_argument("--lines", help="only mutants of these lines, FIRST-LAST")
     parser.add_argument("--tests", nargs="+", help="test files instead of those that belong to the paths")
@@ -447,14 +454,13 @@ def main() -> int:
         first, last = map(int, options.lines.split("-"))
         chosen = [mutant for mutant in chosen if first <= mutant.line <= last]
     random.Random(options.seed).shuffle(chosen)
-    end = time.monotonic() + 60 * options.budget
     survived = False
     for groups in dict.fromkeys(tests.values()):
-        survived |= _try([mutant for mutant in chosen if tests[mutant.path] == groups], groups, end)
+        survived |= _try([mutant for mutant in chosen if tests[mutant.path] == groups], groups, 60 * options.budget)
     return int(survived)
 
 
-def _try(chosen: Sequence[Mutant], groups: Groups, end: float) -> bool:
+def _try(chosen: Sequence[Mutant], groups: Groups, budget: float) -> bool:
     """Try mutants that have the same tests, those in functions first, all in a process that imports the project."""
     changes = [(mutant, _changed_functions(mutant)) for mutant in chosen]
     pid = os.fork()
@@ -462,7 +468,7 @@ def _try(chosen: Sequence[Mutant], groups: Groups, end: float) -> bool:
         import pytest
 
         report = Report(len(chosen))
-        plugin = _Forks([(mutant, changed) for mutant, changed in changes if changed is not None], report, end)
+        plugin = _Forks([(mutant, changed) for mutant, changed in changes if changed is not None], report, budget)
         modules = sorted({str(ROOT / mutant.path) for mutant in chosen})
         files = [name for group in groups for name in group]
         code = pytest.main([*OPTIONS, *modules, *files], plugins=[plugin])
@@ -471,6 +477,7 @@ def _try(chosen: Sequence[Mutant], groups: Groups, end: float) -> bool:
     survived = os.waitpid(pid, 0)[1] != 0
     others = [mutant for mutant, changed in changes if changed is None]
     report = Report(len(others))
+    end = time.monotonic() + budget
     for mutant in others:
         if time.monotonic() > end:
             break
