@@ -14,7 +14,7 @@ from email.parser import Parser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("onnx_ops", "ov_ext")
+PACKAGES = ("sliceport", "onnx_ops", "ov_ext")
 NOT_SHIPPED = (".gitattributes",)
 ADDED_TO_SDIST = {"PKG-INFO", ".gitignore"}
 
@@ -72,7 +72,7 @@ def main() -> None:
     tracked = list_tracked()
     wheel, sdist = find_one(folder, "*.whl"), find_one(folder, "*.tar.gz")
     version = wheel.name.split("-")[1]
-    source = (ROOT / "onnx_ops" / "__init__.py").read_text(encoding="utf-8")
+    source = (ROOT / "sliceport" / "__init__.py").read_text(encoding="utf-8")
     assert re.search(r'^__version__ = "(.*)"$', source, re.MULTILINE)[1] == version, version  # type: ignore[index]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[{re.escape(version)}\]", changelog, re.MULTILINE), f"CHANGELOG.md: nothing on {version}"

@@ -29,8 +29,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from onnx_ops.compare.inputs import run_with_inputs
-from onnx_ops.model.load import from_proto
-from onnx_ops.model.nodes import constant
+from onnx_ops.io import from_proto
+from onnx_ops.nodes import constant
 from onnx_ops.passes import rewrite
 
 ROOT = Path(__file__).parents[1]
@@ -141,7 +141,7 @@ def profile(proto: onnx.ModelProto, arrays: dict[str, np.ndarray], runs: int) ->
 
 def directml(before: onnx.ModelProto, after: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> float | None:
     """The time of a whole session on onnxruntime's DirectML provider, after over before; None if it refuses one."""
-    from onnx_ops.dml import device
+    from sliceport.directml import device
 
     names = [output.name for output in before.graph.output]
     best = [math.inf, math.inf]

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnx_ops.dml import device
-from onnx_ops.dml.operators import Slice1
-from onnx_ops.dml.tensor import BufferTensor, DataType
+from sliceport.directml import device
+from sliceport.directml.operators import Slice1
+from sliceport.directml.tensor import BufferTensor, DataType
 
 
 def resident(pid: int) -> int:

@@ -11,12 +11,12 @@ from dataclasses import replace
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
-from onnx_ops.dml.lower import Options, lower_nodes
-from onnx_ops.dml.program import Program
-from onnx_ops.model.load import data_files_released, from_proto, read_model
-from onnx_ops.model.propagate import LARGE_BYTES
-from onnx_ops.model.read import read_slicing_nodes
+from onnx_ops.extract import read_slicing_nodes
+from onnx_ops.io import data_files_released, from_proto, read_model
+from onnx_ops.propagate import LARGE_BYTES
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.program import Program
 
 Layout = str | Mapping[str, Sequence[int]] | None
 AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model

@@ -50,6 +50,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "openvino":
             raise
-        from onnx_ops.errors import MissingExtra
+        from sliceport.errors import MissingExtra
 
         raise MissingExtra.of("openvino", "openvino", "by ov_ext") from None

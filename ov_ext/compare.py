@@ -13,17 +13,17 @@ import openvino as ov
 
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.compare.run import OPERATOR_EXECUTORS, Comparison, Report, command_line, compare_node
-from onnx_ops.dml.elements import ELEMENT_BITS
-from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
-from onnx_ops.dml.lower import Options, lower_nodes
-from onnx_ops.dml.program import LoweredNode
-from onnx_ops.errors import ModelError, UsageError, unknown_name
-from onnx_ops.slicing import SplitSpec
-from onnx_ops.slicing.node import SlicingNode
 from ov_ext.defects import CPU, REFERENCE
 from ov_ext.files import read_model
 from ov_ext.one_node import ENGINES, OURS, OneNode
 from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
+from sliceport.directml.elements import ELEMENT_BITS
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.program import LoweredNode
+from sliceport.errors import ModelError, UsageError, unknown_name
+from sliceport.slicing import SplitSpec
+from sliceport.slicing.node import SlicingNode
 
 Bytes = npt.NDArray[np.uint8]
 DEFAULT_EXECUTORS = (REFERENCE, CPU, OURS, "dml-emulator")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnx_ops.slicing import Region, as_slice
+from sliceport.slicing import Region, as_slice
 
 Array = npt.NDArray[Any]
 

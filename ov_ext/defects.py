@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 import openvino as ov
 
-from onnx_ops.hardening import Defect
-from onnx_ops.slicing import StridedSliceSpec
-from onnx_ops.slicing.spec import Entry
 from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, custom, inputs_of, kind_of, masks_of
 from ov_ext.values import bounds_of, list_bounds, list_length
+from sliceport.hardening import Defect
+from sliceport.slicing import StridedSliceSpec
+from sliceport.slicing.spec import Entry
 
 FLOAT_EXACT = 2**24
 _INT32_MIN = -(2**31)

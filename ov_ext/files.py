@@ -7,11 +7,11 @@ from pathlib import Path
 
 import openvino as ov
 
-from onnx_ops.beside import write_files
-from onnx_ops.errors import ModelError, UsageError
 from ov_ext.frontend import strided_slice_extension
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import StridedSlice
+from sliceport.atomic_write import write_files
+from sliceport.errors import ModelError, UsageError
 
 
 def read_model(path: str | os.PathLike[str]) -> ov.Model:

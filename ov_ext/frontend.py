@@ -8,10 +8,10 @@ import numpy as np
 import openvino as ov
 from openvino.frontend.onnx import ConversionExtension
 
-from onnx_ops.slicing.spec import MASKS
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import as_constant, ones_like
+from sliceport.slicing.spec import MASKS
 
 DOMAIN = "ov_ext"
 

@@ -8,10 +8,6 @@ import numpy as np
 import openvino as ov
 from openvino import opset1, opset8
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.hardening import Change, Defect, Hardening
-from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN
-from onnx_ops.slicing.spec import MASKS, Entry
 from ov_ext.defects import (
     AXES_AT_RUN_TIME,
     MANY_ELEMENTS,
@@ -25,6 +21,10 @@ from ov_ext.defects import (
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.values import as_constant
+from sliceport.errors import InvalidSlice
+from sliceport.hardening import Change, Defect, Hardening
+from sliceport.slicing.axis import INT64_MAX, INT64_MIN
+from sliceport.slicing.spec import MASKS, Entry
 
 _INT32_MAX = 2**31 - 1
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
+from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
 
 class Bounds(NamedTuple):

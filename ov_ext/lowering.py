@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import openvino as ov
 
-from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
-from onnx_ops.dml.lower import Options, lower_nodes
-from onnx_ops.dml.program import Program
 from onnx_ops.lowering import Layout, as_layout
 from ov_ext.files import read_model
 from ov_ext.read import bind_shapes, read_slicing_nodes
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.program import Program
 
 
 def lower(

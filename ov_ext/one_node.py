@@ -12,9 +12,6 @@ import numpy.typing as npt
 import openvino as ov
 from openvino import opset1, opset8
 
-from onnx_ops.errors import InvalidSlice, ModelError
-from onnx_ops.slicing import Region, as_slice
-from onnx_ops.slicing.node import SlicingNode
 from ov_ext.copy import copy_packed
 from ov_ext.defects import CPU, REFERENCE, BuiltInNode, EngineDefect, defects
 from ov_ext.files import last_words
@@ -23,6 +20,9 @@ from ov_ext.read import SLICES, SPLITS
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import as_constant, list_bounds, ones_like
+from sliceport.errors import InvalidSlice, ModelError
+from sliceport.slicing import Region, as_slice
+from sliceport.slicing.node import SlicingNode
 
 Bytes = npt.NDArray[np.uint8]
 OURS = "ov_ext"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import openvino as ov
 from openvino import opset1, opset8
 
-from onnx_ops.slicing.spec import MASKS
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import ones_like
+from sliceport.slicing.spec import MASKS
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
 OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import openvino as ov
 
-from onnx_ops.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
-from onnx_ops.shell import example_shapes
-from onnx_ops.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
-from onnx_ops.slicing.node import Cut, SlicingNode, Spec
 from ov_ext.passes import inputs_of, kind_of, masks_of
 from ov_ext.values import index_array, is_integral, list_bounds
+from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
+from sliceport.report.shell import example_shapes
+from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing.node import Cut, SlicingNode, Spec
 
 SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
 STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}

@@ -10,11 +10,11 @@ import numpy as np
 import openvino as ov
 from openvino._pyopenvino import TensorVector
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing import Region, as_slice
 from ov_ext.copy import Plan, copy_packed
 from ov_ext.inference import Bounds
 from ov_ext.values import as_constant, dimension, dimensions, element_bounds, index_array, integers, list_bounds
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import Region, as_slice
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import openvino as ov
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing import Region, StridedSliceSpec
-from onnx_ops.slicing.spec import MASKS
 from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
 from ov_ext.values import is_integral, list_length
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import Region, StridedSliceSpec
+from sliceport.slicing.spec import MASKS
 
 NAMES = ("begin", "end", "strides")
 

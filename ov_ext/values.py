@@ -10,8 +10,8 @@ import numpy.typing as npt
 import openvino as ov
 from openvino import opset1, opset8
 
-from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN
 from ov_ext.inference import Bounds
+from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 
 Array = npt.NDArray[Any]
 

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, settings
 
 count_results()
 
-from onnx_ops.dml import device  # noqa: E402
-from onnx_ops.dml.device import install  # noqa: E402
+from sliceport.directml import device  # noqa: E402
+from sliceport.directml.device import install  # noqa: E402
 
 # No deadline: machines are noisy. The same examples every time, so that a run says something about the code alone;
 # `--hypothesis-profile=new` tries new ones, and the fuzzers do.

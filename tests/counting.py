@@ -10,9 +10,9 @@ import pytest
 
 EXECUTORS = {
     "onnxruntime-cpu": (("onnxruntime", "InferenceSession", ("run", "run_with_ort_values")),),
-    "dml-emulator": (("onnx_ops.dml.emulator", "", ("run",)),),
-    "directml": (("onnx_ops.dml.device.client", "Device", ("run", "run_calls", "create_operator")),),
-    "onnxruntime-dml": (("onnx_ops.dml.device.client", "Device", ("_run_onnx",)),),
+    "dml-emulator": (("sliceport.directml.emulator", "", ("run",)),),
+    "directml": (("sliceport.directml.device.client", "Device", ("run", "run_calls", "create_operator")),),
+    "onnxruntime-dml": (("sliceport.directml.device.client", "Device", ("_run_onnx",)),),
 }
 """Module, class and functions of each: it must be counted before anything imports the function itself."""
 

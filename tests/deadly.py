@@ -5,7 +5,7 @@ import time
 
 import onnx
 
-from onnx_ops.model import propagate as real
+from onnx_ops import propagate as real
 
 
 def propagate(proto: bytes, skipped=(), journal="", seconds=60.0):

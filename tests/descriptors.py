@@ -6,8 +6,8 @@ import itertools
 import random
 from dataclasses import replace
 
-from onnx_ops.dml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
-from onnx_ops.dml.tensor import BufferTensor, DataType, buffer_size
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
+from sliceport.directml.tensor import BufferTensor, DataType, buffer_size
 
 TYPES = [data_type for data_type in DataType if data_type.bits >= 8]
 EDGES = (0, 1, 2, 3, 5, 8, 9, 2**16, 2**31 - 1, 2**31, 2**32 - 1)

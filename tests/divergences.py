@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_ops.model.contested import (
+from onnx_ops.contested import (
     BACKWARD_TO_THE_GREATEST,
     BELOW_THE_AXIS,
     DROPPED_STEPS,

@@ -1,4 +1,4 @@
-"""Mutation testing: `python -m tests.mutate onnx_ops/slicing --budget 10` says which single changes no test notices.
+"""Mutation testing: `python -m tests.mutate sliceport/slicing --budget 10` says which single changes no test notices.
 
 Each mutant is the code with one change: a comparison, a number, an `and`, a condition, a statement left out. A process
 that has collected the tests is forked for it, the function's code replaced, and the tests run to the first failure; a
@@ -35,15 +35,15 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TESTS = {
-    "onnx_ops/slicing": (
+    "sliceport/slicing": (
         ("slicing/test_region.py", "slicing/test_axis_slice.py", "slicing/test_axis.py", "slicing/test_fewest_axes.py"),
         ("slicing/test_spec.py", "test_vectors_strided_slice.py"),
         ("slicing/test_hypothesis.py", "slicing/test_selecting_hypothesis.py", "slicing/test_cover_exhaustive.py"),
         ("dml/test_lower.py", "test_random_graphs.py", "ov_ext/test_shapes.py"),
         ("passes/test_conditions.py", "passes/test_examples.py"),
     ),
-    "onnx_ops/dml/output.py": (("dml/test_dxdispatch.py",), ("test_cli.py", "test_models.py")),
-    "onnx_ops/dml": (
+    "sliceport/directml/output.py": (("dml/test_dxdispatch.py",), ("test_cli.py", "test_models.py")),
+    "sliceport/directml": (
         ("dml/test_operators.py", "dml/test_tensor.py"),
         ("dml/test_lower.py",),
         ("test_random_graphs.py", "dml/test_dxdispatch.py", "test_models.py"),
@@ -411,7 +411,7 @@ def _preload() -> None:
     for name in ("hypothesis", "pytest", "numpy", "onnx", "onnx_ir", "onnx_ir.passes.common", "onnx.reference",
                  "onnxruntime", "ml_dtypes", "openvino", "onnxscript"):  # fmt: skip
         importlib.import_module(name)
-    assert not [name for name in sys.modules if name.split(".")[0] in ("onnx_ops", "ov_ext")]
+    assert not [name for name in sys.modules if name.split(".")[0] in ("sliceport", "onnx_ops", "ov_ext")]
 
 
 def _files(paths: Sequence[str]) -> list[Path]:

@@ -20,8 +20,8 @@ from openvino import opset1, opset8, passes
 from openvino_models import MASKS, pack, partial_shape, unpack
 
 import ov_ext
-from onnx_ops.errors import SliceportError
 from ov_ext.defects import BuiltInNode, defects
+from sliceport.errors import SliceportError
 
 FORMS = ("builtin", "hardened", "ours")
 ENGINES = ("openvino-cpu", "openvino", "folding")

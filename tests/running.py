@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from onnx_ops.dml import emulator
-from onnx_ops.dml.program import Call, LoweredNode
-from onnx_ops.dml.tensor import BufferTensor
+from sliceport.directml import emulator
+from sliceport.directml.program import Call, LoweredNode
+from sliceport.directml.tensor import BufferTensor
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -11,7 +11,7 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from onnx_ops.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, SplitSpec, StridedSliceSpec
 
 ABOVE = (INT64_MAX, INT64_MAX - 1, 2**31 - 1, 2**31, 1000)
 BELOW = (INT64_MIN, INT64_MIN + 1, -(2**31), -(2**31) - 1, -1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from onnx_ops.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, StridedSliceSpec
+from sliceport.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, StridedSliceSpec
 
 FAR = (INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 100, -100)
 

@@ -18,11 +18,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from platforms import POSIX
 
-from onnx_ops import beside, json_text
-from onnx_ops.cli import main
-from onnx_ops.errors import ModelError, UsageError
-from onnx_ops.model.load import read_model
-from onnx_ops.model.write import write_model
+from onnx_ops.io import read_model
+from onnx_ops.write import write_model
+from sliceport import atomic_write as beside
+from sliceport.cli.main import main
+from sliceport.errors import ModelError, UsageError
+from sliceport.report import json_text
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -82,7 +83,7 @@ class TestInterruptions:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_signal_leaves_nothing_half_written(self, tmp_path, models, number):
         code = (
-            "import signal, sys, time; from onnx_ops.dml import output; from onnx_ops.cli import main\n"
+            "import signal, sys, time; from sliceport.directml import output; from sliceport.cli.main import main\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whatever the tests were started with
             "def slow(*_): print('begun', flush=True); time.sleep(60)\n"
             "output._write_dxdispatch = slow\n"
@@ -217,7 +218,7 @@ class TestWrite:
     def test_a_disk_that_fills_up(self, tmp_path, models, command, limit):
         """A limit on the size of files fails in the middle of writing as a full disk does."""
         code = (
-            "import resource, signal, sys; from onnx_ops.cli import main\n"
+            "import resource, signal, sys; from sliceport.cli.main import main\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
             "sys.exit(main(sys.argv[1:]))"

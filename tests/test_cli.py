@@ -16,10 +16,11 @@ import pytest
 from platforms import POSIX
 
 import onnx_ops
-from onnx_ops.cli import main
-from onnx_ops.dml import output
+from sliceport.cli.main import main
+from sliceport.directml import output
+from sliceport.errors import UsageError
 
-SCHEMA = json.loads(resources.files("onnx_ops.dml").joinpath("program_schema.json").read_text())
+SCHEMA = json.loads(resources.files("sliceport.directml").joinpath("program_schema.json").read_text())
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -183,7 +184,7 @@ class TestUsage:
         command = [
             sys.executable,
             "-m",
-            "onnx_ops",
+            "sliceport",
             "lower",
             str(models / "rule_coalesce.onnx"),
             "--format",
@@ -275,7 +276,7 @@ class TestOutputFolder:
             self_write(call, name, folder)
 
         monkeypatch.setattr(output, "_write_dxdispatch", failing)
-        with pytest.raises(onnx_ops.errors.UsageError, match=r"cannot be written \(No space left on device\)"):
+        with pytest.raises(UsageError, match=r"cannot be written \(No space left on device\)"):
             program.write(tmp_path / "out")
         assert list(tmp_path.iterdir()) == []
 
@@ -288,7 +289,7 @@ class TestOutputFolder:
             raise OSError(13, "Permission denied")
 
         monkeypatch.setattr(Path, "rename", denied)
-        with pytest.raises(onnx_ops.errors.UsageError, match="Permission denied"):
+        with pytest.raises(UsageError, match="Permission denied"):
             program.write(tmp_path / "out", overwrite=True)
         assert sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file()) == before
 
@@ -401,7 +402,7 @@ class TestCompare:
 
 
 def test_importing_loads_no_runtime():
-    code = "import sys, onnx_ops.cli, onnx_ops.lowering; "
+    code = "import sys, sliceport.cli.main, onnx_ops.lowering; "
     code += "print([name for name in ('onnxruntime', 'openvino', 'torch', 'rich') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout == "[]\n"

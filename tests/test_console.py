@@ -17,8 +17,11 @@ import pytest
 from onnx import TensorProto, helper
 from platforms import POSIX
 
-from onnx_ops import console, lowering, progress, shell
-from onnx_ops.cli import main
+from onnx_ops import lowering
+from sliceport import progress
+from sliceport.cli import console
+from sliceport.cli.main import main
+from sliceport.report import shell
 
 COALESCE = "rule_coalesce.onnx"
 HOSTILE = [
@@ -181,7 +184,7 @@ class TestHints:
 
 def sliceport(*arguments: object, redirected: str = "", **environment: str) -> subprocess.CompletedProcess[bytes]:
     """The command line in a process of its own, started by a shell with its streams as `redirected` says."""
-    words = [sys.executable, "-m", "onnx_ops", *map(str, arguments)]
+    words = [sys.executable, "-m", "sliceport", *map(str, arguments)]
     return subprocess.run(
         ["/bin/sh", "-c", f'"$@" {redirected}', "sh", *words],
         capture_output=True, check=False, timeout=120, env={**os.environ, **environment},
@@ -219,7 +222,7 @@ class TestStreams:
     @pytest.mark.parametrize("format_", ["text", "json"])
     def test_a_reader_that_has_enough(self, models, format_):
         """`| head -1`: more than a pipe holds."""
-        command = [sys.executable, "-m", "onnx_ops", "lower", str(models / "dynamo_bigbird.onnx"), "--format", format_]
+        command = [sys.executable, "-m", "sliceport", "lower", str(models / "dynamo_bigbird.onnx"), "--format", format_]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.close()
@@ -347,7 +350,7 @@ def in_terminal(*arguments: object) -> list[str]:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
     with subprocess.Popen(
-        [sys.executable, "-m", "onnx_ops", *map(str, arguments)], stdout=theirs, stderr=theirs, env=environment
+        [sys.executable, "-m", "sliceport", *map(str, arguments)], stdout=theirs, stderr=theirs, env=environment
     ) as process:
         os.close(theirs)
         parts = []

@@ -19,9 +19,9 @@ from openvino_processes import answer
 from running import as_bytes, run_node
 
 import onnx_ops
-from onnx_ops.dml import device
-from onnx_ops.model.contested import BACKWARD_TO_THE_GREATEST, CONTESTED
+from onnx_ops.contested import BACKWARD_TO_THE_GREATEST, CONTESTED
 from ov_ext.defects import DEFECTS
+from sliceport.directml import device
 
 Outputs = tuple[tuple[int, ...], ...]
 

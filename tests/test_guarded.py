@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from onnx_ops import guarded
+from sliceport import guarded
 
 
 def test_answers():

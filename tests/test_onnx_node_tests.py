@@ -16,9 +16,9 @@ from onnx.backend.test.case import node
 from running import as_bytes, run_node
 
 import onnx_ops
-from onnx_ops.dml.feature_levels import FeatureLevel
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import rewrite
+from sliceport.directml.feature_levels import FeatureLevel
 
 
 def node_tests() -> dict[str, tuple[onnx.ModelProto, list[np.ndarray], list[np.ndarray]]]:

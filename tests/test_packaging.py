@@ -12,8 +12,9 @@ import pytest
 
 import onnx_ops
 import ov_ext
+import sliceport
 
-PACKAGES = [Path(package.__file__).parent for package in (onnx_ops, ov_ext)]
+PACKAGES = [Path(package.__file__).parent for package in (sliceport, onnx_ops, ov_ext)]
 MODULES = {"onnx-ir": "onnx_ir"}
 """What a distribution is imported as, where that is not its name."""
 OF_OTHERS = {"ml-dtypes"}

@@ -17,7 +17,7 @@ from running import as_bytes, gathered, padded, run_call
 
 import onnx_ops
 from onnx_ops.compare.onnxruntime_cpu import capture
-from onnx_ops.dml.feature_levels import FeatureLevel
+from sliceport.directml.feature_levels import FeatureLevel
 
 DTYPES = (np.float32, np.int64, np.float16, np.int8, np.bool_, np.float64)
 GRAPHS = 60

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from platforms import POSIX
 
-from onnx_ops.cli import _parser
-from onnx_ops.dml.device import install
+from sliceport.cli.main import _parser
+from sliceport.directml.device import install
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,9 +30,9 @@ NEEDS_DIRECTML = re.compile(r"device\.open|directml run|--verify.*onnxruntime-dm
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a clone has: the files that git knows, and the programs on the path. An installed package is not copied."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in ("models", "onnx_ops", "ov_ext", "docs", "benchmarks"):
+    for name in ("models", "sliceport", "onnx_ops", "ov_ext", "docs", "benchmarks"):
         if not (ROOT / name).is_dir():
-            assert name in ("onnx_ops", "ov_ext")
+            assert name in ("sliceport", "onnx_ops", "ov_ext")
             continue
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "Makefile", "pyproject.toml"):
@@ -88,7 +88,7 @@ class TestBlocks:
             if words[1] == "model.xml":  # written by a block of Python
                 (writing,) = (text for text in PYTHON if '"model.xml"' in text)
                 assert run([sys.executable, "-c", writing], clone).returncode == 0
-            done = run([sys.executable, "-m", "onnx_ops", *words], clone)
+            done = run([sys.executable, "-m", "sliceport", *words], clone)
             assert done.returncode in (0, 1), done.stderr
             # on DirectML, nodes and messages differ with the edition that is installed
             compared = slice(1) if NEEDS_DIRECTML.search(command) else slice(None)
@@ -141,4 +141,4 @@ class TestMake:
         for line in self.planned(clone, "demo").splitlines():
             if line.startswith(".venv/bin/sliceport"):
                 words = shlex.split(line)
-                assert run([sys.executable, "-m", "onnx_ops", *words[1:]], clone).returncode == 0
+                assert run([sys.executable, "-m", "sliceport", *words[1:]], clone).returncode == 0

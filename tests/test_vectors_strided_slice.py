@@ -10,9 +10,9 @@ import pytest
 from running import as_bytes, run_node
 from vectors import array, load
 
-from onnx_ops.dml.lower import lower_nodes
-from onnx_ops.slicing import Region, SliceSpec, StridedSliceSpec, as_slice
-from onnx_ops.slicing.node import Cut, SlicingNode
+from sliceport.directml.lower import lower_nodes
+from sliceport.slicing import Region, SliceSpec, StridedSliceSpec, as_slice
+from sliceport.slicing.node import Cut, SlicingNode
 
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 ELEMENTS = {"float32": "FLOAT", "int64": "INT64", "int32": "INT32", "int16": "INT16", "int8": "INT8", "uint8": "UINT8"}

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_ops.compare.inputs import overridable_inputs
 from onnx_ops.compare.onnxruntime_cpu import Exhausted
-from onnx_ops.errors import ModelError
+from sliceport.errors import ModelError
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")

@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 from onnx.external_data_helper import load_external_data_for_tensor
 
-from onnx_ops.errors import ModelError
-from onnx_ops.model.propagate import LARGE_BYTES
+from onnx_ops.propagate import LARGE_BYTES
+from sliceport.errors import ModelError
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

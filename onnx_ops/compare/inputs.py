@@ -14,8 +14,8 @@ import onnx_ir as ir
 
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured, Exhausted
-from onnx_ops.errors import ModelError, UsageError
-from onnx_ops.shell import example_shapes
+from sliceport.errors import ModelError, UsageError
+from sliceport.report.shell import example_shapes
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.slicing import SliceSpec, SplitSpec
-from onnx_ops.slicing.node import SlicingNode
+from sliceport.slicing import SliceSpec, SplitSpec
+from sliceport.slicing.node import SlicingNode
 
 
 def element_dtype(element: str) -> np.dtype[Any]:

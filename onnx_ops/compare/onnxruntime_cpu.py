@@ -9,11 +9,11 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
-from onnx_ops import guarded
 from onnx_ops.compare import session
 from onnx_ops.compare.external import external_bytes
 from onnx_ops.compare.session import Captured, Job, Value
-from onnx_ops.errors import MissingExtra, ModelError
+from sliceport import guarded
+from sliceport.errors import MissingExtra, ModelError
 
 __all__ = ["NAME", "Captured", "Exhausted", "capture", "load", "run", "version"]
 

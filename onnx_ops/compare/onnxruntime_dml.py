@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from onnx_ops.compare.directml import shared_device
 from onnx_ops.compare.one_node import element_dtype, one_node
-from onnx_ops.slicing.node import SlicingNode
+from sliceport.engines.directml import shared_device
+from sliceport.slicing.node import SlicingNode
 
 NAME = "onnxruntime-dml"
 

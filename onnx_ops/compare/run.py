@@ -11,23 +11,24 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.compare import directml, dml_emulator, onnxruntime_cpu, onnxruntime_dml
+from onnx_ops.compare import onnxruntime_cpu, onnxruntime_dml
 from onnx_ops.compare.defaults import run_with_other_values
 from onnx_ops.compare.inputs import random_array, run_with_inputs
 from onnx_ops.compare.one_node import one_node
 from onnx_ops.compare.onnxruntime_cpu import Captured
-from onnx_ops.dml.elements import ELEMENT_BITS
-from onnx_ops.dml.feature_levels import LATEST, FeatureLevel
-from onnx_ops.dml.operators import Operator
-from onnx_ops.dml.program import Call, LoweredNode, Program
-from onnx_ops.errors import ModelError, SliceportError, UsageError, unknown_name
+from onnx_ops.io import from_proto, read_proto
 from onnx_ops.lowering import lower
-from onnx_ops.model.load import from_proto, read_proto
-from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
-from onnx_ops.model.propagate import LARGE_BYTES
-from onnx_ops.model.strided_slice_op import embed_function
-from onnx_ops.shell import input_shapes_option, join
-from onnx_ops.slicing.node import SlicingNode
+from onnx_ops.propagate import LARGE_BYTES
+from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
+from onnx_ops.strided_slice_op import embed_function
+from sliceport.directml.elements import ELEMENT_BITS
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.directml.operators import Operator
+from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.engines import directml, dml_emulator
+from sliceport.errors import ModelError, SliceportError, UsageError, unknown_name
+from sliceport.report.shell import input_shapes_option, join
+from sliceport.slicing.node import SlicingNode
 
 Bytes = npt.NDArray[np.uint8]
 Status = Literal["equal", "mismatch", "error", "refused", "folded"]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy.typing as npt
 
 from onnx_ops.compare.onnxruntime_cpu import Captured
+from onnx_ops.compare.run_model import WholeRun, open_provider, read_whole, run_on
 from onnx_ops.compare.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
-from onnx_ops.compare.whole import WholeRun, open_provider, read_whole, run_on
-from onnx_ops.dml.device import Device
-from onnx_ops.progress import say
-from onnx_ops.text import transient_text, whole_text
+from sliceport.directml.device import Device
+from sliceport.progress import say
+from sliceport.report.text import transient_text, whole_text
 
 Array = npt.NDArray[Any]
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Change, Defect
-from onnx_ops.model import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import has_its_values, is_standard, is_strided_slice
+from onnx_ops.defaults import defaults_aside
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.nodes import has_its_values, is_standard, is_strided_slice
+from onnx_ops.passes.builders import drop_unread, mark_new, name_apart
 from onnx_ops.passes.gating import GATED, becomes_gated
-from onnx_ops.passes.knowledge import (
+from onnx_ops.passes.value_info import (
     Knowledge,
     Sizes,
     every_node,
     infer,
     unmark,
 )
-from onnx_ops.passes.writing import drop_unread, mark_new, name_apart
+from sliceport.hardening import Change, Defect
 
 Outcome = tuple[str | None, tuple[Defect, ...]] | None
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.reading import source_of, written_slice
+from onnx_ops.passes.builders import slice_node
+from onnx_ops.passes.matchers import source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
-from onnx_ops.passes.writing import slice_node
-from onnx_ops.slicing import AxisSlice
+from onnx_ops.passes.value_info import Sizes
+from sliceport.slicing import AxisSlice
 
 
 class ComposeSlicesPass(NodePass):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.errors import DynamicSlice, InvalidSlice
-from onnx_ops.model import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.contested import CONTESTED_ENDS
-from onnx_ops.model.nodes import is_strided_slice, strided_slice_spec
+from onnx_ops.contested import CONTESTED_ENDS
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.nodes import is_strided_slice, strided_slice_spec
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, all_nodes
-from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.writing import slice_node, view_node
-from onnx_ops.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
+from onnx_ops.passes.builders import slice_node, view_node
+from onnx_ops.passes.value_info import Sizes
+from sliceport.errors import DynamicSlice, InvalidSlice
+from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
 _ANY_SIZE = 2**62
 

@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Change
-from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.nodes import MARK, SLICING, constant, has_its_values, is_operator, is_standard
-from onnx_ops.model.prepare import name_left_out_outputs, set_weights_aside
-from onnx_ops.model.propagate import LARGE_BYTES
+from onnx_ops.inference import infer_shapes
+from onnx_ops.nodes import MARK, SLICING, constant, has_its_values, is_operator, is_standard
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
-from onnx_ops.passes.knowledge import bodies, paired, probe_of
-from onnx_ops.passes.reading import attribute
-from onnx_ops.passes.writing import drop_unread, empty_node, is_used, mark_new, tensor_node
-from onnx_ops.slicing import INT64_MAX, resolve_axis
+from onnx_ops.passes.builders import drop_unread, empty_node, is_used, mark_new, tensor_node
+from onnx_ops.passes.matchers import attribute
+from onnx_ops.passes.value_info import bodies, paired, probe_of
+from onnx_ops.propagate import LARGE_BYTES
+from onnx_ops.resolve_shapes import name_left_out_outputs, set_weights_aside
+from sliceport.hardening import Change
+from sliceport.slicing import INT64_MAX, resolve_axis
 
 _OPS = (*SLICING, "Gather")
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))

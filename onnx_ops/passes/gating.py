@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 
 GATED = "one part gates another, which onnxruntime's DirectML provider computes wrongly in a Split (32146)"
 

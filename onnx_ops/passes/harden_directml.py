@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Hardening
-from onnx_ops.model.nodes import SLICING
+from onnx_ops.nodes import SLICING
 from onnx_ops.passes.base import NodePass, nodes_of
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
 from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
+from sliceport.hardening import Hardening
 
 TARGET = "onnxruntime-dml"
 VERSION = "1.24.4"

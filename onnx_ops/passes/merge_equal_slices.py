@@ -6,12 +6,12 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import attribute, filled_parts, gathered, source_of, split_parts, written_slice
+from onnx_ops.passes.builders import is_used, view_node
+from onnx_ops.passes.matchers import attribute, filled_parts, gathered, source_of, split_parts, written_slice
 from onnx_ops.passes.siblings_to_split import sliced_run
-from onnx_ops.passes.writing import is_used, view_node
-from onnx_ops.slicing import INT64_MAX
+from sliceport.slicing import INT64_MAX
 
 
 class MergeEqualSlicesPass(NodePass):

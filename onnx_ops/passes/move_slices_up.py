@@ -8,13 +8,13 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import attribute_list, view_axes, written_slice
-from onnx_ops.passes.writing import constant_node, slice_node
-from onnx_ops.slicing import AxisSlice
-from onnx_ops.slicing.spec import cut_shape, normalize_axis
+from onnx_ops.passes.builders import constant_node, slice_node
+from onnx_ops.passes.matchers import attribute_list, view_axes, written_slice
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import AxisSlice
+from sliceport.slicing.spec import cut_shape, normalize_axis
 
 Entries = dict[int, AxisSlice]
 Shape = tuple[int, ...]

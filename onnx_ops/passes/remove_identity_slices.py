@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.reading import filled_parts, written_slice
-from onnx_ops.passes.writing import is_used, slice_node
+from onnx_ops.passes.builders import is_used, slice_node
+from onnx_ops.passes.matchers import filled_parts, written_slice
 
 
 class RemoveIdentitySlicesPass(NodePass):

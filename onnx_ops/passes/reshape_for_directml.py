@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Defect
-from onnx_ops.model.nodes import MAX_AXES, read_elements
+from onnx_ops.nodes import MAX_AXES, read_elements
 from onnx_ops.passes.base import NodePass, Outcome
-from onnx_ops.passes.reading import attribute
+from onnx_ops.passes.matchers import attribute
+from sliceport.hardening import Defect
 
 ALLOWZERO = Defect(
     "allowzero and a -1",

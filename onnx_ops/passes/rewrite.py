@@ -8,16 +8,13 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.errors import unknown_name
-from onnx_ops.hardening import Change
-from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import SLICING, constant, contested, is_strided_slice
+from onnx_ops.defaults import defaults_aside
+from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice
 from onnx_ops.passes.base import Left, SlicingPass, all_nodes, name_of, nodes_of
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass
-from onnx_ops.passes.knowledge import Knowledge, infer, unmark
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
@@ -28,6 +25,9 @@ from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.slice_of_split import SliceOfSplitPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
+from onnx_ops.passes.value_info import Knowledge, infer, unmark
+from sliceport.errors import unknown_name
+from sliceport.hardening import Change
 
 PASSES: dict[str, type[SlicingPass]] = {
     "strided": ExpandStridedSlicePass,

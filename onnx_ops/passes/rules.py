@@ -7,11 +7,11 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_ops.passes.base import NotApplied
+from onnx_ops.passes.builders import SLICE_INPUTS_OPSET
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.knowledge import Knowledge, Sizes
-from onnx_ops.passes.reading import written_slice
-from onnx_ops.passes.writing import SLICE_INPUTS_OPSET
-from onnx_ops.slicing import AxisSlice
+from onnx_ops.passes.matchers import written_slice
+from onnx_ops.passes.value_info import Knowledge, Sizes
+from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import constant, is_operator
+from onnx_ops.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass, Outcome
-from onnx_ops.passes.reading import gathered, source_of
-from onnx_ops.passes.writing import slice_node, view_node
-from onnx_ops.slicing import AxisSlice
+from onnx_ops.passes.builders import slice_node, view_node
+from onnx_ops.passes.matchers import gathered, source_of
+from sliceport.slicing import AxisSlice
 
 
 class ScalarGatherToSlicePass(NodePass):

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
+from onnx_ops.passes.builders import constant_node, discard, slice_node, view_node
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.reading import gathered, view_axes, written_slice
+from onnx_ops.passes.matchers import gathered, view_axes, written_slice
 from onnx_ops.passes.siblings_to_split import split_members
-from onnx_ops.passes.writing import constant_node, discard, slice_node, view_node
-from onnx_ops.slicing import AxisSlice, resolve_axis
-from onnx_ops.slicing.spec import normalize_axis
+from onnx_ops.passes.value_info import Sizes
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import AxisSlice, resolve_axis
+from sliceport.slicing.spec import normalize_axis
 
 _LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")
 _NEW = -1

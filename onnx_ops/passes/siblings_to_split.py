@@ -9,15 +9,15 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Change
-from onnx_ops.model.nodes import has_its_values
+from onnx_ops.nodes import has_its_values
 from onnx_ops.passes.base import Left, NotApplied, SlicingPass, name_of, nodes_of
+from onnx_ops.passes.builders import is_used, split_node, view_node
 from onnx_ops.passes.gating import GATED, is_gated
-from onnx_ops.passes.knowledge import Knowledge, Sizes
-from onnx_ops.passes.reading import filled_parts, gathered, source_of, written_slice
-from onnx_ops.passes.writing import is_used, split_node, view_node
-from onnx_ops.slicing import resolve_axis
-from onnx_ops.slicing.tiling import disjoint, filled, tiling
+from onnx_ops.passes.matchers import filled_parts, gathered, source_of, written_slice
+from onnx_ops.passes.value_info import Knowledge, Sizes
+from sliceport.hardening import Change
+from sliceport.slicing import resolve_axis
+from sliceport.slicing.tiling import disjoint, filled, tiling
 
 GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""

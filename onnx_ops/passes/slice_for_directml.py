@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Defect
-from onnx_ops.model.nodes import contested
+from onnx_ops.nodes import contested
 from onnx_ops.passes.base import NodePass, Outcome
-from onnx_ops.passes.knowledge import Sizes
-from onnx_ops.passes.reading import spelled_slice
-from onnx_ops.passes.writing import SLICE_INPUTS_OPSET, empty_node, slice_node
-from onnx_ops.slicing import AxisSlice
-from onnx_ops.slicing.spec import cut_shape
+from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, empty_node, slice_node
+from onnx_ops.passes.matchers import spelled_slice
+from onnx_ops.passes.value_info import Sizes
+from sliceport.hardening import Defect
+from sliceport.slicing import AxisSlice
+from sliceport.slicing.spec import cut_shape
 
 NO_AXES = Defect("steps without axes", "the provider refuses a Slice that has steps and leaves out its axes")
 BELOW = Defect(

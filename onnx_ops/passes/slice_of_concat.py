@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
+from onnx_ops.passes.builders import is_used, slice_node
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.reading import attribute, filled_parts, source_of, written_slice
+from onnx_ops.passes.matchers import attribute, filled_parts, source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
-from onnx_ops.passes.writing import is_used, slice_node
-from onnx_ops.slicing import AxisSlice, SplitSpec, moved, resolve_axis
-from onnx_ops.slicing.spec import normalize_axis
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import AxisSlice, SplitSpec, moved, resolve_axis
+from sliceport.slicing.spec import normalize_axis
 
 
 class SliceOfConcatPass(NodePass):

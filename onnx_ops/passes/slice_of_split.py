@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
+from onnx_ops.passes.builders import slice_node
 from onnx_ops.passes.compose_slices import compose_entries, keeps_all
-from onnx_ops.passes.reading import filled_parts, source_of, written_slice
+from onnx_ops.passes.matchers import filled_parts, source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
-from onnx_ops.passes.writing import slice_node
-from onnx_ops.slicing import AxisSlice
+from sliceport.slicing import AxisSlice
 
 
 class SliceOfSplitPass(NodePass):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.hardening import Defect
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome, name_of
+from onnx_ops.passes.builders import empty_node, is_used, slice_nodes
 from onnx_ops.passes.gating import is_gated
-from onnx_ops.passes.reading import split_parts
+from onnx_ops.passes.matchers import split_parts
 from onnx_ops.passes.slice_for_directml import MOST_AXES, RANK, left_alone
-from onnx_ops.passes.writing import empty_node, is_used, slice_nodes
-from onnx_ops.slicing import SplitSpec
+from sliceport.hardening import Defect
+from sliceport.slicing import SplitSpec
 
 GATED = Defect(
     "one part gates another",

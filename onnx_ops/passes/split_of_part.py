@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass, NotApplied, Outcome
+from onnx_ops.passes.builders import is_used, split_node
 from onnx_ops.passes.gating import GATED, is_gated
-from onnx_ops.passes.reading import filled_parts
+from onnx_ops.passes.matchers import filled_parts
 from onnx_ops.passes.siblings_to_split import fits_gap, sliced_run
-from onnx_ops.passes.writing import is_used, split_node
 
 
 class SplitOfPartPass(NodePass):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_ops.passes.base import NodePass, Outcome
-from onnx_ops.passes.reading import filled_parts
-from onnx_ops.passes.writing import is_used, slice_nodes
+from onnx_ops.passes.builders import is_used, slice_nodes
+from onnx_ops.passes.matchers import filled_parts
 
 
 class SplitToSlicePass(NodePass):

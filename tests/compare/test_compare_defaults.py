@@ -7,10 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.cli import main
 from onnx_ops.compare import compare
 from onnx_ops.compare import run as run_module
 from onnx_ops.lowering import lower
+from sliceport.cli.main import main
 
 
 def info(name, element=TensorProto.FLOAT, shape=None):

@@ -9,11 +9,11 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_ops import guarded
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured, Exhausted
 from onnx_ops.compare.session import NotComparable
-from onnx_ops.errors import MissingExtra, ModelError
+from sliceport import guarded
+from sliceport.errors import MissingExtra, ModelError
 
 ELEMENTS = {
     "float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,

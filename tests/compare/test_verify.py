@@ -12,15 +12,16 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops import guarded, passes
-from onnx_ops.cli import main
+from onnx_ops import passes
 from onnx_ops.compare import onnxruntime_cpu
+from onnx_ops.compare.run_model import read_whole
 from onnx_ops.compare.session import Captured
 from onnx_ops.compare.verify import verify_rewriting
-from onnx_ops.compare.whole import read_whole
-from onnx_ops.errors import ModelError
-from onnx_ops.model.strided_slice_op import embed_function
 from onnx_ops.passes.rewrite import Rewriting
+from onnx_ops.strided_slice_op import embed_function
+from sliceport import guarded
+from sliceport.cli.main import main
+from sliceport.errors import ModelError
 
 MODELS = Path(__file__).parents[2] / "models"
 SHAPES = {entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())}

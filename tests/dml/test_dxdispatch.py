@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import onnx_ops
-from onnx_ops.dml import emulator
-from onnx_ops.dml.dxdispatch import NUMPY_TYPES, example_input, model
-from onnx_ops.dml.operators import Slice1, from_json
-from onnx_ops.dml.schema import SCHEMAS
-from onnx_ops.dml.tensor import BufferTensor, DataType
+from sliceport.directml import emulator
+from sliceport.directml.dxdispatch import NUMPY_TYPES, example_input, model
+from sliceport.directml.operators import Slice1, from_json
+from sliceport.directml.schema import SCHEMAS
+from sliceport.directml.tensor import BufferTensor, DataType
 
 TYPES = {data_type.name for data_type in NUMPY_TYPES}
 
@@ -127,7 +127,7 @@ def test_strided_outputs_are_written_whole(tmp_path):
 
 
 def test_large_inputs_are_not_written(tmp_path, models, monkeypatch):
-    from onnx_ops.dml import output
+    from sliceport.directml import output
 
     monkeypatch.setattr(output, "MOST_INPUT_BYTES", 8)
     onnx_ops.lower(models / "rule_coalesce.onnx").write(tmp_path / "out")

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import gathered, padded, run_call, run_node
 
-from onnx_ops.dml.elements import ELEMENT_BITS
-from onnx_ops.dml.feature_levels import FeatureLevel
-from onnx_ops.dml.lower import Options, lower_nodes
-from onnx_ops.dml.operators import ElementWiseIdentity, Slice, Slice1, Split
-from onnx_ops.dml.program import LoweredNode
-from onnx_ops.dml.tensor import BufferTensor, DataType, axis_order, packed_strides
-from onnx_ops.errors import UsageError
-from onnx_ops.slicing import Region, SplitSpec
-from onnx_ops.slicing.node import Cut, SlicingNode
+from sliceport.directml.elements import ELEMENT_BITS
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split
+from sliceport.directml.program import LoweredNode
+from sliceport.directml.tensor import BufferTensor, DataType, axis_order, packed_strides
+from sliceport.errors import UsageError
+from sliceport.slicing import Region, SplitSpec
+from sliceport.slicing.node import Cut, SlicingNode
 
 
 def node(*regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused=()) -> SlicingNode:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_ops.dml import emulator
-from onnx_ops.dml.abi import DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, STRUCTS, to_native
-from onnx_ops.dml.feature_levels import FeatureLevel
-from onnx_ops.dml.operators import ElementWiseIdentity, Slice, Slice1, Split, check, from_json, to_json
-from onnx_ops.dml.schema import SCHEMAS
-from onnx_ops.dml.tensor import BufferTensor, DataType
-from onnx_ops.errors import InvalidDescriptor, UsageError
+from sliceport.directml import emulator
+from sliceport.directml.abi import DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, STRUCTS, to_native
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split, check, from_json, to_json
+from sliceport.directml.schema import SCHEMAS
+from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.errors import InvalidDescriptor, UsageError
 
 F32 = DataType.FLOAT32
 

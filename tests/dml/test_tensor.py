@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_ops.dml.tensor import BufferTensor, DataType, axis_order, buffer_size, element_offset, packed_strides
-from onnx_ops.errors import InvalidDescriptor, UsageError
+from sliceport.directml.tensor import BufferTensor, DataType, axis_order, buffer_size, element_offset, packed_strides
+from sliceport.errors import InvalidDescriptor, UsageError
 
 F32 = DataType.FLOAT32
 

@@ -27,7 +27,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import AttributeProto, TensorProto
 
-from onnx_ops.cli import main
+from sliceport.cli.main import main
 
 from .modules import Case
 

@@ -24,8 +24,8 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnx_ops.model import strided_slice_op
-from onnx_ops.model.load import from_proto
+from onnx_ops import strided_slice_op
+from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 
 NAME = "graphs"

@@ -24,15 +24,16 @@ from onnx import TensorProto, helper
 from running import padded, run_node
 
 import onnx_ops
-from onnx_ops.compare import directml
+from onnx_ops import strided_slice_op
 from onnx_ops.compare.onnxruntime_cpu import capture
-from onnx_ops.dml import device, emulator
-from onnx_ops.dml.feature_levels import FeatureLevel
-from onnx_ops.errors import ModelError
-from onnx_ops.model import strided_slice_op
-from onnx_ops.model.inference import infer_shapes
-from onnx_ops.model.load import from_proto
-from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.inference import infer_shapes
+from onnx_ops.io import from_proto
+from onnx_ops.resolve_shapes import name_left_out_outputs
+from sliceport.directml import device, emulator
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.program import Call
+from sliceport.engines import directml
+from sliceport.errors import ModelError
 
 from .modules import Case
 
@@ -487,7 +488,7 @@ def has_device() -> bool:
     return device.install.is_installed()
 
 
-def check_device(case: Case, calls: Sequence[onnx_ops.dml.program.Call], data: Bytes) -> str | None:
+def check_device(case: Case, calls: Sequence[Call], data: Bytes) -> str | None:
     """Whether the real DirectML moves the same bytes as the emulator."""
     if not case["device"] or not has_device():
         return None

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, parser
 
 import onnx_ops
-from onnx_ops.cli import main
-from onnx_ops.errors import ModelError, SliceportError
+from sliceport.cli.main import main
+from sliceport.errors import ModelError, SliceportError
 
 HEAD = '<ir_version: 9, opset_import: ["" : 13]>\n'
 GOOD = "g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (x) }"

@@ -8,9 +8,9 @@ import onnx
 import pytest
 from onnx import AttributeProto, TensorProto, helper, parser
 
-from onnx_ops.cli import main
-from onnx_ops.errors import ModelError
-from onnx_ops.model.check import check_proto
+from onnx_ops.check import check_proto
+from sliceport.cli.main import main
+from sliceport.errors import ModelError
 
 TEXT = """<ir_version: 10, opset_import: ["" : 13, "own" : 1]>
 g (float[4,6] x) => (float[2,6] a, float[n,6] y) <int64[1] e = {3}>

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, parser
 
 import onnx_ops
-from onnx_ops.model.load import external_tensors, read_model
+from onnx_ops.io import external_tensors, read_model
 
 TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
 g (float[n,6] x) => (float[a,b] y, float[c,d] z, float[e,f] v) <int64[1] s = {1}, int64[1] e = {3}>

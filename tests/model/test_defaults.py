@@ -11,7 +11,7 @@ from onnx import parser
 from onnxscript import rewriter
 
 import onnx_ops
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 from onnx_ops.passes.rules import rules
 

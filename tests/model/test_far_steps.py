@@ -39,7 +39,7 @@ def test_far_steps_that_end_the_process_in_onnx(tmp_path, step, in_function):
     for command in (["lower"], ["rewrite", "-o", str(tmp_path / "o.onnx")], ["harden", "-o", str(tmp_path / "h.onnx")]):
         name, *options = command
         ran = subprocess.run(
-            [sys.executable, "-m", "onnx_ops", name, str(tmp_path / "m.onnx"), *options],
+            [sys.executable, "-m", "sliceport", name, str(tmp_path / "m.onnx"), *options],
             check=False,
             capture_output=True,
             timeout=300,

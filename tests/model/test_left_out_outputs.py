@@ -18,11 +18,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import onnx_ops
-from onnx_ops import cli
-from onnx_ops.model.load import from_proto
-from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES
-from onnx_ops.passes.knowledge import every_node, infer
+from onnx_ops.passes.value_info import every_node, infer
+from onnx_ops.resolve_shapes import name_left_out_outputs
+from sliceport.cli import main as cli
 
 LEFT_OUT = [["", "b"], ["a", ""], ["a", "", "c"], ["a", "", ""]]
 IDS = ["the first", "the last", "one between", "the last two"]
@@ -68,7 +68,7 @@ def test_compare_names_them(tmp_path: Path, outputs):
     node = helper.make_node("Split", ["x", "sizes"], outputs, "cut", axis=0)
     results = [float_vector(name, size) for name, size in zip(outputs, sizes, strict=True) if name]
     onnx.save(model_of([node], results, sizes=sizes), tmp_path / "model.onnx")
-    command = [sys.executable, "-m", "onnx_ops", "compare", str(tmp_path / "model.onnx")]
+    command = [sys.executable, "-m", "sliceport", "compare", str(tmp_path / "model.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -47,7 +47,7 @@ def crop(source: str) -> onnx.NodeProto:
 def lowered_apart(model: onnx.ModelProto, folder: Path) -> dict[str, dict[str, Any]]:
     """The nodes of `sliceport lower --format json` by name."""
     onnx.save(model, folder / "model.onnx")
-    command = [sys.executable, "-m", "onnx_ops", "lower", str(folder / "model.onnx"), "--format", "json"]
+    command = [sys.executable, "-m", "sliceport", "lower", str(folder / "model.onnx"), "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), (done.returncode, done.stderr)
     return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}

@@ -13,10 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from platforms import needs_custom_inference
 
-from onnx_ops.model import inference, shape_arithmetic
-from onnx_ops.model.load import from_proto
-from onnx_ops.model.prepare import inline_functions
-from onnx_ops.model.propagate import propagate
+from onnx_ops import inference, shape_arithmetic
+from onnx_ops.io import from_proto
+from onnx_ops.propagate import propagate
+from onnx_ops.resolve_shapes import inline_functions
 
 OPSET = 18
 
@@ -288,7 +288,7 @@ def test_external_tensors_are_not_left_open(tmp_path):
     constants = {"s": np.array([1]), "e": np.array([3])}
     proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], constants)
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    from onnx_ops.model.prepare import set_weights_aside
+    from onnx_ops.resolve_shapes import set_weights_aside
 
     loaded = ir.load(tmp_path / "m.onnx")
     set_weights_aside(loaded)

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnx_ops
-from onnx_ops.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
-from onnx_ops.model.load import read_model
-from onnx_ops.model.read import read_slicing_nodes
+from onnx_ops.extract import read_slicing_nodes
+from onnx_ops.io import read_model
+from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
 MIN = -(2**63)

@@ -18,14 +18,14 @@ from platforms import needs_custom_inference
 from strategies import shapes, strided_slice_specs
 
 import onnx_ops
-from onnx_ops.cli import main
+from onnx_ops import strided_slice_op
 from onnx_ops.compare import compare
-from onnx_ops.errors import InvalidSlice, UsageError
-from onnx_ops.model import strided_slice_op
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import ExpandStridedSlicePass, rewrite
-from onnx_ops.slicing import StridedSliceSpec, as_slice
-from onnx_ops.slicing.spec import MASKS
+from sliceport.cli.main import main
+from sliceport.errors import InvalidSlice, UsageError
+from sliceport.slicing import StridedSliceSpec, as_slice
+from sliceport.slicing.spec import MASKS
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_registering_is_a_call_and_may_be_repeated():
 
 
 def test_a_process_that_registered_ends_well():
-    code = "from onnx_ops.model.strided_slice_op import register; register()"
+    code = "from onnx_ops.strided_slice_op import register; register()"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

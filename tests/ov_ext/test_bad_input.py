@@ -12,7 +12,7 @@ from openvino_models import MASKS, constant, parameter
 from openvino_processes import answers
 
 import ov_ext
-from onnx_ops.errors import ModelError
+from sliceport.errors import ModelError
 
 SENTENCE = re.compile(r"(StridedSlice1|Slice8) '[^'\n]*': [^\n]*\.(\s|$)")
 HUGE = [2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]

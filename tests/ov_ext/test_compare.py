@@ -16,8 +16,8 @@ from openvino_forms_child import Built
 from openvino_models import constant, fixed, make, parameter
 
 import ov_ext
-from onnx_ops.cli import main
 from ov_ext.compare import DEFAULT_EXECUTORS, compare
+from sliceport.cli.main import main
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -80,7 +80,7 @@ def forms_case(case):
 
 COMPARE_ALL = """
 import contextlib, io, json, sys
-from onnx_ops.cli import main
+from sliceport.cli.main import main
 for path in sys.argv[1:]:
     with contextlib.redirect_stdout(io.StringIO()) as said:
         code = main(["compare", path, "--format", "json"])

@@ -24,7 +24,7 @@ VALUES = (
 NUMBERS = (0, 1, -1, 2, -2, 5, -9, 2**31 - 1, -(2**31), 2**31, 2**32, 2**63 - 1, -(2**63))
 COMMANDS = """
 import contextlib, io, json, sys, traceback
-from onnx_ops.cli import main
+from sliceport.cli.main import main
 for path in sys.argv[1:]:
     for command in (["lower", path], ["compare", path], ["harden", path, "-o", path[:-4] + "_o.xml", "--overwrite"]):
         print(json.dumps([path, command[0]]), flush=True)

@@ -14,7 +14,7 @@ from openvino_models import MASKS, constant, fixed, make, pack, parameter, unpac
 from vectors import load
 
 import ov_ext
-from onnx_ops.slicing import SliceSpec, as_slice
+from sliceport.slicing import SliceSpec, as_slice
 
 CORE = ov.Core()
 REFERENCE = load("openvino_reference")

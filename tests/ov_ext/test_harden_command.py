@@ -9,7 +9,7 @@ import openvino as ov
 import pytest
 from openvino_models import constant, make, parameter
 
-from onnx_ops.cli import main
+from sliceport.cli.main import main
 
 MASKS = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import load
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
+from sliceport.errors import InvalidSlice
+from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
 STEPS = (-3, -2, -1, 1, 2, 3)
 

@@ -79,7 +79,7 @@ def test_a_forked_child_copies_as_its_parent_did():
     script = """
 import os, signal
 import numpy as np
-from onnx_ops.slicing import Region
+from sliceport.slicing import Region
 from ov_ext import copy
 copy._CORES = frozenset(range(4))
 plan = copy.Plan(Region.of((4100, 256), (range(2, 4099), range(256))))

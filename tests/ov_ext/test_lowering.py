@@ -15,8 +15,8 @@ from openvino_models import MASKS, constant, fixed, make, parameter
 from running import as_bytes, run_node
 
 import ov_ext
-from onnx_ops.cli import main
-from onnx_ops.errors import ModelError, UnsupportedSlice, UsageError
+from sliceport.cli.main import main
+from sliceport.errors import ModelError, UnsupportedSlice, UsageError
 
 MODELS = Path(__file__).parents[2] / "models"
 WITH_FUNCTIONS = ("rule_function.onnx", "ts_functions_17.onnx")

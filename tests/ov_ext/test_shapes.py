@@ -12,8 +12,8 @@ from openvino_models import MASKS, constant, listed, make, parameter, partial_sh
 from vectors import load
 
 import ov_ext
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing import StridedSliceSpec
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import StridedSliceSpec
 
 LENIENT = {
     "strided_slice_incompatible_size_of_masks_attr": [1, [0, 2], 1, [0, 4], 6, 8],  # the specification pads masks

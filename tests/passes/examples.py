@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.model import strided_slice_op
+from onnx_ops import strided_slice_op
 from onnx_ops.passes.base import SlicingPass
 
 OPSET = 17

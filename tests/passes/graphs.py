@@ -11,8 +11,8 @@ import strategies
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.model.contested import CONTESTED_ENDS
-from onnx_ops.slicing import INT64_MIN
+from onnx_ops.contested import CONTESTED_ENDS
+from sliceport.slicing import INT64_MIN
 
 MOST_NODES = 12
 OPSETS = (11, 13, 18)

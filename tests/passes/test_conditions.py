@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from passes.test_random_graphs import check, show
 
-from onnx_ops.model import strided_slice_op
-from onnx_ops.model.load import from_proto
+from onnx_ops import strided_slice_op
+from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES
 
 M, L = 2**63 - 1, -(2**63)

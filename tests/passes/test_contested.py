@@ -16,16 +16,16 @@ import pytest
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
-from onnx_ops.cli import main
-from onnx_ops.model.contested import (
+from onnx_ops.contested import (
     BACKWARD_TO_THE_GREATEST,
     BELOW_THE_AXIS,
     CONTESTED,
     DROPPED_STEPS,
     EMPTY_LAST_PART,
 )
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
+from sliceport.cli.main import main
 
 INT64_MAX, INT32_MAX = 2**63 - 1, 2**31 - 1
 LEVELS = (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)

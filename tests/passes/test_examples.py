@@ -7,7 +7,7 @@ import pytest
 from passes.examples import examples, meaning, models
 from platforms import assert_well_formed
 
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES
 
 KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML)}

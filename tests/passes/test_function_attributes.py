@@ -14,7 +14,7 @@ import pytest
 from onnx import parser
 
 import onnx_ops
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 
 CONSTANTS = "z = Constant<value_ints=[0]>()  o = Constant<value_ints=[1]>()  two = Constant<value_ints=[2]>()  "

@@ -12,15 +12,15 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.cli import main
-from onnx_ops.compare.whole import run_whole
-from onnx_ops.dml.device import CallFailed
-from onnx_ops.model.load import from_proto
+from onnx_ops.compare.run_model import run_whole
+from onnx_ops.io import from_proto
 from onnx_ops.passes import (
     HARDEN_DIRECTML,
     ReshapeForDirectMLPass,
     harden_for_directml,
 )
+from sliceport.cli.main import main
+from sliceport.directml.device import CallFailed
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 PROVIDER = "1.24.4"

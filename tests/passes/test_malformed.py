@@ -11,9 +11,9 @@ import pytest
 from onnx import helper, numpy_helper
 from passes.test_conditions import FIRES
 
-from onnx_ops.errors import ModelError
-from onnx_ops.model.load import from_proto, read_model
+from onnx_ops.io import from_proto, read_model
 from onnx_ops.passes import PASSES, SplitToSlicePass, harden_for_directml, rewrite
+from sliceport.errors import ModelError
 
 
 def test_ends_of_ranges_are_not_counted_one_by_one():

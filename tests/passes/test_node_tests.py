@@ -12,9 +12,9 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from onnx_ops.errors import ModelError
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import rewrite
+from sliceport.errors import ModelError
 
 
 def node_tests() -> list[Any]:

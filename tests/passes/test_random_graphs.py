@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from passes.graphs import graphs
 from platforms import assert_well_formed
 
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes import ALL, BY_DEFAULT, PASSES, rewrite
 
 

@@ -13,10 +13,10 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.cli import main
-from onnx_ops.model import strided_slice_op
-from onnx_ops.model.load import from_proto
+from onnx_ops import strided_slice_op
+from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, ComposeSlicesPass, harden_for_directml, rewrite
+from sliceport.cli.main import main
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 MODELS = Path(__file__).parents[2] / "models"

@@ -8,7 +8,7 @@ from onnxscript import rewriter
 from passes.test_conditions import FIRES, STAYS, sizes
 from passes.test_random_graphs import check
 
-from onnx_ops.model.load import from_proto
+from onnx_ops.io import from_proto
 from onnx_ops.passes.rules import rules
 
 OTHERS = ("identity of one part", "identity unread", "identity of an axis", "compose through Identity")

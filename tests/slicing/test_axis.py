@@ -8,8 +8,8 @@ import pytest
 from oracle import kept_indices
 from slicing_cases import small_ranges
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing import INT64_MAX, INT64_MIN, as_slice, coalesce, compose, merge, resolve_axis, window
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import INT64_MAX, INT64_MIN, as_slice, coalesce, compose, merge, resolve_axis, window
 
 SIZES = range(7)
 BOUNDS = (None, *range(-9, 10), INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 2**80, -(2**80))

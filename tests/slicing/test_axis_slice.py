@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import bounds, steps
 
-from onnx_ops.slicing import INT64_MAX, INT64_MIN, AxisSlice, moved, progression, resolve_axis
-from onnx_ops.slicing.spec import cut_shape
-from onnx_ops.slicing.tiling import disjoint, filled, tiling
+from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, moved, progression, resolve_axis
+from sliceport.slicing.spec import cut_shape
+from sliceport.slicing.tiling import disjoint, filled, tiling
 
 ENDS = (*range(-5, 6), INT64_MAX, INT64_MIN)
 SLICES = [AxisSlice(*entry) for entry in itertools.product((*range(-5, 6), INT64_MAX), ENDS, (1, 2, -1, -2))]

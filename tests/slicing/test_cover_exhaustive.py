@@ -7,7 +7,7 @@ import itertools
 import pytest
 from slicing_cases import small_ranges
 
-from onnx_ops.slicing import Region, StridedSliceSpec, cover
+from sliceport.slicing import Region, StridedSliceSpec, cover
 
 
 def every_region(shape: tuple[int, ...]) -> list[Region]:

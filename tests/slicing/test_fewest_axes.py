@@ -16,9 +16,9 @@ import selecting
 from hypothesis import assume, given, settings
 from slicing_cases import small_ranges
 
-from onnx_ops.dml.lower import lower_nodes
-from onnx_ops.slicing import Region
-from onnx_ops.slicing.node import Cut, SlicingNode
+from sliceport.directml.lower import lower_nodes
+from sliceport.slicing import Region
+from sliceport.slicing.node import Cut, SlicingNode
 
 Positions = tuple[int, ...]
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import OracleError, onnx_slice, strided_slice
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing import Region, as_slice, cover, merge, resolve_axis
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import Region, as_slice, cover, merge, resolve_axis
 
 
 def distinct(shape: tuple[int, ...]) -> np.ndarray:

@@ -10,7 +10,9 @@ import pytest
 FRAMEWORKS = ("numpy", "onnx", "onnx_ir", "onnxscript", "ml_dtypes", "onnxruntime", "openvino", "rich")
 
 
-@pytest.mark.parametrize("module", ["onnx_ops", "onnx_ops.slicing", "onnx_ops.slicing.node"])
+@pytest.mark.parametrize(
+    "module", ["sliceport", "sliceport.directml", "sliceport.slicing", "sliceport.slicing.node", "onnx_ops"]
+)
 def test_imports_nothing_else(module):
     code = f"import sys, {module}; print([name for name in {FRAMEWORKS!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

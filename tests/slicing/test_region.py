@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from slicing_cases import small_ranges
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing import Region, StridedSliceSpec, as_slice, cover
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import Region, StridedSliceSpec, as_slice, cover
 
 
 def every_region(shape: tuple[int, ...]) -> list[Region]:

@@ -11,7 +11,7 @@ import selecting
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_ops.slicing import Region, SliceSpec
+from sliceport.slicing import Region, SliceSpec
 
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 

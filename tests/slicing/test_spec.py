@@ -9,8 +9,8 @@ import pytest
 from oracle import OracleError, onnx_slice, onnx_split, strided_slice
 from running import as_bytes
 
-from onnx_ops.errors import InvalidSlice
-from onnx_ops.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice
 
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 

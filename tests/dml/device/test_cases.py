@@ -17,7 +17,7 @@ from vectors import array
 
 import onnx_ops
 from onnx_ops.compare import compare
-from onnx_ops.dml.device import CallFailed
+from sliceport.directml.device import CallFailed
 
 VECTORS = [case for case in GOOD if case not in STRINGS and case not in DISPUTED]
 ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}, "ts_roformer_op13": {"x": (1, 16)}}

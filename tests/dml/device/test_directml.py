@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from descriptors import TYPES, good, spoilt
 
-from onnx_ops.dml import emulator
-from onnx_ops.dml.device import CallFailed
-from onnx_ops.dml.operators import ElementWiseIdentity, Slice, Slice1, Split, check
-from onnx_ops.dml.tensor import BufferTensor, DataType
-from onnx_ops.errors import InvalidDescriptor
+from sliceport.directml import emulator
+from sliceport.directml.device import CallFailed
+from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split, check
+from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.errors import InvalidDescriptor
 
 F32 = DataType.FLOAT32
 E_INVALIDARG = 0x80070057

@@ -11,9 +11,9 @@ from processes import resident
 from running import run_call
 
 import onnx_ops
-from onnx_ops.dml.operators import Slice1
-from onnx_ops.dml.tensor import BufferTensor, DataType
-from onnx_ops.errors import InvalidDescriptor
+from sliceport.directml.operators import Slice1
+from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.errors import InvalidDescriptor
 
 MODELS = Path(__file__).parents[3] / "models"
 

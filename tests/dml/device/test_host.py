@@ -15,11 +15,11 @@ from onnx_models import one_node
 from platforms import POSIX
 from processes import assert_gone, children, resident
 
-from onnx_ops.dml import device
-from onnx_ops.dml.device import CallFailed, DeviceError, HostDied, install, protocol
-from onnx_ops.dml.device.client import Device
-from onnx_ops.dml.operators import ElementWiseIdentity, Slice1
-from onnx_ops.dml.tensor import BufferTensor, DataType
+from sliceport.directml import device
+from sliceport.directml.device import CallFailed, DeviceError, HostDied, install, protocol
+from sliceport.directml.device.client import Device
+from sliceport.directml.operators import ElementWiseIdentity, Slice1
+from sliceport.directml.tensor import BufferTensor, DataType
 
 COPY = ElementWiseIdentity(BufferTensor.of(DataType.UINT8, (8,)), BufferTensor.of(DataType.UINT8, (8,)))
 DATA = np.arange(8, dtype=np.uint8)
@@ -80,7 +80,7 @@ def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml):
 
 @POSIX
 def test_a_client_that_is_killed_takes_everything_with_it(directml):
-    code = "import onnx_ops.dml.device as d, time; o = d.open(); o.facts(); "
+    code = "import sliceport.directml.device as d, time; o = d.open(); o.facts(); "
     code += "print(o._process.pid, flush=True); time.sleep(60)"
     client = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     pids = children(int(client.stdout.readline()))
@@ -92,8 +92,10 @@ def test_a_client_that_is_killed_takes_everything_with_it(directml):
 
 @POSIX
 def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
-    code = "import numpy as np\nfrom onnx_ops.dml import device as d\nfrom onnx_ops.dml.operators import Slice1\n"
-    code += "from onnx_ops.dml.tensor import BufferTensor, DataType\nt = BufferTensor.of(DataType.UINT32, (2**24, 2))\n"
+    code = "import numpy as np\nfrom sliceport.directml import device as d\n"
+    code += "from sliceport.directml.operators import Slice1\n"
+    code += "from sliceport.directml.tensor import BufferTensor, DataType\n"
+    code += "t = BufferTensor.of(DataType.UINT32, (2**24, 2))\n"
     code += "o = d.open(); o.facts(); print(o._process.pid, flush=True)\n"
     code += "o.run(Slice1(t, t, 2, (0, 0), (2**24, 2), (-1, 1)), np.zeros(2**27, np.uint8))\n"
     client = subprocess.Popen(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_ops.dml.operators import ElementWiseIdentity, Slice1, Split, check
-from onnx_ops.dml.tensor import BufferTensor, DataType
-from onnx_ops.errors import InvalidDescriptor
+from sliceport.directml.operators import ElementWiseIdentity, Slice1, Split, check
+from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.errors import InvalidDescriptor
 
 U8, U32 = DataType.UINT8, DataType.UINT32
 MOST = 2**32 - 1

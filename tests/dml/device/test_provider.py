@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_ops.compare import EXECUTORS, compare
-from onnx_ops.dml.device import CallFailed
+from sliceport.directml.device import CallFailed
 
 MODELS = Path(__file__).parents[3] / "models"
 SHAPES = {

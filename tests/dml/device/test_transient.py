@@ -13,9 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_ops.cli import main
-from onnx_ops.dml.device import CallFailed, DeviceError, HostDied, HostTimedOut, install
-from onnx_ops.dml.device.client import Device
+from sliceport.cli.main import main
+from sliceport.directml.device import CallFailed, DeviceError, HostDied, HostTimedOut, install
+from sliceport.directml.device.client import Device
 
 HOST = """
 import json, struct, sys, time

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from platforms import POSIX
 
-from onnx_ops.cli import main
-from onnx_ops.dml.device import debian, install, libraries, wine
-from onnx_ops.dml.device.debian import FULL, SLICING, DebianRoot
-from onnx_ops.dml.device.windows import Windows
-from onnx_ops.dml.device.wine import MachineWine
+from sliceport.cli.main import main
+from sliceport.directml.device import debian, install, libraries, wine
+from sliceport.directml.device.debian import FULL, SLICING, DebianRoot
+from sliceport.directml.device.windows import Windows
+from sliceport.directml.device.wine import MachineWine
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_other_platforms(empty, monkeypatch):
     assert isinstance(install.way(), Windows)
     assert isinstance(install.way(full=True), Windows)
     assert re.match("no g\\+\\+ of mingw-w64 is on the path; MSYS2 has it", install.missing())
-    monkeypatch.setattr("onnx_ops.dml.device.windows.shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("sliceport.directml.device.windows.shutil.which", lambda name: f"/bin/{name}")
     assert install.missing() is None
 
 

@@ -10,11 +10,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.cli import main
 from onnx_ops.compare.onnxruntime_cpu import Captured
+from onnx_ops.compare.run_model import run_whole
 from onnx_ops.compare.tolerance import relative_error
-from onnx_ops.compare.whole import run_whole
-from onnx_ops.errors import ModelError, UsageError
+from sliceport.cli.main import main
+from sliceport.errors import ModelError, UsageError
 
 
 def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[int | str], **constants: list[int]) -> Path:

@@ -1,0 +1,125 @@
+"""Shapes, types and constants of a model's values, worked out in a worker process.
+
+`propagate` does the work. It asks onnx about single nodes, whose inference ends the process on some malformed ones; the
+worker is then started again, and that node is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from onnx_ops.propagate import NOTHING_FOUND, Found, propagate
+from sliceport import guarded
+
+SECONDS = 4.0
+"""Time after which nothing more is inferred of a small model."""
+_SECONDS_PER_BYTE = 0.5e-6
+GRACE = 3.0
+"""Seconds that a single node may take beyond that."""
+_MEMORY = 2**29
+_MEMORY_PER_BYTE = 32
+_MAX_DEATHS = 4
+_ALL = -1
+_ELEMENTS = frozenset(dtype.value for dtype in ir.DataType)
+
+logger = logging.getLogger(__name__)
+
+
+def infer(model: ir.Model) -> dict[ir.Value, Found]:
+    """What is known of the graph inputs and node outputs of a model's graphs, where something is.
+
+    Args:
+        model: The model; it is not changed. Tensors in other files are not read.
+    """
+    try:
+        serialized = ir.serde.serialize_model(model).SerializeToString()
+    except Exception as error:  # too large, or something that a file cannot hold
+        logger.debug("shape inference is left out: %s", error)
+        return {}
+    found = _propagate(serialized)
+    values = list(_visited_values(model.graph))
+    if len(values) != len(found):
+        return {}
+    return {value: facts for value, facts in zip(values, found, strict=True) if facts != NOTHING_FOUND}
+
+
+def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
+    """Give values the types and sizes that can be inferred; what is written for them counts where nothing can.
+
+    Returns:
+        What was found, constants included.
+    """
+    found = infer(model)
+    for value, facts in found.items():
+        if facts.dims is not None:
+            value.shape = ir.Shape(facts.dims)
+        if facts.element and facts.element in _ELEMENTS:
+            dtype = ir.DataType(facts.element)
+            if not isinstance(value.type, ir.TensorType) or value.type.dtype != dtype:
+                value.type = ir.TensorType(dtype)
+    return found
+
+
+def _propagate(model: bytes) -> list[Found]:
+    seconds = SECONDS + _SECONDS_PER_BYTE * len(model)
+    skipped: list[int] = []
+    handle, journal = tempfile.mkstemp(prefix="sliceport-")
+    os.close(handle)
+    try:
+        for attempt in range(_MAX_DEATHS):
+            arguments = (model, tuple(skipped), journal, seconds)
+            try:
+                result: list[Found] = guarded.call(
+                    propagate,
+                    *arguments,
+                    timeout=seconds + GRACE,
+                    memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
+                )
+            except (guarded.WorkerDied, MemoryError, RecursionError) as error:
+                with open(journal, "rb") as file:
+                    node = int.from_bytes(file.read(8), "little")
+                logger.debug("shape inference of node number %d: the worker %s", node, error)
+                skipped.append(_ALL if attempt == _MAX_DEATHS - 2 else node)
+                continue
+            return result
+    finally:
+        os.unlink(journal)
+    return []
+
+
+def _visited_values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """The values that `propagate` reports, in its order."""
+    yield from graph.inputs
+    for node in graph:
+        yield from node.outputs
+        for attribute in node.attributes.values():
+            if attribute.is_ref():
+                continue
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from _visited_values(attribute.as_graph())
+            elif attribute.type == ir.AttributeType.GRAPHS:
+                for subgraph in attribute.as_graphs():
+                    yield from _visited_values(subgraph)
+
+
+def open_negative_sizes(model: ir.Model) -> bool:
+    """Make sizes below 0, which some exporters write for an open one, open; whether there were any."""
+    changed = False
+    for value in all_values(model):
+        if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
+            value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])
+            changed = True
+    return changed
+
+
+def all_values(model: ir.Model) -> Iterator[ir.Value]:
+    """Every graph input and node output of the model, its control flow bodies included."""
+    for graph in model.graphs():
+        yield from graph.inputs
+        for node in graph:
+            yield from node.outputs

@@ -1,0 +1,117 @@
+"""Reading an ONNX file: its graph without its weights, and whether it is well-formed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import TopologicalSortPass
+
+from onnx_ops.check import check_proto
+from onnx_ops.inference import open_negative_sizes
+from sliceport.errors import ModelError
+
+
+def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """The model in a file; tensors in external data files stay there.
+
+    Raises:
+        ModelError: The file cannot be read or is not an ONNX model.
+    """
+    if os.path.isdir(path):
+        raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
+    try:
+        return onnx.load(os.fspath(path), load_external_data=False)
+    except OSError as error:
+        reason = f"it cannot be read ({error.strerror or error})"
+    except Exception as error:  # protobuf has its own classes of errors, by format
+        reason = f"it is not an ONNX model ({' '.join(str(error).split()).rstrip('.')})"
+    raise ModelError(f"'{os.fspath(path)}': {reason}.")
+
+
+def read_model(path: str | os.PathLike[str]) -> ir.Model:
+    """The model in a file as onnx-ir has it; external tensors are opened only when something reads them.
+
+    Raises:
+        ModelError: See `read_proto`.
+    """
+    proto = read_proto(path)
+    try:
+        return from_proto(proto, os.path.dirname(os.path.abspath(path)))
+    except ModelError as error:
+        raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
+
+
+def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
+    """The onnx-ir form of a model; external data is looked for in `base_dir`. Unsorted graphs come out sorted.
+
+    Raises:
+        ModelError: The model is not well-formed (see `check_proto`), or onnx-ir cannot represent it.
+    """
+    found = check_proto(proto)
+    try:
+        model = ir.serde.deserialize_model(proto)
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split()).rstrip('.')}.") from error
+    if base_dir and found.has_external_data:
+        for tensor, _ in external_tensors(model):
+            tensor.base_dir = base_dir
+    if found.has_negative_sizes:
+        open_negative_sizes(model)
+    if not found.is_sorted:
+        try:
+            TopologicalSortPass()(model)
+        except ValueError:
+            raise ModelError("a graph has a cycle: some of its nodes wait for each other.") from None
+    return model
+
+
+def external_tensors(model: ir.Model) -> Iterator[tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]]:
+    """The tensors of a model that lie in other files, each with what puts another in its place."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value, partial(setattr, value, "const_value")
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for holder in holders:
+        for node in holder.all_nodes():
+            for name, attribute in node.attributes.items():
+                if isinstance(attribute.value, ir.ExternalTensor):
+                    yield attribute.value, partial(_set_tensor, node, name)
+
+
+def _set_tensor(node: ir.Node, name: str, tensor: ir.TensorProtocol) -> None:
+    node.attributes[name] = ir.AttrTensor(name, tensor)
+
+
+@contextmanager
+def data_files_released(model: ir.Model, most: int) -> Iterator[None]:
+    """Afterwards no data file of a model is open or mapped that was not before.
+
+    Args:
+        model: The model. Its external tensors of at most `most` bytes are in memory from now on, if they can be read.
+        most: See there.
+    """
+    mapped = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
+    for tensor, put in mapped:
+        if tensor.nbytes <= most:
+            with suppress(Exception):  # what needs it says why it cannot be read
+                put(ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name))
+            _release(tensor)
+    try:
+        yield
+    finally:
+        for tensor, _ in mapped:
+            _release(tensor)
+
+
+def _release(tensor: ir.ExternalTensor) -> None:
+    with suppress(BufferError):  # somebody still looks at it
+        tensor.release()

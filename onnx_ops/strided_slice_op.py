@@ -1,0 +1,222 @@
+"""`ov_ext::StridedSlice`: OpenVINO's StridedSlice-1 as an ONNX operator, version 1 of domain `ov_ext`.
+
+Inputs: `data` of any type and rank; `begin`, `end` and, optionally, `strides` (1 everywhere without): lists of int32 or
+int64 of one length. Attributes: the five masks of StridedSlice-1, lists of 0 and 1 aligned with the entries of `begin`;
+missing bits are 0, further ones are ignored. Output: what `StridedSliceSpec` selects.
+
+Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where that contradicts it (`docs/strided_slice.md`).
+"""
+
+from __future__ import annotations
+
+import atexit
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN as DOMAIN
+from onnx_ops.nodes import STRIDED_SLICE_VERSION as VERSION
+from onnx_ops.nodes import constant, is_strided_slice
+from sliceport.errors import InvalidSlice, UsageError
+from sliceport.slicing import StridedSliceSpec, as_slice
+from sliceport.slicing.spec import MASKS
+
+_LEAST_OPSET = 14
+_WITH_STRIDES = 4
+_INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
+
+
+def register() -> None:
+    """Register the operator's schema in `onnx.defs`; again does nothing.
+
+    Its type and shape inference is registered with it from onnx 1.19 on; onnx 1.18 takes none from Python.
+    """
+    if is_registered():
+        return
+    onnx.defs.register_schema(_schema())
+    # onnx crashes at the end of the process when a schema that calls Python is still registered
+    atexit.register(deregister)
+
+
+def is_registered() -> bool:
+    """Whether `onnx.defs` knows the operator."""
+    return bool(onnx.defs.has("StridedSlice", DOMAIN))
+
+
+def deregister() -> None:
+    """Take the schema out of `onnx.defs` again."""
+    if is_registered():
+        onnx.defs.deregister_schema("StridedSlice", VERSION, DOMAIN)
+
+
+def function() -> onnx.FunctionProto:
+    """The operator in standard operators (opset 17), all four inputs given.
+
+    It refuses what the operator does, a shrunk index out of range and an entry without an axis, by a Reshape that
+    fails.
+    """
+    from onnx_ops.strided_slice_body import StridedSlice
+
+    return StridedSlice.to_function_proto()
+
+
+def embed_function(model: ir.Model) -> bool:
+    """Let a model that holds the operator carry its function, so that any runtime runs it; whether it changed.
+
+    What a node leaves out is written: strides of 1, as many as begin has entries, and masks of 0.
+
+    Raises:
+        UsageError: The model's standard operator set is below 14; `ExpandStridedSlicePass` does without the function.
+    """
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    nodes = [node for holder in holders for node in holder.all_nodes() if is_strided_slice(node)]
+    key = (DOMAIN, "StridedSlice", "")
+    if not nodes or key in model.functions:
+        return False
+    if model.opset_imports.get("", 1) < _LEAST_OPSET:
+        raise UsageError(f"the function of ov_ext::StridedSlice needs opset {_LEAST_OPSET}; expand it instead.")
+    for node in nodes:
+        if len(node.inputs) < _WITH_STRIDES or node.inputs[_WITH_STRIDES - 1] is None:
+            _write_strides(node)
+        for name in MASKS:  # not every runtime knows the defaults of functions
+            if name not in node.attributes:
+                node.attributes[name] = ir.AttrInt64s(name, [0])
+    model.functions[key] = ir.serde.deserialize_function(function())
+    model.opset_imports[DOMAIN] = VERSION
+    return True
+
+
+def _write_strides(node: ir.Node) -> None:
+    begin = node.inputs[1]
+    known = None if begin is None else constant(begin)
+    if known is not None:
+        new = [ir.node("Constant", [], {"value": ir.tensor([1] * known.size, dtype=known.dtype)})]
+    else:
+        shape = ir.node("Shape", [begin])
+        shape.outputs[0].name = f"{node.outputs[0].name}.count"
+        one = ir.tensor([1], dtype=ir.DataType.INT64)
+        new = [shape, ir.node("ConstantOfShape", [shape.outputs[0]], {"value": one})]
+    new[-1].outputs[0].name = f"{node.outputs[0].name}.strides"
+    assert node.graph is not None
+    node.graph.insert_before(node, new)
+    node.resize_inputs(_WITH_STRIDES)
+    node.replace_input_with(_WITH_STRIDES - 1, new[-1].outputs[0])
+
+
+def reference_op() -> type:
+    """The operator for `onnx.reference.ReferenceEvaluator(model, new_ops=[reference_op()])`."""
+    from onnx.reference.op_run import OpRun
+
+    class StridedSlice(OpRun):
+        """The operator by this package's own rules, which are OpenVINO's."""
+
+        op_domain = DOMAIN
+
+        def _run(self, data: Any, begin: Any, end: Any, strides: Any = None, **masks: Any) -> tuple[Any]:
+            listed = [None if values is None else tuple(map(int, values)) for values in (begin, end, strides)]
+            bits = {name: tuple(mask) for name, mask in masks.items() if mask is not None}
+            region = StridedSliceSpec(*listed, **bits).resolve(data.shape)  # type: ignore[arg-type]
+            return (data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape),)
+
+    return StridedSlice
+
+
+def _schema() -> onnx.defs.OpSchema:
+    kind = onnx.defs.OpSchema
+    parameter, optional = kind.FormalParameter, kind.FormalParameterOption.Optional
+    types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs
+    schema = kind(
+        "StridedSlice",
+        DOMAIN,
+        VERSION,
+        doc=__doc__,
+        inputs=[
+            parameter("data", "T"),
+            parameter("begin", "Tind"),
+            parameter("end", "Tind"),
+            parameter("strides", "Tind", param_option=optional),
+        ],
+        outputs=[parameter("output", "T")],
+        type_constraints=[
+            ("T", [name for name in types if name.startswith("tensor(")], "Any tensor."),
+            ("Tind", _INDEX_TYPES, "Indices."),
+        ],
+        attributes=[kind.Attribute(name, kind.AttrType.INTS, "", required=False) for name in MASKS],
+    )
+    if hasattr(schema, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
+        schema.set_type_and_shape_inference_function(_infer)
+    return schema
+
+
+def _infer(context: Any) -> None:
+    """Type and rank from the masks and the number of entries; sizes where they and the entries are known.
+
+    Raises:
+        onnx.shape_inference.InferenceError: The entries or masks break the rules.
+    """
+    data = context.get_input_type(0)
+    if data is None or not data.HasField("tensor_type"):
+        return
+    output = onnx.TypeProto()
+    output.tensor_type.elem_type = data.tensor_type.elem_type
+    if data.tensor_type.HasField("shape"):
+        try:
+            dims = _output_dims(context, data.tensor_type.shape.dim)
+        except InvalidSlice as error:
+            raise onnx.shape_inference.InferenceError(f"StridedSlice: {error}.") from None
+        if dims is not None:
+            output.tensor_type.shape.SetInParent()
+            output.tensor_type.shape.dim.extend(dims)
+    context.set_output_type(0, output)
+
+
+def _output_dims(context: Any, dims: Any) -> list[Any] | None:
+    count = _count(context)
+    if count is None:
+        return None
+    known = [_list(context, i) for i in (1, 2, 3)]
+    has_strides = context.has_input(3)
+    masks = {name: _mask(context, name) for name in MASKS}
+    lists = [values if values is not None else (0,) * count for values in known[:2]]
+    strides = known[2] if has_strides else None
+    spec = StridedSliceSpec(lists[0], lists[1], strides, **masks)
+    is_known = known[0] is not None and known[1] is not None and (not has_strides or strides is not None)
+    result = []
+    for entry in spec.entries(len(dims)):
+        made = onnx.TensorShapeProto.Dimension()
+        if entry.kind == "keep":
+            made.CopyFrom(dims[entry.axis])
+        elif entry.kind == "new":
+            made.dim_value = 1
+        elif entry.kind == "slice" and is_known and dims[entry.axis].HasField("dim_value"):
+            (made.dim_value,) = spec.single(entry.position).resolve((dims[entry.axis].dim_value,)).output_shape
+        if entry.kind != "shrink":
+            result.append(made)
+    return result
+
+
+def _count(context: Any) -> int | None:
+    """How many entries there are."""
+    for i in (1, 2, 3):
+        listed = _list(context, i)
+        if listed is not None:
+            return len(listed)
+        found = context.get_input_type(i) if context.has_input(i) else None
+        if found is not None and found.tensor_type.HasField("shape") and len(found.tensor_type.shape.dim) == 1:
+            dim = found.tensor_type.shape.dim[0]
+            if dim.HasField("dim_value"):
+                return int(dim.dim_value)
+    return None
+
+
+def _list(context: Any, index: int) -> tuple[int, ...] | None:
+    tensor = context.get_input_data(index) if context.has_input(index) else None
+    if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return None
+    return tuple(onnx.numpy_helper.to_array(tensor).reshape(-1).tolist())
+
+
+def _mask(context: Any, name: str) -> tuple[int, ...]:
+    attribute = context.get_attribute(name)
+    return () if attribute is None else tuple(attribute.ints)

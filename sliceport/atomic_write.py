@@ -1,0 +1,176 @@
+"""Writing files and folders whole or not at all: beside, and renamed into place."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sliceport.errors import UsageError
+from sliceport.report.json_text import to_text
+
+
+def fill_folder(
+    directory: str | os.PathLike[str],
+    fill: Callable[[Path], None],
+    *,
+    mark: str,
+    others: Sequence[str] = (),
+    overwrite: bool = False,
+) -> None:
+    """Make a folder and fill it, beside and renamed into place.
+
+    Args:
+        directory: The folder.
+        fill: Writes the files into the folder that it is given.
+        mark: The file by which a folder of an earlier run is known, the only kind that is overwritten.
+        others: Patterns of what else such a folder has; one with anything more is kept.
+        overwrite: Whether to replace such a folder.
+
+    Raises:
+        UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
+    """
+    target = Path(directory)
+    if os.path.lexists(target):
+        if not overwrite:
+            raise UsageError(f"output '{target}' exists; give another folder or --overwrite.")
+        if not os.path.isfile(target / mark) or target.is_symlink():
+            raise UsageError(f"output '{target}' is no folder of an earlier run, so it is not overwritten.")
+        _check_holds_nothing_but(target, (mark, *others))
+    with _beside(target) as beside:
+        fill(beside)
+        _replace(beside, target)
+
+
+def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise UsageError(f"output '{folder}' cannot be read ({error.strerror}).") from None
+    for name in names:
+        if not any(fnmatch(name, pattern) for pattern in patterns):
+            raise UsageError(f"output '{folder}' holds {name!r}, which is not overwritten; move it elsewhere.")
+
+
+def write_files(
+    files: Sequence[Path],
+    write: Callable[[Path], None],
+    *,
+    overwrite: bool = False,
+    accept: Callable[[Path], bool] = lambda _: True,
+) -> None:
+    """Write files of one folder. A file that is a link is replaced, not followed.
+
+    Args:
+        files: The files, the one that needs the others last: it never stands without them.
+        write: Writes the files by these names into the folder that it is given.
+        overwrite: Whether to replace files that exist.
+        accept: Whether to keep what was written into the folder that it is given.
+
+    Raises:
+        UsageError: A file exists and is to be kept, is a folder, or cannot be written.
+    """
+    for file in files:
+        if os.path.isdir(file):
+            raise UsageError(f"output '{file}' is a folder.")
+        if os.path.lexists(file) and not overwrite:
+            raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
+    with _beside(files[-1]) as beside:
+        write(beside)
+        if not accept(beside):
+            return
+        if len(files) > 1:  # an old one never stands with others than its own
+            files[-1].unlink(missing_ok=True)
+        for file in files:
+            (beside / file.name).replace(file)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A new folder beside a file or folder; gone afterwards.
+
+    Raises:
+        UsageError: It cannot be made, or an error of the operating system came while it lasted.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _check_name(target)
+        beside = _new_folder(target.parent)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
+    try:
+        with _terminated_in_order():
+            yield beside
+    except OSError as error:
+        raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """While it lasts, SIGTERM unwinds the stack instead of ending the process at once, unless somebody handles it."""
+
+    def unwind(number: int, _frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _check_name(target: Path) -> None:
+    """Find out before anything is computed whether a file system takes a name.
+
+    Raises:
+        OSError, ValueError: It does not.
+    """
+    with suppress(FileNotFoundError):
+        target.lstat()
+
+
+def _new_folder(parent: Path) -> Path:
+    """A new folder, as open to others as any that is made (those of `tempfile` are private)."""
+    while True:
+        folder = parent / f".sliceport-{secrets.token_hex(6)}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+
+
+def _replace(beside: Path, target: Path) -> None:
+    """Rename the new folder into place; the old one is only deleted once the new one stands."""
+    aside = _new_folder(target.parent) if os.path.lexists(target) else None
+    try:
+        if aside is not None:
+            target.rename(aside / "old")
+        beside.rename(target)
+    except BaseException:  # an interruption, too, leaves the old one where it was
+        if aside is not None and not os.path.lexists(target):
+            (aside / "old").rename(target)
+        raise
+    finally:
+        if aside is not None:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write JSON that a person can read."""
+    path.write_text(to_text(data, flat=True) + "\n", encoding="ascii")

@@ -1,0 +1,395 @@
+"""A device: one host program, asked through its pipe."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from sliceport.directml.device import protocol
+from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
+from sliceport.directml.operators import Operator, to_json
+from sliceport.directml.program import Binding, Call
+from sliceport.errors import InvalidDescriptor
+
+Bytes = npt.NDArray[np.uint8]
+
+_MAX_TRIES = 3
+FILL = 0xA5
+"""What output buffers hold before an operator runs, when none are given."""
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """A node that ran, and the execution provider that ran it."""
+
+    name: str
+    op_type: str
+    provider: str
+
+
+class Device:
+    """The real DirectML. Made by `open`; a context manager.
+
+    The host program starts with the first request and is started again after it died; all processes that it needs live
+    in a process namespace of their own and end with it.
+
+    Attributes:
+        retries: Whether a request that fails is asked again on a fresh host: what fails there in the same way is
+            refused, anything else was transient.
+        transient: What failed and then, on a fresh host, did not.
+    """
+
+    def __init__(self, command: Sequence[str], timeout: float, *, retries: bool = False) -> None:
+        self._command = list(command)
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self.retries = retries
+        self.transient: list[str] = []
+
+    @contextmanager
+    def without_retries(self) -> Iterator[None]:
+        """Ask each request once while this lasts."""
+        before, self.retries = self.retries, False
+        try:
+            yield
+        finally:
+            self.retries = before
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the host program and everything that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def facts(self) -> dict[str, Any]:
+        """Adapter, DirectML feature level, data types, onnxruntime's version."""
+        return self._ask({"do": "facts"})[0]
+
+    def create_operator(self, operator: Operator | Mapping[str, Any]) -> int:
+        """The HRESULT of IDMLDevice::CreateOperator for an operator, or its JSON with whatever numbers; 0 if accepted.
+
+        Raises:
+            DeviceError: The host program failed, or the numbers do not fit the struct's fields.
+        """
+        try:
+            self._ask({"do": "create", "operator": _as_json(operator)})
+        except CallFailed as error:
+            if error.call == "CreateOperator":
+                return error.hresult
+            raise
+        return 0
+
+    def run(
+        self, operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None, *, byte_offset: int = 0
+    ) -> list[Bytes]:
+        """Run an operator.
+
+        Args:
+            operator: The descriptor.
+            data: The input's buffer.
+            byte_offset: Where the input tensor starts in it, a multiple of 16.
+            outputs: What the output buffers hold before, each of its tensor's TotalTensorSizeInBytes; not changed.
+
+        Returns:
+            The output buffers after.
+
+        Raises:
+            CallFailed: DirectML refuses the operator.
+            HostDied: The host program ended or did not answer in time.
+            InvalidDescriptor: The buffer ends before the input tensor does.
+        """
+        if outputs is None:
+            outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
+        size = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
+        if data.size < size:
+            raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {size}, but its buffer has {data.size}.")
+        request = {
+            "do": "run",
+            "operator": _as_json(operator),
+            "inputs": [{"size": size, "offset": byte_offset}],
+            "outputs": [{"size": int(before.size)} for before in outputs],
+        }
+        payload = b"".join([data[:size].tobytes(), *(before.tobytes() for before in outputs)])
+        _, reply = self._ask(request, payload)
+        return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
+
+    def run_calls(self, calls: Sequence[Call], values: Mapping[str, Bytes]) -> dict[str, Bytes]:
+        """Run operators of a lowered program as one DirectML graph, in one dispatch.
+
+        Args:
+            calls: The operators; what one writes another may read.
+            values: The buffer of every value that is read and not written by one of them.
+
+        Returns:
+            The buffer of every value that is written.
+
+        Raises:
+            CallFailed: DirectML refuses an operator or the graph.
+            HostDied: The host program ended or did not answer in time.
+            InvalidDescriptor: A buffer ends before a tensor in it does.
+        """
+        written = {b.value: (node, i) for node, call in enumerate(calls) for i, b in enumerate(call.outputs)}
+        edges: dict[str, list[list[int]]] = {"input_edges": [], "output_edges": [], "intermediate_edges": []}
+        inputs: dict[Binding, int] = {}
+        for node, call in enumerate(calls):
+            source = written.get(call.input.value)
+            if source is None:
+                edges["input_edges"].append([inputs.setdefault(call.input, len(inputs)), node, 0])
+            elif call.input.byte_offset:
+                raise InvalidDescriptor(
+                    f"value {call.input.value!r} is made in the graph, so no view of it can be read."
+                )
+            else:
+                edges["intermediate_edges"].append([*source, node, 0])
+        edges["output_edges"] = [[*source, i] for i, source in enumerate(written.values())]
+        sizes = [calls[node].operator.outputs[i].total_tensor_size_in_bytes for node, i in written.values()]
+        buffers = [_whole(values[binding.value], binding, calls) for binding in inputs]
+        graph = {
+            "operators": [to_json(call.operator) for call in calls],
+            "input_count": len(inputs),
+            "output_count": len(written),
+            **edges,
+        }
+        request = {
+            "do": "run",
+            "graph": graph,
+            "inputs": [
+                {"size": int(data.size), "offset": b.byte_offset} for b, data in zip(inputs, buffers, strict=True)
+            ],
+            "outputs": [{"size": size} for size in sizes],
+        }
+        fill = bytes([FILL]) * sum(sizes)
+        _, reply = self._ask(request, b"".join([*(data.tobytes() for data in buffers), fill]))
+        parts = np.split(np.frombuffer(reply, np.uint8), np.cumsum(sizes)[:-1])
+        return dict(zip(written, parts, strict=True))
+
+    def run_onnx(
+        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], *, fallback: bool = False
+    ) -> list[npt.NDArray[Any]]:
+        """Run a model on onnxruntime's DirectML provider, optimisation off.
+
+        Args:
+            model: The serialised model.
+            inputs: An array for each input.
+            outputs: Names of the outputs to return.
+            fallback: Whether nodes that the provider does not take may run on the CPU.
+
+        Raises:
+            CallFailed: onnxruntime refuses the model or fails to run it.
+            HostDied: The host program ended or did not answer in time.
+            DeviceError: An input holds strings.
+        """
+        return self._run_onnx(model, inputs, outputs, fallback=fallback)[0]
+
+    def trace_onnx(
+        self,
+        model: bytes,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        *,
+        fallback: bool = True,
+        fusion: bool = False,
+    ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
+        """Run a model like `run_onnx`, and tell which nodes ran where.
+
+        Args:
+            model: The serialised model.
+            inputs: An array for each input.
+            outputs: Names of the outputs to return.
+            fallback: Whether nodes that the provider does not take may run on the CPU.
+            fusion: Whether the provider may fuse what it takes into DirectML graphs, each one node of the trace.
+        """
+        return self._run_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, trace=True)
+
+    def _run_onnx(
+        self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], **options: bool
+    ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
+        arrays = {name: _sendable(name, array) for name, array in inputs.items()}
+        request = {
+            "do": "onnx",
+            "model_size": len(model),
+            "inputs": [
+                {
+                    "name": name,
+                    "shape": list(array.shape),
+                    "element": element,
+                    "size": len(data),
+                }
+                for name, (array, element, data) in arrays.items()
+            ],
+            "outputs": list(outputs),
+            **options,
+        }
+        header, reply = self._ask(request, b"".join([model, *(data for *_, data in arrays.values())]))
+        results, at = [], 0
+        for output in header["outputs"]:
+            data = reply[at : at + output["size"]]
+            at += output["size"]
+            results.append(np.frombuffer(data, ir.DataType(output["element"]).numpy()).reshape(output["shape"]))
+        return results, [NodeRun(**node) for node in header.get("nodes", ())]
+
+    def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        """The answer to a request; with `retries` the first of three, until one fails as one before it did.
+
+        Raises:
+            CallFailed: The request is refused.
+            HostDied: The host program ended or did not answer in time.
+        """
+        failures: list[str] = []
+        while True:
+            try:
+                answer = self._ask_once(request, payload)
+            except (CallFailed, HostDied) as error:
+                is_last = len(failures) + 1 == _MAX_TRIES or str(error) in failures
+                if not self.retries or is_last or isinstance(error, HostTimedOut):
+                    raise
+                failures.append(str(error))
+                self.close()
+                continue
+            self.transient += failures
+            return answer
+
+    def _ask_once(self, request: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+        frame = protocol.encode(request, payload)
+        if self._process is None:
+            self._process = self._start()
+        exchange = _Exchange(self._process, frame)
+        try:
+            header, reply = exchange.result(self._timeout)
+        except TimeoutError:
+            self._kill()
+            raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
+        except (OSError, EOFError, ValueError) as error:
+            self._kill()
+            raise HostDied(
+                f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
+            ) from None
+        except BaseException:  # an interrupted request leaves the pipe in the middle of a frame
+            self._kill()
+            raise
+        if "error" in header:
+            failed = header["error"]
+            raise CallFailed(failed["call"], int(failed["hresult"], 16), failed["message"])
+        return header, reply
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        try:
+            return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
+                self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0
+            )
+        except OSError as error:
+            reason = error.strerror or error
+            raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+class _Exchange(threading.Thread):
+    """A frame sent and its answer read by a thread of its own: pipes know no time-out on every platform.
+
+    It ends when the host program does.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], frame: bytes) -> None:
+        super().__init__(daemon=True)
+        self._process = process
+        self._frame = frame
+        self._answer: tuple[dict[str, Any], bytes] | None = None
+        self._error: Exception | None = None
+        self.start()
+
+    def result(self, timeout: float) -> tuple[dict[str, Any], bytes]:
+        """The answer.
+
+        Raises:
+            TimeoutError: There is none yet.
+            OSError, EOFError, ValueError: The host program ended, or what it wrote is no answer.
+        """
+        self.join(timeout)
+        if self.is_alive():
+            raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        assert self._answer is not None
+        return self._answer
+
+    def run(self) -> None:
+        """Send and read."""
+        try:
+            assert self._process.stdin is not None
+            rest = memoryview(self._frame)
+            while rest:
+                rest = rest[self._process.stdin.write(rest) :]
+            header_size, payload_size = protocol.PREFIX.unpack(self._read(protocol.PREFIX.size))
+            header = protocol.decode_header(self._read(header_size))
+            self._answer = header, self._read(payload_size)
+        except Exception as error:  # the thread that waits raises it
+            self._error = error
+
+    def _read(self, size: int) -> bytes:
+        assert self._process.stdout is not None
+        parts: list[bytes] = []
+        while size:
+            part = self._process.stdout.read(min(size, 2**20))
+            if not part:
+                raise EOFError("it ended without an answer")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _sendable(name: str, array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int, bytes]:
+    """An array, its element type and its bytes; elements of less than a byte are packed."""
+    if array.dtype == object or array.dtype.kind in "US":
+        raise DeviceError(f"input {name!r} holds strings, which cannot be handed to the DirectML provider.")
+    dtype = ir.DataType.from_numpy(array.dtype)
+    array = np.asarray(array, order="C")
+    return array, dtype.value, array.tobytes() if dtype.bitwidth >= 8 else ir.tensor(array, dtype=dtype).tobytes()
+
+
+def _whole(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:
+    """The buffer of a value as far as any tensor in it reaches, its last 4 bytes filled up."""
+    reach = max(call.operator.input_tensor.total_tensor_size_in_bytes for call in calls if call.input == binding)
+    size = -(-(binding.byte_offset + reach) // 4) * 4
+    if data.size + 3 < size:
+        raise InvalidDescriptor(
+            f"a tensor in value {binding.value!r} ends at byte {size}, but its buffer has {data.size}."
+        )
+    return np.concatenate([data[:size], np.zeros(max(0, size - data.size), np.uint8)])
+
+
+def _as_json(operator: Operator | Mapping[str, Any]) -> dict[str, Any]:
+    return dict(operator) if isinstance(operator, Mapping) else to_json(operator)

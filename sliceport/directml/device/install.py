@@ -1,0 +1,89 @@
+"""Which way the real DirectML runs on this machine, and its installation."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from sliceport.directml.device.backend import Say, Way, cache
+from sliceport.directml.device.debian import FULL, SLICING, DebianRoot
+from sliceport.directml.device.errors import DeviceError
+from sliceport.directml.device.windows import Windows
+from sliceport.directml.device.wine import MachineWine
+
+
+def way(*, full: bool = False) -> Way:
+    """How DirectML runs on this machine: as it is installed, else as it can be installed.
+
+    Args:
+        full: With every operator of DirectML; elsewhere than on Windows that is a Debian root of its own.
+    """
+    if sys.platform == "win32":
+        return Windows()
+    if full:
+        return DebianRoot(FULL)
+    ways = (DebianRoot(SLICING), MachineWine())
+    installed = next((one for one in ways if one.is_installed()), None)
+    return installed or next((one for one in reversed(ways) if one.missing() is None), ways[0])
+
+
+def is_installed(*, full: bool = False) -> bool:
+    """Whether DirectML is installed."""
+    return way(full=full).is_installed()
+
+
+def missing(*, full: bool = False) -> str | None:
+    """What this machine lacks to install DirectML, whichever way; None when nothing is missing."""
+    if sys.platform not in ("linux", "win32"):
+        return f"this platform is {sys.platform}, and only Linux and Windows can have it"
+    chosen = way(full=full)
+    lacking = chosen.missing()
+    if lacking is None or not isinstance(chosen, DebianRoot) or full:
+        return lacking
+    return f"{MachineWine().missing()}, and {lacking}"
+
+
+def host_command(*, full: bool = False) -> list[str]:
+    """The command of the host program.
+
+    Raises:
+        DeviceError: It is not installed.
+    """
+    chosen = way(full=full)
+    if not chosen.is_installed():
+        option = " --full" if full else ""
+        raise DeviceError(f"DirectML is not installed for sliceport here; run: sliceport directml install{option}")
+    return chosen.command()
+
+
+def install(say: Say = print, *, full: bool = False) -> Path:
+    """Install, or go on with an installation that was interrupted; the folder that holds it.
+
+    Raises:
+        DeviceError: Something is missing on this machine, or a step failed.
+    """
+    lacking = missing(full=full)
+    if lacking is not None:
+        raise DeviceError(f"DirectML cannot be installed here: {lacking}.")
+    chosen = way(full=full)
+    chosen.install(say)
+    return chosen.folder
+
+
+def uninstall() -> bool:
+    """Remove everything that was installed; whether there was anything.
+
+    Raises:
+        DeviceError: Something is mounted there.
+    """
+    folders = [DebianRoot(SLICING).folder, DebianRoot(FULL).folder, MachineWine().folder, Windows().folder]
+    there = [folder for folder in dict.fromkeys(folders) if folder.exists()]
+    mounts = Path("/proc/self/mounts")
+    if mounts.exists():
+        mounted = [line.split()[1] for line in mounts.read_text(encoding="utf-8").splitlines()]
+        if any(place.startswith(f"{folder}/") for folder in there for place in mounted):
+            raise DeviceError(f"something is mounted inside {cache()}; unmount it first.")
+    for folder in there:
+        shutil.rmtree(folder)
+    return bool(there)

@@ -1,0 +1,43 @@
+"""The frames between the client and the host program.
+
+A frame is a 32-bit length of the header, a 64-bit length of the payload (both little-endian), the header as JSON in
+UTF-8 and the payload. A request's header has `do`; the answer's is what was asked for, or `error` with `call`,
+`hresult` and `message`. The payload is tensor bytes, concatenated in the order in which the header names them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from sliceport.directml.device.errors import DeviceError
+
+PREFIX = struct.Struct("<IQ")
+MOST_HEADER, MOST_PAYLOAD = 64 * 2**20, 8 * 2**30
+"""Bytes that the host program takes; it ends on a frame that announces more."""
+
+
+def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
+    """A frame.
+
+    Raises:
+        DeviceError: It is larger than the host program takes.
+    """
+    text = json.dumps(header, separators=(",", ":")).encode()
+    for size, most in ((len(text), MOST_HEADER), (len(payload), MOST_PAYLOAD)):
+        if size > most:
+            raise DeviceError(f"a request of {size} bytes is more than the host program takes ({most}).")
+    return PREFIX.pack(len(text), len(payload)) + text + payload
+
+
+def decode_header(text: bytes) -> dict[str, Any]:
+    """The header of a frame.
+
+    Raises:
+        ValueError: It is no JSON object.
+    """
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise ValueError("the header is no object")
+    return header

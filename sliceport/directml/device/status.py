@@ -1,0 +1,63 @@
+"""Whether the real DirectML is there and works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sliceport.directml import device
+from sliceport.directml.device import install
+from sliceport.directml.device.libraries import libraries_of
+from sliceport.directml.operators import Slice1
+from sliceport.directml.tensor import BufferTensor, DataType
+
+
+def status(*, full: bool = False) -> dict[str, Any]:
+    """How DirectML runs here, and example 2 of DML_SLICE1's page run on it.
+
+    Args:
+        full: Of the installation with every operator.
+    """
+    way = install.way(full=full)
+    report: dict[str, Any] = {
+        "schema_version": 1,
+        "installed": way.is_installed(),
+        "missing": install.missing(full=full),
+        "full": full,
+        "folder": str(way.folder),
+        "way": way.text,
+        "packages": libraries_of(way.home),
+        "self_test": "not run",
+    }
+    if not report["installed"]:
+        return report
+    try:
+        with device.open(full=full) as opened:
+            report |= opened.facts()
+            report["self_test"] = "passed" if _self_test(opened) else "failed: wrong values"
+    except device.DeviceError as error:
+        report["self_test"] = f"failed: {error}"
+    return report
+
+
+def status_text(report: dict[str, Any]) -> str:
+    """The status, a line a fact."""
+    if not report["installed"]:
+        why = report["missing"]
+        option = " --full" if report["full"] else ""
+        hint = f"run: sliceport directml install{option}" if why is None else f"it cannot be installed here: {why}"
+        return f"DirectML is not installed; {hint}"
+    facts = {"way": report["way"], "folder": report["folder"], "packages": report["packages"]}
+    facts |= {
+        name: report[name] for name in ("adapter", "shader_model", "feature_level", "onnxruntime") if name in report
+    }
+    lines = [f"{name.replace('_', ' '):14} {value}" for name, value in facts.items()]
+    return "\n".join([*lines, f"{'self-test':14} {report['self_test']}"])
+
+
+def _self_test(opened: device.Device) -> bool:
+    four, two = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
+    operator = Slice1(four, two, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
+    (result,) = opened.run(operator, np.arange(1, 17, dtype=np.float32).view(np.uint8))
+    return np.array_equal(result.view(np.float32), [14, 16, 6, 8])

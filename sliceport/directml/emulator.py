@@ -1,0 +1,109 @@
+"""Running descriptors without DirectML: each operator by the formula of its page, on byte buffers.
+
+This is an oracle for the lowering, so it shares no arithmetic with it: only the documents' formulas are here.
+  * element offset: the dot product of coordinates and strides (strides page);
+  * SLICE1: `Output[c] = Input[CopyStart + InputWindowStrides * c]`, where CopyStart is the window's offset, or its last
+    element where the stride is negative;
+  * SLICE: `Output[c] = Input[Offsets + Strides * c]`;
+  * SPLIT: output `k` holds the input's coordinates on the axis from the sum of the sizes before it;
+  * ELEMENT_WISE_IDENTITY: `Output[c] = Input[c]`.
+Bytes of an output that belong to no element stay as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split, check
+from sliceport.directml.tensor import BufferTensor
+from sliceport.errors import InvalidDescriptor
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+
+FILL = 0xA5
+"""What output buffers hold before an operator runs, when none are given."""
+
+
+def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None) -> list[Bytes]:
+    """Run an operator.
+
+    Args:
+        operator: The descriptor; it is checked first.
+        data: The input tensor's bytes from its base offset on; those that its elements reach must be there.
+        outputs: What the output buffers hold before, each of its tensor's TotalTensorSizeInBytes; not changed.
+
+    Returns:
+        The output buffers after.
+
+    Raises:
+        InvalidDescriptor: The operator breaks a rule, or a buffer is too small for its tensor.
+    """
+    check(operator)
+    if outputs is None:
+        outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
+    source = _elements(data, operator.input_tensor, "InputTensor")
+    results = []
+    for number, (tensor, before) in enumerate(zip(operator.outputs, outputs, strict=True)):
+        after = before.copy()
+        elements = _elements(after, tensor, f"output {number}")
+        elements[_tensor_offsets(tensor)] = source[_input_offsets(operator, number)]
+        results.append(after)
+    return results
+
+
+def _elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.generic]:
+    """The buffer seen as elements of the tensor's width."""
+    width = tensor.data_type.bits // 8
+    reached = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, _strides(tensor), strict=True))
+    if data.size < reached * width:
+        raise InvalidDescriptor(f"{name}: the tensor reaches {reached * width} bytes, but its buffer has {data.size}.")
+    whole = data[: data.size // width * width]
+    return whole.view(np.dtype(f"u{width}"))
+
+
+def _strides(tensor: BufferTensor) -> tuple[int, ...]:
+    if tensor.strides is not None:
+        return tensor.strides
+    strides, inner = [], 1
+    for size in reversed(tensor.sizes):
+        strides.append(inner)
+        inner *= size
+    return tuple(reversed(strides))
+
+
+def _dot(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Offsets:
+    """Offsets of the grid of coordinates that the given ones of each dimension span."""
+    rank = len(strides)
+    total = np.zeros((1,) * rank, np.int64)
+    for dim, (along, stride) in enumerate(zip(coordinates, strides, strict=True)):
+        total = total + (along * stride).reshape([-1 if d == dim else 1 for d in range(rank)])
+    return total
+
+
+def _tensor_offsets(tensor: BufferTensor) -> Offsets:
+    return _dot([np.arange(size, dtype=np.int64) for size in tensor.sizes], _strides(tensor))
+
+
+def _input_offsets(operator: Operator, number: int) -> Offsets:
+    """For each element of an output, the offset of the input element that it copies."""
+    output = operator.outputs[number]
+    coordinates = [np.arange(size, dtype=np.int64) for size in output.sizes]
+    if isinstance(operator, Slice1):
+        for dim, stride in enumerate(operator.input_window_strides):
+            copy_start = operator.input_window_offsets[dim]
+            if stride < 0:
+                copy_start += operator.input_window_sizes[dim] - 1
+            coordinates[dim] = copy_start + stride * coordinates[dim]
+    elif isinstance(operator, Slice):
+        for dim, stride in enumerate(operator.strides):
+            coordinates[dim] = operator.offsets[dim] + stride * coordinates[dim]
+    elif isinstance(operator, Split):
+        before = sum(tensor.sizes[operator.axis] for tensor in operator.output_tensors[:number])
+        coordinates[operator.axis] = before + coordinates[operator.axis]
+    else:
+        assert isinstance(operator, ElementWiseIdentity)
+    return _dot(coordinates, _strides(operator.input_tensor))

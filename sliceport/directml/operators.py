@@ -1,0 +1,282 @@
+"""The operators as values: one frozen dataclass a struct, its JSON form, and every rule of its page.
+
+Any numbers can be written into an operator, so that bad ones can be told from good ones; `check` holds the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sliceport.directml import schema
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.directml.schema import OperatorSchema
+from sliceport.directml.tensor import BufferTensor, DataType, buffer_size
+from sliceport.errors import InvalidDescriptor
+
+INT32_MAX = 2**31 - 1
+INT32_MIN = -(2**31)
+
+
+@dataclass(frozen=True)
+class Slice1:
+    """DML_SLICE1_OPERATOR_DESC: a window of the input, walked in either direction (feature level 2.1)."""
+
+    schema: ClassVar[OperatorSchema] = schema.SLICE1
+    input_tensor: BufferTensor
+    output_tensor: BufferTensor
+    dimension_count: int
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+
+    @property
+    def outputs(self) -> tuple[BufferTensor, ...]:
+        """The tensors written."""
+        return (self.output_tensor,)
+
+    def check_rules(self) -> None:
+        """The rules of the page beyond those of tensors and feature levels."""
+        _check_arrays(
+            self.dimension_count,
+            self.input_tensor.rank,
+            InputWindowOffsets=self.input_window_offsets,
+            InputWindowSizes=self.input_window_sizes,
+            InputWindowStrides=self.input_window_strides,
+        )
+        windows = zip(self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=True)
+        for dim, (offset, size, stride) in enumerate(windows):
+            _check_in_input(dim, offset, offset + size, self.input_tensor.sizes[dim], size)
+            if stride == 0 or not INT32_MIN <= stride <= INT32_MAX:
+                raise InvalidDescriptor(f"InputWindowStrides[{dim}] must be a non-zero 32-bit integer, got {stride}")
+            reachable = 1 + (size - 1) // abs(stride)
+            if self.output_tensor.sizes[dim] > reachable:
+                raise InvalidDescriptor(
+                    f"OutputTensor.Sizes[{dim}] is {self.output_tensor.sizes[dim]}, but a window of {size} walked in "
+                    f"steps of {abs(stride)} has {reachable} elements"
+                )
+
+
+@dataclass(frozen=True)
+class Slice:
+    """DML_SLICE_OPERATOR_DESC: the older, forward slice; `sizes` counts the elements copied (feature level 1.0)."""
+
+    schema: ClassVar[OperatorSchema] = schema.SLICE
+    input_tensor: BufferTensor
+    output_tensor: BufferTensor
+    dimension_count: int
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def outputs(self) -> tuple[BufferTensor, ...]:
+        """The tensors written."""
+        return (self.output_tensor,)
+
+    def check_rules(self) -> None:
+        """The rules of the page beyond those of tensors and feature levels."""
+        _check_arrays(
+            self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
+        )
+        for dim, (offset, size, stride) in enumerate(zip(self.offsets, self.sizes, self.strides, strict=True)):
+            if not 1 <= stride <= INT32_MAX:  # a UINT, but the library takes no more than an INT holds
+                raise InvalidDescriptor(f"Strides[{dim}] must be between 1 and {INT32_MAX}, got {stride}")
+            _check_in_input(dim, offset, offset + (size - 1) * stride + 1, self.input_tensor.sizes[dim], size)
+            if size != self.output_tensor.sizes[dim]:
+                raise InvalidDescriptor(
+                    f"Sizes[{dim}] must equal OutputTensor.Sizes[{dim}], got {size} and {self.output_tensor.sizes[dim]}"
+                )
+
+
+@dataclass(frozen=True)
+class Split:
+    """DML_SPLIT_OPERATOR_DESC: consecutive parts of one axis, none of them empty (feature level 1.0)."""
+
+    schema: ClassVar[OperatorSchema] = schema.SPLIT
+    input_tensor: BufferTensor
+    output_count: int
+    output_tensors: tuple[BufferTensor, ...]
+    axis: int
+
+    @property
+    def outputs(self) -> tuple[BufferTensor, ...]:
+        """The tensors written."""
+        return self.output_tensors
+
+    def check_rules(self) -> None:
+        """The rules of the page beyond those of tensors and feature levels."""
+        if self.output_count < 1 or self.output_count != len(self.output_tensors):
+            raise InvalidDescriptor(
+                f"OutputCount must be at least 1 and the number of OutputTensors, got {self.output_count} and "
+                f"{len(self.output_tensors)}"
+            )
+        if not 0 <= self.axis < self.input_tensor.rank:
+            raise InvalidDescriptor(f"Axis must be between 0 and {self.input_tensor.rank - 1}, got {self.axis}")
+        for dim, size in enumerate(self.input_tensor.sizes):
+            sizes = [output.sizes[dim] for output in self.output_tensors]
+            if dim == self.axis and sum(sizes) != size:
+                raise InvalidDescriptor(
+                    f"the outputs' sizes on axis {dim} must sum to InputTensor's {size}, got {sum(sizes)}"
+                )
+            if dim != self.axis and any(s != size for s in sizes):
+                raise InvalidDescriptor(
+                    f"the outputs' sizes on dimension {dim} must be InputTensor's {size}, got {sizes}"
+                )
+
+
+@dataclass(frozen=True)
+class ElementWiseIdentity:
+    """DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC without scale and bias: a copy, also between layouts."""
+
+    schema: ClassVar[OperatorSchema] = schema.ELEMENT_WISE_IDENTITY
+    input_tensor: BufferTensor
+    output_tensor: BufferTensor
+    scale_bias: None = None
+
+    @property
+    def outputs(self) -> tuple[BufferTensor, ...]:
+        """The tensors written."""
+        return (self.output_tensor,)
+
+    def check_rules(self) -> None:
+        """The rules of the page beyond those of tensors and feature levels."""
+        if self.output_tensor.sizes != self.input_tensor.sizes:
+            raise InvalidDescriptor(
+                f"OutputTensor.Sizes must equal InputTensor.Sizes, got {list(self.output_tensor.sizes)} and "
+                f"{list(self.input_tensor.sizes)}"
+            )
+
+
+Operator = Slice1 | Slice | Split | ElementWiseIdentity
+_CLASSES: dict[str, type[Operator]] = {cls.schema.type: cls for cls in (Slice1, Slice, Split, ElementWiseIdentity)}
+
+
+def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
+    """Check an operator against every rule of its page before a driver sees it.
+
+    Raises:
+        InvalidDescriptor: A rule is broken; the message names the operator, the field and what was found.
+    """
+    try:
+        support = operator.schema.support(level)
+        if support is None:
+            raise InvalidDescriptor(f"the operator does not exist at feature level {level}")
+        tensors = (operator.input_tensor, *operator.outputs)
+        for i, tensor in enumerate(tensors):
+            name = "InputTensor" if i == 0 else _output_name(operator, i - 1)
+            tensor.check(name)
+            if i and tensor.may_overlap:
+                raise InvalidDescriptor(f"{name}: elements of an output must not share an address")
+            if i and tensor.flags:
+                raise InvalidDescriptor(f"{name}: an output must not be OWNED_BY_DML")
+            if tensor.rank != tensors[0].rank or tensor.data_type != tensors[0].data_type:
+                raise InvalidDescriptor(
+                    f"{name} must have InputTensor's data type and dimension count, got {tensor.data_type.name} and "
+                    f"{tensor.rank} for {tensors[0].data_type.name} and {tensors[0].rank}"
+                )
+        if not support.min_rank <= tensors[0].rank <= support.max_rank:
+            raise InvalidDescriptor(
+                f"feature level {level} takes {support.min_rank} to {support.max_rank} dimensions, "
+                f"got {tensors[0].rank}"
+            )
+        if tensors[0].data_type not in support.data_types:
+            raise InvalidDescriptor(f"feature level {level} does not take {tensors[0].data_type.name}")
+        operator.check_rules()
+    except InvalidDescriptor as error:
+        raise InvalidDescriptor(f"{operator.schema.type}: {error}.") from None
+
+
+def _output_name(operator: Operator, i: int) -> str:
+    return f"OutputTensors[{i}]" if isinstance(operator, Split) else "OutputTensor"
+
+
+def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> None:
+    if dimension_count != rank:
+        raise InvalidDescriptor(f"DimensionCount must be the tensors' {rank}, got {dimension_count}")
+    for name, values in arrays.items():
+        if len(values) != rank:
+            raise InvalidDescriptor(f"{name} must have DimensionCount={rank} values, got {len(values)}")
+
+
+def _check_in_input(dim: int, first: int, end: int, input_size: int, size: int) -> None:
+    if size < 1:
+        raise InvalidDescriptor(f"the window must not be empty, got size {size} in dimension {dim}")
+    if first < 0 or end > input_size:
+        raise InvalidDescriptor(
+            f"the window [{first}, {end}) in dimension {dim} leaves the input's {input_size} elements"
+        )
+
+
+def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
+    """The tensor with DirectML.h's field names; what has its default is left out.
+
+    >>> tensor_to_json(BufferTensor.of(DataType.FLOAT32, (2, 3)))
+    {'DataType': 'FLOAT32', 'Sizes': [2, 3], 'TotalTensorSizeInBytes': 24}
+    """
+    out: dict[str, Any] = {"DataType": tensor.data_type.name, "Sizes": list(tensor.sizes)}
+    if tensor.strides is not None:
+        out["Strides"] = list(tensor.strides)
+    out["TotalTensorSizeInBytes"] = tensor.total_tensor_size_in_bytes
+    if tensor.guaranteed_base_offset_alignment:
+        out["GuaranteedBaseOffsetAlignment"] = tensor.guaranteed_base_offset_alignment
+    if tensor.flags:
+        out["Flags"] = "OWNED_BY_DML"
+    return out
+
+
+def tensor_from_json(data: Mapping[str, Any]) -> BufferTensor:
+    """The tensor that `tensor_to_json` wrote; a missing TotalTensorSizeInBytes is computed."""
+    data_type = DataType[data["DataType"].removeprefix("DML_TENSOR_DATA_TYPE_")]
+    strides = tuple(data["Strides"]) if data.get("Strides") else None
+    return BufferTensor(
+        data_type,
+        tuple(data["Sizes"]),
+        strides,
+        data.get("TotalTensorSizeInBytes") or buffer_size(data_type, data["Sizes"], strides),
+        data.get("GuaranteedBaseOffsetAlignment", 0),
+        int(data.get("Flags") == "OWNED_BY_DML"),
+    )
+
+
+def to_json(operator: Operator) -> dict[str, Any]:
+    """`{"type": "DML_OPERATOR_...", "desc": {...}}` with DirectML.h's field names in its order."""
+    desc: dict[str, Any] = {}
+    for field in operator.schema.fields:
+        value = getattr(operator, field.attribute)
+        if field.kind in ("input", "output"):
+            desc[field.name] = tensor_to_json(value)
+        elif field.kind == "outputs":
+            desc[field.name] = [tensor_to_json(tensor) for tensor in value]
+        elif field.kind in ("uints", "ints"):
+            desc[field.name] = list(value)
+        elif field.kind == "uint":
+            desc[field.name] = value
+    return {"type": operator.schema.type, "desc": desc}
+
+
+def from_json(data: Mapping[str, Any]) -> Operator:
+    """The operator that `to_json` wrote.
+
+    Raises:
+        InvalidDescriptor: The type is not known or a field is missing.
+    """
+    cls = _CLASSES.get(data.get("type", ""))
+    if cls is None:
+        raise InvalidDescriptor(f"operator type {data.get('type')!r} is not known; known are {', '.join(_CLASSES)}.")
+    values: dict[str, Any] = {}
+    for field in cls.schema.fields:
+        if field.kind == "null":
+            continue
+        if field.name not in data["desc"]:
+            raise InvalidDescriptor(f"{cls.schema.type}: field {field.name} is missing.")
+        value = data["desc"][field.name]
+        if field.kind in ("input", "output"):
+            value = tensor_from_json(value)
+        elif field.kind == "outputs":
+            value = tuple(map(tensor_from_json, value))
+        elif field.kind in ("uints", "ints"):
+            value = tuple(value)
+        values[field.attribute] = value
+    return cls(**values)

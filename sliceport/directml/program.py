@@ -1,0 +1,198 @@
+"""A lowered program: for each slicing node of a model the DirectML operators that stand for it, as frozen values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.operators import Operator, tensor_to_json, to_json
+from sliceport.directml.tensor import BufferTensor
+from sliceport.errors import InvalidSlice, Refusal, UnsupportedSlice
+from sliceport.slicing.node import SlicingNode
+
+if TYPE_CHECKING:
+    import os
+
+Verdict = Literal["lowered", "alias", "empty", "folded", "refused"]
+VERDICTS: tuple[Verdict, ...] = ("lowered", "alias", "empty", "folded", "refused")
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A tensor of an operator bound to a value of the model.
+
+    Attributes:
+        value: Name of the value whose buffer is bound.
+        byte_offset: Where the tensor starts in that buffer, a multiple of 16.
+    """
+
+    value: str
+    byte_offset: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator of the program.
+
+    Attributes:
+        id: Number that is unique in the program, in execution order.
+        operator: The descriptor.
+        input: What InputTensor is bound to.
+        outputs: What OutputTensor or OutputTensors are bound to, in order.
+    """
+
+    id: int
+    operator: Operator
+    input: Binding
+    outputs: tuple[Binding, ...]
+
+    @cached_property
+    def moved_bytes(self) -> int:
+        """Bytes written; as many are read."""
+        return sum(tensor.element_count * tensor.data_type.bits // 8 for tensor in self.operator.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An output that needs no operator: it lies in its input's buffer.
+
+    Attributes:
+        output: Name of the output value.
+        value: Name of the value whose buffer it lies in.
+        byte_offset: Where it starts there.
+        tensor: How it lies there; None when it is the whole buffer, packed (an element type that DirectML lacks has no
+            descriptor of its own then).
+    """
+
+    output: str
+    value: str
+    byte_offset: int = 0
+    tensor: BufferTensor | None = None
+
+
+@dataclass(frozen=True)
+class LoweredNode:
+    """What became of one slicing node.
+
+    Attributes:
+        node: The node as the front end resolved it.
+        verdict: `lowered`: `calls` compute its outputs; `alias`: they lie in its input's buffer; `empty`: nothing is
+            selected; `folded`: they are constants; `refused`: see `reason`.
+        reason: Why it is refused.
+        calls: The operators; siblings that became one Split name the same one.
+        aliases: Outputs that lie in the input's buffer.
+    """
+
+    node: SlicingNode
+    verdict: Verdict
+    reason: Refusal | None = None
+    calls: tuple[Call, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """The slicing nodes of a model, lowered.
+
+    Attributes:
+        feature_level: The DirectML feature level it is for.
+        nodes: One entry a node, in the model's order.
+        model_path: The model's file, where there is one.
+    """
+
+    feature_level: FeatureLevel
+    nodes: tuple[LoweredNode, ...]
+    model_path: str | None = field(default=None, compare=False)
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """The operators, each once, in execution order."""
+        return tuple({call.id: call for node in self.nodes for call in node.calls}.values())
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many nodes there are, in total and by verdict."""
+        counts = Counter(node.verdict for node in self.nodes)
+        return {"total": len(self.nodes)} | {verdict: counts[verdict] for verdict in VERDICTS}
+
+    def raise_refused(self) -> None:
+        """Raise the first refusal, if there is one.
+
+        Raises:
+            InvalidSlice: A node breaks its specification.
+            UnsupportedSlice: A node is not lowered for another reason.
+        """
+        for node in self.nodes:
+            if node.reason is not None:
+                error = InvalidSlice if node.reason.code == "invalid" else UnsupportedSlice
+                raise error(node.reason.message)
+
+    def to_json(self) -> dict[str, Any]:
+        """The program in the form that `program.json` has; `program_schema.json` of this package describes it."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "feature_level": str(self.feature_level),
+            "summary": self.summary,
+            "nodes": [_node_to_json(node) for node in self.nodes],
+        }
+
+    def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write `program.json`, a DxDispatch file with inputs per operator, and the annotated model, into a new folder.
+
+        The folder is written beside and renamed into place, so that it is there whole or not at all.
+
+        Raises:
+            UsageError: The folder exists and `overwrite` is false, or is no folder that this wrote.
+            ModelError: The model's file cannot be read again to annotate it.
+        """
+        from sliceport.directml.output import (
+            write_program,  # reads ONNX again, which lowering from elsewhere does not need
+        )
+
+        write_program(self, directory, overwrite=overwrite)
+
+
+def _node_to_json(lowered: LoweredNode) -> dict[str, Any]:
+    node, reason = lowered.node, lowered.reason
+    return {
+        "name": node.name,
+        "op_type": node.op_type,
+        "domain": node.domain,
+        "opset": node.opset,
+        "scope": list(node.scope),
+        "input": node.input,
+        "outputs": list(node.outputs),
+        "verdict": lowered.verdict,
+        "reason": None if reason is None else {"code": reason.code, "message": reason.message},
+        "operators": [_call_to_json(call) for call in lowered.calls],
+        "aliases": [_alias_to_json(alias) for alias in lowered.aliases],
+    }
+
+
+def _call_to_json(call: Call) -> dict[str, Any]:
+    name = "OutputTensors" if len(call.outputs) > 1 else "OutputTensor"
+    if call.operator.schema.type == "DML_OPERATOR_SPLIT":
+        name = "OutputTensors"
+    return {
+        "id": call.id,
+        **to_json(call.operator),
+        "bindings": {"InputTensor": _bindings_to_json([call.input]), name: _bindings_to_json(call.outputs)},
+    }
+
+
+def _bindings_to_json(bindings: Sequence[Binding]) -> list[dict[str, Any]]:
+    return [{"value": binding.value, "byte_offset": binding.byte_offset} for binding in bindings]
+
+
+def _alias_to_json(alias: Alias) -> dict[str, Any]:
+    return {
+        "output": alias.output,
+        "value": alias.value,
+        "byte_offset": alias.byte_offset,
+        "tensor": None if alias.tensor is None else tensor_to_json(alias.tensor),
+    }

@@ -1,0 +1,303 @@
+"""Tensor descriptors: sizes and strides over a buffer (DML_BUFFER_TENSOR_DESC).
+
+Source: "Using strides to express padding and memory layout", DML_BUFFER_TENSOR_DESC and DMLCalcBufferTensorSize of
+DirectML's documentation. Sizes, strides and offsets are in elements, buffer sizes and byte offsets in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from math import prod
+
+from sliceport.errors import InvalidDescriptor, UsageError
+
+UINT32_MAX = 2**32 - 1
+MAX_RANK = 8
+"""DML_TENSOR_DIMENSION_COUNT_MAX1."""
+MINIMUM_ALIGNMENT = 16
+"""DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT: every tensor starts at a multiple of this many bytes in its buffer."""
+_AXIS_LETTERS = "NCDHW"
+_MOST_ENUMERATED = 2**16
+
+
+class DataType(IntEnum):
+    """DML_TENSOR_DATA_TYPE, with the header's values and, but for the prefix, its names."""
+
+    UNKNOWN = 0
+    FLOAT32 = 1
+    FLOAT16 = 2
+    UINT32 = 3
+    UINT16 = 4
+    UINT8 = 5
+    INT32 = 6
+    INT16 = 7
+    INT8 = 8
+    FLOAT64 = 9
+    UINT64 = 10
+    INT64 = 11
+    UINT4 = 12
+    INT4 = 13
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element; 0 for UNKNOWN."""
+        return _BITS[self]
+
+
+_BITS = {
+    DataType.UNKNOWN: 0,
+    DataType.FLOAT32: 32,
+    DataType.FLOAT16: 16,
+    DataType.UINT32: 32,
+    DataType.UINT16: 16,
+    DataType.UINT8: 8,
+    DataType.INT32: 32,
+    DataType.INT16: 16,
+    DataType.INT8: 8,
+    DataType.FLOAT64: 64,
+    DataType.UINT64: 64,
+    DataType.INT64: 64,
+    DataType.UINT4: 4,
+    DataType.INT4: 4,
+}
+
+
+def axis_order(layout: str) -> tuple[int, ...]:
+    """The axes of a memory layout from outermost to innermost, as positions in the tensor's own order.
+
+    A layout is written with the letters of the strides page, whose own order is N, C, D, H, W (`NHWC`, `WH`, `NDHWC`),
+    or as a permutation (`0,2,3,1`).
+
+    Raises:
+        UsageError: It is neither.
+
+    >>> axis_order("NHWC")
+    (0, 2, 3, 1)
+    """
+    if layout[:1].isdigit():
+        parts = layout.split(",")
+        if sorted(parts) == sorted(map(str, range(len(parts)))):
+            return tuple(map(int, parts))
+    elif layout and len(set(layout)) == len(layout) and set(layout) <= set(_AXIS_LETTERS):
+        own_order = [letter for letter in _AXIS_LETTERS if letter in layout]
+        return tuple(map(own_order.index, layout))
+    raise UsageError(
+        f"layout {layout!r} is not known; write each letter of {_AXIS_LETTERS} that the tensor has once (NHWC), "
+        "or a permutation of its axes (0,2,3,1)."
+    )
+
+
+def packed_strides(sizes: Sequence[int], order: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Strides of a packed tensor whose axes lie in memory in `order`, outermost first; None is row-major.
+
+    >>> packed_strides((1, 1, 3, 5), axis_order("NHWC"))
+    (15, 1, 5, 1)
+    """
+    strides = [0] * len(sizes)
+    step = 1
+    for axis in reversed(range(len(sizes)) if order is None else order):
+        strides[axis] = step
+        step *= sizes[axis]
+    return tuple(strides)
+
+
+def element_offset(coordinates: Sequence[int], strides: Sequence[int]) -> int:
+    """Offset of an element in the buffer: the dot product of its coordinates and the strides.
+
+    >>> element_offset((1, 0, 1), (6, 3, 1))
+    7
+    """
+    return sum(c * s for c, s in zip(coordinates, strides, strict=True))
+
+
+def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
+    """Bytes that a tensor needs, by the rule of DMLCalcBufferTensorSize: up to the last element, a multiple of 4.
+
+    Computed in full, where the C helper wraps at 32 bits with strides. An empty tensor needs 0.
+
+    >>> buffer_size(DataType.UINT8, (2, 3), (5, 1))
+    8
+    """
+    if 0 in sizes:
+        return 0
+    if strides is None:
+        elements = prod(sizes)
+    else:
+        elements = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    return -(-elements * data_type.bits // 32) * 4
+
+
+@dataclass(frozen=True)
+class BufferTensor:
+    """DML_BUFFER_TENSOR_DESC: how a tensor lies in a buffer. Any numbers can be written; `check` holds the rules.
+
+    Attributes:
+        data_type: Element type.
+        sizes: Size of each dimension.
+        strides: Elements to skip per dimension; None for packed row-major. 0 repeats, more than packed pads.
+        total_tensor_size_in_bytes: Size of the buffer range that the tensor may touch.
+        guaranteed_base_offset_alignment: Bytes that the binding's offset is a multiple of; 0 promises nothing.
+        flags: DML_TENSOR_FLAGS; 1 is OWNED_BY_DML.
+    """
+
+    data_type: DataType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    total_tensor_size_in_bytes: int
+    guaranteed_base_offset_alignment: int = 0
+    flags: int = 0
+
+    @classmethod
+    def of(
+        cls, data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None, *, alignment: int = 0
+    ) -> BufferTensor:
+        """The tensor with the smallest buffer it fits in; strides that say what None says become None.
+
+        >>> BufferTensor.of(DataType.FLOAT32, (2, 3), (3, 1)).strides is None
+        True
+        """
+        sizes = tuple(sizes)
+        if strides is not None:
+            strides = tuple(strides)
+            if len(strides) != len(sizes):
+                raise InvalidDescriptor(f"{len(sizes)} sizes need as many strides, got {len(strides)}")
+            packed = packed_strides(sizes)
+            if all(size == 1 or s == p for size, s, p in zip(sizes, strides, packed, strict=True)):
+                strides = None
+        return cls(data_type, sizes, strides, buffer_size(data_type, sizes, strides), alignment)
+
+    @property
+    def rank(self) -> int:
+        """DimensionCount."""
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """Number of logical elements."""
+        return prod(self.sizes)
+
+    @cached_property
+    def effective_strides(self) -> tuple[int, ...]:
+        """The strides, written out."""
+        return packed_strides(self.sizes) if self.strides is None else self.strides
+
+    @property
+    def physical_size(self) -> int:
+        """Elements from the first to the last one in the buffer, both included; 0 when empty."""
+        if self.strides is None or 0 in self.sizes:
+            return self.element_count
+        return 1 + element_offset([size - 1 for size in self.sizes], self.strides)
+
+    @property
+    def is_addressable(self) -> bool:
+        """Whether neither the elements nor the buffer are more than 2^32 - 1 elements, which is the library's limit."""
+        elements = max(self.element_count, self.physical_size)
+        return elements <= UINT32_MAX and self.total_tensor_size_in_bytes * 8 <= UINT32_MAX * self.data_type.bits
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether two elements may share an address.
+
+        Exact for nested layouts (packed, padded, permuted, broadcast) and for tensors of up to 65536 elements; larger
+        tensors whose dimensions interleave count as overlapping.
+        """
+        if self.strides is None:
+            return False
+        dims = sorted((stride, size) for stride, size in zip(self.strides, self.sizes, strict=True) if size > 1)
+        extent = 1
+        for stride, size in dims:
+            if stride < extent:
+                break
+            extent += (size - 1) * stride
+        else:
+            return False
+        if self.element_count > _MOST_ENUMERATED:
+            return True
+        offsets = {0}
+        for stride, size in dims:
+            offsets = {offset + i * stride for offset in offsets for i in range(size)}
+        return len(offsets) < self.element_count
+
+    @property
+    def is_packed(self) -> bool:
+        """As many addresses as elements and no element shares one, in whatever axis order."""
+        return not self.may_overlap and self.physical_size == self.element_count
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Some dimension of more than one element has stride 0, so its elements repeat."""
+        return any(s == 0 and n > 1 for n, s in zip(self.sizes, self.effective_strides, strict=True))
+
+    @property
+    def is_padded(self) -> bool:
+        """The buffer range holds addresses that belong to no element (repeated elements counted once)."""
+        distinct = prod(n for n, s in zip(self.sizes, self.effective_strides, strict=True) if s)
+        return self.physical_size > distinct
+
+    def padded_to(self, rank: int) -> BufferTensor:
+        """The same tensor with leading dimensions of 1 up to `rank`.
+
+        >>> BufferTensor.of(DataType.FLOAT32, (3, 5)).padded_to(4).sizes
+        (1, 1, 3, 5)
+        """
+        missing = rank - self.rank
+        if missing <= 0:
+            return self
+        strides = self.strides
+        if strides is not None:
+            strides = (self.sizes[0] * strides[0],) * missing + strides
+        return BufferTensor(
+            self.data_type,
+            (1,) * missing + self.sizes,
+            strides,
+            self.total_tensor_size_in_bytes,
+            self.guaranteed_base_offset_alignment,
+            self.flags,
+        )
+
+    def check(self, name: str) -> None:
+        """Check the rules that DirectML has for every buffer tensor, as its documentation and the library have them.
+
+        The library wants an alignment of at least 16 where the documentation speaks of an element's size, and takes a
+        TotalTensorSizeInBytes that is no multiple of 4.
+
+        Args:
+            name: What to call the tensor in the message.
+
+        Raises:
+            InvalidDescriptor: A rule is broken.
+        """
+        if self.data_type == DataType.UNKNOWN:
+            raise InvalidDescriptor(f"{name}: the data type is UNKNOWN")
+        if not 1 <= self.rank <= MAX_RANK:
+            raise InvalidDescriptor(f"{name}: a tensor has 1 to {MAX_RANK} dimensions, got {self.rank}")
+        if not all(1 <= size <= UINT32_MAX for size in self.sizes):
+            raise InvalidDescriptor(f"{name}: sizes must be between 1 and {UINT32_MAX}, got {list(self.sizes)}")
+        if self.strides is not None:
+            if len(self.strides) != self.rank:
+                raise InvalidDescriptor(f"{name}: {self.rank} sizes need as many strides, got {len(self.strides)}")
+            if not all(0 <= stride <= UINT32_MAX for stride in self.strides):
+                raise InvalidDescriptor(f"{name}: strides must be between 0 and {UINT32_MAX}, got {list(self.strides)}")
+        elements = max(self.element_count, self.physical_size)
+        if elements > UINT32_MAX:
+            raise InvalidDescriptor(f"{name}: {elements} elements are more than DirectML addresses ({UINT32_MAX})")
+        needed = buffer_size(self.data_type, self.sizes, self.strides)
+        if self.total_tensor_size_in_bytes < needed:
+            raise InvalidDescriptor(
+                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, but the sizes and strides reach "
+                f"{needed} bytes"
+            )
+        if not self.is_addressable:
+            raise InvalidDescriptor(
+                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, more than {UINT32_MAX} elements "
+                f"of {self.data_type.name} take"
+            )
+        alignment = self.guaranteed_base_offset_alignment
+        if alignment and (alignment & (alignment - 1) or alignment < MINIMUM_ALIGNMENT):
+            raise InvalidDescriptor(
+                f"{name}: GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least {MINIMUM_ALIGNMENT}, "
+                f"got {alignment}"
+            )

@@ -1,0 +1,1 @@
+"""What computes slicing nodes: engines, and how their results are compared."""

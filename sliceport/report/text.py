@@ -1,0 +1,146 @@
+"""Results as text that a person reads at a glance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from onnx_ops.compare.run import Comparison, Report
+from onnx_ops.compare.run_model import WholeRun
+from sliceport.cli.console import printable, table
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
+from sliceport.directml.program import Call, LoweredNode, Program
+
+_MOST_NAME = 48
+
+
+def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:
+    """A table of the nodes, as wide as `columns`, the refusals in full, and the counts."""
+    rows = [("node", "op", "verdict", "becomes")]
+    rows += [
+        (_shortened(_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _becomes(n, verbose))
+        for n in program.nodes
+    ]
+    head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
+    lines = [f"refused: {n.reason.message}" for n in program.nodes if n.reason]
+    operators = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
+    made = ", ".join(f"{count} {name}" for name, count in sorted(operators.items())) or "no operators"
+    counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
+    moved = sum(call.moved_bytes for call in program.calls)
+    total = program.summary["total"]
+    lines.append(
+        f"{total} node{'s' * (total != 1)}{': ' * bool(counts)}{counts}; {made} moving {_bytes(moved)}; "
+        f"feature level {program.feature_level}"
+    )
+    return "\n".join([*head, *map(printable, lines)])
+
+
+def report_text(report: Report, *, columns: int | None = None) -> str:
+    """A table of the comparisons, as wide as `columns`, everything that is not equal in full, and the counts."""
+    rows = [("node", "verdict", "executor", "bytes", "result")]
+    rows += [
+        (_shortened(_path(c.lowered)), c.lowered.verdict, c.executor or "-", str(c.bytes_compared or "-"), _result(c))
+        for c in report.comparisons
+    ]
+    head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
+    findings = [c for c in report.comparisons if c.status not in ("equal", "folded")]
+    lines = [f"{c.status}: {c.detail}" for c in findings]
+    lines += [f"note: {note}" for note in report.notes]
+    if any(c.status in ("mismatch", "error") for c in findings):
+        lines.append(f"reproduce: {report.command}")
+    counts = Counter(c.status for c in report.comparisons)
+    total = len(report.comparisons)
+    listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
+    lines.append(f"{total} comparison{'s' * (total != 1)} with {report.reference}{': ' * bool(listed)}{listed}")
+    return "\n".join([*head, *map(printable, lines)])
+
+
+def whole_text(run: WholeRun, *, columns: int | None = None) -> str:
+    """A table of the outputs, as wide as `columns`, which operators ran where, all findings in full, the counts."""
+    rows = [("output", "elements", "shape", "result", "difference", "allowed")]
+    rows += [
+        (_shortened(o.name), o.element, _dims(o.shape), o.status, _number(o.difference), _number(o.tolerance))
+        for o in run.outputs
+    ]
+    head = [table(rows, columns)] if run.outputs else []
+    lines = []
+    for provider in sorted({node.provider for node in run.nodes}):
+        operators = Counter(node.op_type for node in run.nodes if node.provider == provider)
+        listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
+        lines.append(f"{provider}: {listed}")
+    lines += [f"{finding.kind}: {finding.message}" for finding in run.findings]
+    lines += [transient_text(failure) for failure in dict.fromkeys(run.transient)]
+    counts = Counter(output.status for output in run.outputs)
+    listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
+    nodes = f", {len(run.nodes)} node{'s' * (len(run.nodes) != 1)}" if run.nodes else ""
+    lines.append(f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}{nodes}; outputs: {listed}")
+    return "\n".join([*head, *map(printable, lines)])
+
+
+def transient_text(failure: str) -> str:
+    """What to say of a request to DirectML that failed once and then did not."""
+    return f"transient: a request to DirectML failed once and on a fresh host did not ({failure.rstrip('.')})"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"
+
+
+def _result(comparison: Comparison) -> str:
+    return comparison.status + (" (alone, random data)" if comparison.alone else "")
+
+
+def _path(lowered: LoweredNode) -> str:
+    return "/".join((*lowered.node.scope, lowered.node.name))
+
+
+def _becomes(lowered: LoweredNode, verbose: bool) -> str:
+    if lowered.reason is not None:
+        return lowered.reason.code
+    parts = [_call(call, verbose) for call in lowered.calls]
+    for alias in lowered.aliases:
+        if alias.tensor is None:
+            parts.append(f"{alias.output} = {alias.value}")
+        else:
+            parts.append(
+                f"{alias.output} = {alias.value} + {alias.byte_offset} bytes, strides {_dims(alias.tensor.strides)}"
+            )
+    return "; ".join(parts) or {"folded": "constant", "empty": "no elements"}.get(lowered.verdict, "")
+
+
+def _call(call: Call, verbose: bool) -> str:
+    operator = call.operator
+    name = operator.schema.type.removeprefix("DML_OPERATOR_")
+    text = f"#{call.id} {name} {operator.input_tensor.data_type.name} {_dims(operator.input_tensor.sizes)}"
+    return text + _parameters(operator) if verbose else text
+
+
+def _parameters(operator: Operator) -> str:
+    if isinstance(operator, Slice1):
+        return (
+            f" offsets {_dims(operator.input_window_offsets)} sizes {_dims(operator.input_window_sizes)}"
+            f" strides {_dims(operator.input_window_strides)}"
+        )
+    if isinstance(operator, Slice):
+        return f" offsets {_dims(operator.offsets)} sizes {_dims(operator.sizes)} strides {_dims(operator.strides)}"
+    if isinstance(operator, Split):
+        parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
+        return f" axis {operator.axis} into {_dims(parts)}"
+    assert isinstance(operator, ElementWiseIdentity)
+    strides = [_dims(tensor.effective_strides) for tensor in (operator.input_tensor, operator.output_tensor)]
+    return f" strides {strides[0]} to {strides[1]}"
+
+
+def _dims(values: Sequence[int] | None) -> str:
+    return "packed" if values is None else f"[{','.join(map(str, values))}]"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else f"...{name[3 - _MOST_NAME :]}"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

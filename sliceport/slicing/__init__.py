@@ -1,0 +1,43 @@
+"""The core: what is written (`spec`) and what it selects (`Region`), on Python ints and `range` alone.
+
+Source: the ONNX operator pages of Slice and Split, OpenVINO's of StridedSlice-1 and Slice-8. Standard library only.
+"""
+
+from __future__ import annotations
+
+from sliceport.slicing.axis import (
+    INT64_MAX,
+    INT64_MIN,
+    Window,
+    as_slice,
+    coalesce,
+    compose,
+    merge,
+    moved,
+    progression,
+    resolve_axis,
+    window,
+)
+from sliceport.slicing.region import Region, cover
+from sliceport.slicing.spec import AxisSlice, Entry, SliceSpec, SplitSpec, StridedSliceSpec
+
+__all__ = [
+    "INT64_MAX",
+    "INT64_MIN",
+    "AxisSlice",
+    "Entry",
+    "Region",
+    "SliceSpec",
+    "SplitSpec",
+    "StridedSliceSpec",
+    "Window",
+    "as_slice",
+    "coalesce",
+    "compose",
+    "cover",
+    "merge",
+    "moved",
+    "progression",
+    "resolve_axis",
+    "window",
+]
