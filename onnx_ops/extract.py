@@ -11,8 +11,8 @@ from onnx_ops.defaults import forget_defaults
 from onnx_ops.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
 from onnx_ops.resolve_shapes import bind_shapes, inline_functions, settle, unknown_inputs
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
-from sliceport.report.shell import example_shapes
 from sliceport.slicing.node import Cut, SlicingNode
+from sliceport.wording import example_shapes
 
 InputShapes = Mapping[str, Sequence[int]]
 _ORIGIN = "io.sliceport.origin"

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
 import openvino as ov
 
-from onnx_ops.compare.onnxruntime_cpu import Captured
-from onnx_ops.compare.run import OPERATOR_EXECUTORS, Comparison, Report, command_line, compare_node
-from ov_ext.defects import CPU, REFERENCE
+from ov_ext import engines as ours
+from ov_ext.defects import REFERENCE
 from ov_ext.files import read_model
-from ov_ext.one_node import ENGINES, OURS, OneNode
+from ov_ext.one_node import OneNode
 from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.lower import Options, lower_nodes
 from sliceport.directml.program import LoweredNode
-from sliceport.errors import ModelError, UsageError, unknown_name
+from sliceport.engines.comparison import Comparison, Report, compare_node, reproducing_command
+from sliceport.engines.engine import Engine
+from sliceport.engines.registry import choose_engines
+from sliceport.engines.tensor_bytes import TensorBytes
+from sliceport.errors import ModelError
 from sliceport.slicing import SplitSpec
-from sliceport.slicing.node import SlicingNode
 
-Bytes = npt.NDArray[np.uint8]
-DEFAULT_EXECUTORS = (REFERENCE, CPU, OURS, "dml-emulator")
+DEFAULT_EXECUTORS = (REFERENCE, "openvino-cpu", "ov_ext", "dml-emulator")
 _SPECIFICATION = "the specification"
 _MAX_RANDOM = 100
 _MAX_BYTES = 2**27
@@ -37,7 +36,7 @@ def compare(
     model: str | os.PathLike[str],
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    executors: Sequence[str] = DEFAULT_EXECUTORS,
+    executors: Sequence[str] | None = None,
     feature_level: str | FeatureLevel = LATEST,
     seed: int = 0,
 ) -> Report:
@@ -49,8 +48,8 @@ def compare(
     Args:
         model: The model's file.
         input_shapes: Sizes for inputs by name.
-        executors: Who takes part: `openvino`, the built-in operator by Model.evaluate, always, for what is expected;
-            `openvino-cpu`, the same on the CPU plugin; `ov_ext`, ours, by Model.evaluate; `dml-emulator`; `directml`.
+        executors: The engines that take part, by name: `openvino`, which always does, and others of
+            `sliceport.engines`; by default `DEFAULT_EXECUTORS`.
         feature_level: The DirectML feature level to lower for.
         seed: For the data.
 
@@ -58,13 +57,8 @@ def compare(
         UsageError: An executor is not known or a shape does not fit.
         ModelError: The model cannot be read.
     """
-    known = (*ENGINES, *OPERATOR_EXECUTORS)
-    for name in executors:
-        if name not in known:
-            raise unknown_name("executor of OpenVINO models", name, known)
-    chosen = [name for name in executors if name != REFERENCE]
-    if not chosen:
-        raise UsageError(f"nothing to compare {REFERENCE!r} with; name another executor: {', '.join(known[1:])}.")
+    asked = DEFAULT_EXECUTORS if executors is None else executors
+    engines = choose_engines(asked, "openvino", REFERENCE)
     prepared = read_model(model)
     bind_shapes(prepared, input_shapes or {})
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
@@ -75,17 +69,21 @@ def compare(
         elif lowered.verdict == "folded":
             comparisons.append(Comparison(lowered, "", "folded"))
         else:
-            comparisons += _compare(lowered, OneNode(lowered.node, written), chosen, seed)
-    command = command_line(
-        os.fspath(model), input_shapes or {}, program.feature_level, seed, (REFERENCE, *chosen), DEFAULT_EXECUTORS
+            comparisons += _compare(lowered, OneNode(lowered.node, written), engines, seed)
+    command = reproducing_command(
+        model,
+        input_shapes=input_shapes or {},
+        feature_level=program.feature_level,
+        seed=seed,
+        executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),
     )
     return Report(tuple(comparisons), program, f"{REFERENCE} {ov.__version__}", command)
 
 
-def _compare(lowered: LoweredNode, alone: OneNode, chosen: Sequence[str], seed: int) -> Iterator[Comparison]:
+def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], seed: int) -> Iterator[Comparison]:
     node = lowered.node
     if isinstance(node.spec, SplitSpec):
-        chosen = [name for name in chosen if name != OURS]  # there is no Split of ours
+        engines = [engine for engine in engines if engine.name != ours.OURS.name]  # there is no Split of ours
     if node.element not in ELEMENT_BITS:
         yield Comparison(lowered, "", "refused", f"{node.label}: elements of type {node.element} are not compared.")
         return
@@ -98,20 +96,16 @@ def _compare(lowered: LoweredNode, alone: OneNode, chosen: Sequence[str], seed: 
     reference, outputs = REFERENCE, None
     if not alone.known_of(REFERENCE):
         with suppress(ModelError):  # then it is compared as the others are, and says so
-            outputs = alone.by(REFERENCE, data)
+            outputs = alone.run(REFERENCE, data)
     if outputs is None:
-        reference, outputs = _SPECIFICATION, alone.by_specification(data)
-        chosen = [REFERENCE, *chosen]
-    values = {node.input: Captured(data, node.cuts[0].region.input_shape, 0)}
-    for cut in node.cuts:
-        values[cut.output] = Captured(outputs[cut.output], cut.region.output_shape, 0)
-    for name in chosen:
-        found = compare_node(lowered, name, values, {}, True, reference=reference, node_executors=_executors(alone))
+        reference, outputs = _SPECIFICATION, alone.select(data)
+        engines = [ours.EVALUATE, *engines]
+    values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}
+    for cut, output in zip(node.cuts, outputs, strict=True):
+        values[cut.output] = TensorBytes(output, cut.region.output_shape)
+    for engine in engines:
+        found = compare_node(lowered, engine, values, {}, reference=reference, model=alone, alone=True)
         yield found if found.status == "equal" else _with_known(found, alone)
-
-
-def _executors(alone: OneNode) -> dict[str, Callable[[SlicingNode, Bytes], dict[str, Bytes]]]:
-    return {name: lambda _, data, name=name: alone.by(name, data) for name in ENGINES}  # type: ignore[misc]
 
 
 def _with_known(found: Comparison, alone: OneNode) -> Comparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -60,8 +60,8 @@ class OneNode:
         """What one engine is known to do wrong."""
         return [defect for defect in self.defects if engine in defect.engines]
 
-    def by(self, engine: str, data: Bytes) -> dict[str, Bytes]:
-        """The bytes of each output by an engine.
+    def run(self, engine: str, data: Bytes) -> list[Bytes]:
+        """The bytes of each output, as an engine computes them.
 
         Raises:
             ModelError: The engine fails, or is known to end the process with this node.
@@ -71,26 +71,24 @@ class OneNode:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"it was not run, as it is known to end the process with such a node ({reasons}).")
         try:
-            return ENGINES[engine](self, data)
+            return _RUNS[engine](self, data)
         except RuntimeError as error:
             raise ModelError(last_words(error)) from None
 
-    def by_evaluate(self, data: Bytes, *, ours: bool = False) -> dict[str, Bytes]:
-        """By Model.evaluate."""
+    def _evaluate(self, data: Bytes, *, ours: bool = False) -> list[Bytes]:
         results = [ov.Tensor(self._element, ov.Shape([0])) for _ in self._node.cuts]
         self._model(ours).evaluate(results, [self._tensor(data)])
-        return self._named(results)
+        return list(map(_bytes_of, results))
 
-    def by_plugin(self, data: Bytes) -> dict[str, Bytes]:
-        """By the CPU plugin, the built-in operator."""
+    def _infer(self, data: Bytes) -> list[Bytes]:
         request = ov.Core().compile_model(self._model(ours=False), "CPU").create_infer_request()
         request.set_input_tensor(self._tensor(data))
         request.infer()
-        return self._named([request.get_output_tensor(i) for i in range(len(self._node.cuts))])
+        return [_bytes_of(request.get_output_tensor(i)) for i in range(len(self._node.cuts))]
 
-    def by_specification(self, data: Bytes) -> dict[str, Bytes]:
-        """What the specification selects."""
-        return {cut.output: _selected(cut.region, data, self._element) for cut in self._node.cuts}
+    def select(self, data: Bytes) -> list[Bytes]:
+        """What the specification selects, as the bytes of each output."""
+        return [_select(cut.region, data, self._element) for cut in self._node.cuts]
 
     def count_bytes(self) -> int:
         """The size of the data."""
@@ -132,12 +130,10 @@ class OneNode:
             tensor.data.reshape(-1).view(np.uint8)[...] = data
         return tensor
 
-    def _named(self, results: Sequence[ov.Tensor]) -> dict[str, Bytes]:
-        named = {}
-        for cut, tensor in zip(self._node.cuts, results, strict=True):
-            array = np.array(tensor.data).reshape(-1)
-            named[cut.output] = array.view(np.uint8) if array.size else np.zeros(0, np.uint8)
-        return named
+
+def _bytes_of(tensor: ov.Tensor) -> Bytes:
+    array = np.array(tensor.data).reshape(-1)
+    return array.view(np.uint8) if array.size else np.zeros(0, np.uint8)
 
 
 def _constant(source: ov.Output) -> ov.Output:
@@ -149,7 +145,7 @@ def _constant(source: ov.Output) -> ov.Output:
     return as_constant(np.array(values, np.int64).reshape(tuple(shape.to_shape()))).output(0)
 
 
-def _selected(region: Region, data: Bytes, element: ov.Type) -> Bytes:
+def _select(region: Region, data: Bytes, element: ov.Type) -> Bytes:
     if region.is_empty:
         return np.zeros(0, np.uint8)
     if element.bitwidth < 8:
@@ -158,9 +154,8 @@ def _selected(region: Region, data: Bytes, element: ov.Type) -> Bytes:
     return np.ascontiguousarray(elements[tuple(map(as_slice, region.ranges))]).reshape(-1)
 
 
-ENGINES: dict[str, Callable[[OneNode, Bytes], dict[str, Bytes]]] = {
-    REFERENCE: OneNode.by_evaluate,
-    CPU: OneNode.by_plugin,
-    OURS: partial(OneNode.by_evaluate, ours=True),
+_RUNS: dict[str, Callable[[OneNode, Bytes], list[Bytes]]] = {
+    REFERENCE: OneNode._evaluate,
+    CPU: OneNode._infer,
+    OURS: partial(OneNode._evaluate, ours=True),
 }
-"""Those that run the node itself."""

@@ -10,9 +10,9 @@ import openvino as ov
 from ov_ext.passes import inputs_of, kind_of, masks_of
 from ov_ext.values import index_array, is_integral, list_bounds
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
-from sliceport.report.shell import example_shapes
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.node import Cut, SlicingNode, Spec
+from sliceport.wording import example_shapes
 
 SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
 STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sliceport.errors import UsageError
-from sliceport.report.json_text import to_text
+from sliceport.json_text import to_text
+from sliceport.wording import spell
 
 
 def fill_folder(
@@ -41,7 +42,8 @@ def fill_folder(
     target = Path(directory)
     if os.path.lexists(target):
         if not overwrite:
-            raise UsageError(f"output '{target}' exists; give another folder or --overwrite.")
+            option = spell("overwrite=True", "--overwrite")
+            raise UsageError(f"output '{target}' exists; give another folder or {option}.")
         if not os.path.isfile(target / mark) or target.is_symlink():
             raise UsageError(f"output '{target}' is no folder of an earlier run, so it is not overwritten.")
         _check_holds_nothing_but(target, (mark, *others))
@@ -82,7 +84,7 @@ def write_files(
         if os.path.isdir(file):
             raise UsageError(f"output '{file}' is a folder.")
         if os.path.lexists(file) and not overwrite:
-            raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
+            raise UsageError(f"output '{file}' exists; give another name or {spell('overwrite=True', '--overwrite')}.")
     with _beside(files[-1]) as beside:
         write(beside)
         if not accept(beside):

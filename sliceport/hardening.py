@@ -88,6 +88,10 @@ class Hardening:
             "changes": [change.to_json() for change in self.changes],
         }
 
+    def text(self, *, verbose: bool = False) -> str:  # noqa: ARG002 - all reports have it
+        """The report for people."""
+        return str(self)
+
     def __str__(self) -> str:
         lines = []
         for change in self.changes:

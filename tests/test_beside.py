@@ -18,12 +18,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from platforms import POSIX
 
-from onnx_ops.io import read_model
-from onnx_ops.write import write_model
+from onnx_ops.io import read_model, write_model
 from sliceport import atomic_write as beside
+from sliceport import json_text
 from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError
-from sliceport.report import json_text
 
 
 def tree(folder: Path) -> dict[str, bytes]:

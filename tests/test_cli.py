@@ -165,14 +165,13 @@ class TestUsage:
         assert list(tmp_path.iterdir()) == []
 
     def test_help_lists_every_pass_and_executor(self, capsys):
-        from onnx_ops.compare.run import EXECUTORS
         from onnx_ops.passes import PASSES
-        from ov_ext.compare import ENGINES, OPERATOR_EXECUTORS
+        from sliceport.engines.registry import engines
 
-        for command, names in (
-            ("rewrite", [*PASSES]),
-            ("compare", [*EXECUTORS, *ENGINES, *OPERATOR_EXECUTORS]),
-        ):
+        onnx = ["onnxruntime-cpu", "directml", "dml-emulator", "onnxruntime-dml"]
+        openvino = ["openvino", "directml", "dml-emulator", "openvino-cpu", "ov_ext"]
+        assert {*onnx, *openvino} == {"onnxruntime-cpu", *engines()}
+        for command, names in (("rewrite", [*PASSES]), ("compare", [*onnx, *openvino])):
             with pytest.raises(SystemExit):
                 main([command, "--help"])
             lines = capsys.readouterr().out.splitlines()
@@ -346,7 +345,7 @@ class TestCompare:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--executors", "tpu"], "executor 'tpu' is not known; known are onnxruntime-cpu, dml-emulator"),
+            (["--executors", "tpu"], "executor 'tpu' is not known; known are onnxruntime-cpu, directml, dml-emulator"),
             (["--executors", "directm"], "executor 'directm' is not known, did you mean 'directml'? known are"),
             (["--executors", " ,"], "--executors names nothing; leave it out"),
             (["--executors", "onnxruntime-cpu"], "nothing to compare 'onnxruntime-cpu' with"),
@@ -380,14 +379,15 @@ class TestCompare:
 
     def test_a_mismatch_names_node_index_and_a_command(self, capsys, models, monkeypatch):
         """The comparison must be able to fail: an executor that moves one byte is found out."""
-        from onnx_ops.compare import run as compare_run
+        from sliceport.engines.registry import engines
 
-        def wrong(operator, data):
-            results = compare_run.dml_emulator.run(operator, data)
-            results[0][5] ^= 1
-            return results
+        class Wrong(type(engines()["dml-emulator"])):
+            def run_operator(self, operator, data):
+                results = super().run_operator(operator, data)
+                results[0][5] ^= 1
+                return results
 
-        monkeypatch.setitem(compare_run.OPERATOR_EXECUTORS, "dml-emulator", wrong)
+        monkeypatch.setitem(engines(), "dml-emulator", Wrong())
         code, out, _ = run(capsys, "compare", models / "rule_coalesce.onnx", "--seed", "3")
         assert code == 1
         assert "mismatch: Slice 'slice_a': output 'a' by dml-emulator differs from onnxruntime-cpu: first at" in out

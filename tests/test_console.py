@@ -18,10 +18,10 @@ from onnx import TensorProto, helper
 from platforms import POSIX
 
 from onnx_ops import lowering
-from sliceport import progress
+from sliceport import progress, shell
 from sliceport.cli import console
 from sliceport.cli.main import main
-from sliceport.report import shell
+from sliceport.report import table
 
 COALESCE = "rule_coalesce.onnx"
 HOSTILE = [
@@ -84,7 +84,7 @@ class TestNames:
         for code in range(0x110000):
             character = chr(code)
             acts = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs") and code != 32
-            assert (console.printable(character) == character) is not acts, hex(code)
+            assert (table.printable(character) == character) is not acts, hex(code)
 
     def test_lone_surrogates_and_numbers_that_json_lacks(self, capsys):
         console.emit_json({"a": ["\udcff", float("inf"), float("nan"), 1.5], "b": "ä"})
@@ -308,24 +308,22 @@ class TestWidth:
     ROWS = (("node", "op", "becomes"), ("a" * 30, "Slice-13", "#0 SLICE1 " + "offsets " * 8), ("b", "Split-13", ""))
 
     def test_a_table_that_fits_is_as_it_is(self):
-        assert console.table(self.ROWS, 200) == console.table(self.ROWS, None)
-        assert console.table(self.ROWS, None).splitlines()[3] == f"{'b'.ljust(30)}  Split-13"
+        assert table.table(self.ROWS, 200) == table.table(self.ROWS, None)
+        assert table.table(self.ROWS, None).splitlines()[3] == f"{'b'.ljust(30)}  Split-13"
 
     @pytest.mark.parametrize("columns", range(20, 130, 3))
     def test_cells_go_on_below_whole(self, columns):
-        text = console.table(self.ROWS, columns)
+        text = table.table(self.ROWS, columns)
         assert max(map(len, text.splitlines())) <= max(columns, 32)
-        assert text.split() == [
-            word for line in console.table(self.ROWS, columns).splitlines() for word in line.split()
-        ]
+        assert text.split() == [word for line in table.table(self.ROWS, columns).splitlines() for word in line.split()]
         for row in self.ROWS:
             for cell in row[:2]:
                 assert cell in text
 
     def test_wide_characters_count_twice(self):
         rows = (("name", "op"), ("大きさ", "Slice"), ("e\u0301", "Split"))
-        lines = console.table(rows, None).splitlines()
-        assert [console.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8]
+        lines = table.table(rows, None).splitlines()
+        assert [table.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8]
 
     @POSIX
     def test_on_a_terminal_of_80_columns(self, models):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from platforms import POSIX
 
-from sliceport.cli.main import _parser
+from sliceport.cli.main import make_parser
 from sliceport.directml.device import install
 
 ROOT = Path(__file__).parent.parent
@@ -100,7 +100,7 @@ def options(parser) -> set[str]:
 
 
 def test_synopses_name_every_option_and_no_other():
-    commands = next(a for a in _parser()._actions if a.dest == "command").choices
+    commands = next(a for a in make_parser()._actions if a.dest == "command").choices
     directml = next(a for a in commands["directml"]._actions if a.dest == "action").choices
     known = {("sliceport", name): command for name, command in commands.items()}
     known |= {("sliceport directml", name): command for name, command in directml.items()}

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnx_ops.compare.run import DEFAULT_EXECUTORS, EXECUTORS, Comparison, Report, compare
+    from onnx_ops.compare.run import DEFAULT_EXECUTORS, compare
 
-__all__ = ["DEFAULT_EXECUTORS", "EXECUTORS", "Comparison", "Report", "compare"]
+__all__ = ["DEFAULT_EXECUTORS", "compare"]
 
 
 def __getattr__(name: str) -> Any:

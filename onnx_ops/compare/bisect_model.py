@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 import onnx
@@ -13,32 +12,16 @@ import onnx_ir as ir
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from sliceport.directml.device import CallFailed, Device, HostDied
+from sliceport.engines.model_run import Finding
 
 Array = npt.NDArray[Any]
-IsOff = Callable[[Array, Captured], bool]
-_MOST_FINDINGS = 20
+Differs = Callable[[Array, Captured], bool]
+_MAX_FINDINGS = 20
 _SMALL = 1024
 CANNOT_COMPILE = "80004005 Call failed"
 """What is said of a shader that the adapter cannot compile."""
 MORE_OPERATORS = "sliceport directml install --full makes one that can"
 Failure = type[CallFailed] | type[HostDied]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What the provider refuses or computes differently.
-
-    Attributes:
-        kind: `refused`, or `different` from the CPU provider.
-        node: The node; empty where it was not found.
-        op_type: Its operator.
-        message: One sentence.
-    """
-
-    kind: Literal["refused", "different"]
-    node: str
-    op_type: str
-    message: str
 
 
 def refusals(
@@ -62,7 +45,7 @@ def refusals(
     refused: dict[bytes, str] = {}
     with device.without_retries():
         for node in proto.graph.node:
-            if len(found) == _MOST_FINDINGS:
+            if len(found) == _MAX_FINDINGS:
                 break
             model, arrays = _alone(proto, node, values, inputs)
             if model is None:
@@ -127,14 +110,14 @@ def _sentence(node: onnx.NodeProto, why: str, hint: str) -> str:
 
 
 def differences(
-    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], outputs: Sequence[str], is_off: IsOff
+    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], outputs: Sequence[str], differs: Differs
 ) -> tuple[Finding, ...]:
     """The first node on the way to each of these outputs behind which the provider's values are off."""
     values = _values(proto, inputs)
     found = []
     for output in outputs:
-        node = _first(_way_to(proto, output), lambda node: _is_off_at(device, proto, node, inputs, values, is_off))
-        found.append(_difference(device, proto, node, inputs, values, is_off, output))
+        node = _first(_way_to(proto, output), lambda node: _differs_at(device, proto, node, inputs, values, differs))
+        found.append(_difference(device, proto, node, inputs, values, differs, output))
     return tuple(dict.fromkeys(found))
 
 
@@ -144,7 +127,7 @@ def _difference(
     node: onnx.NodeProto,
     inputs: Mapping[str, Array],
     values: Mapping[str, Captured],
-    is_off: IsOff,
+    differs: Differs,
     output: str,
 ) -> Finding:
     name = node.output[0]
@@ -152,7 +135,7 @@ def _difference(
     try:
         unfused = device.trace_onnx(sub.SerializeToString(), _fed(sub, inputs), [name])[0][0]
         why = "its values are off with graph fusion off, too"
-        if not is_off(unfused, values[name]):
+        if not differs(unfused, values[name]):
             why = "its graph fusion is to blame: with fusion off the values are right"
     except (CallFailed, HostDied):
         why = "with graph fusion off it does not run here"
@@ -165,13 +148,13 @@ def _difference(
     )
 
 
-def _is_off_at(
+def _differs_at(
     device: Device,
     proto: onnx.ModelProto,
     node: onnx.NodeProto,
     inputs: Mapping[str, Array],
     values: Mapping[str, Captured],
-    is_off: IsOff,
+    differs: Differs,
 ) -> bool:
     sub = _until(proto, node)
     names = [name for name in node.output if name in values]
@@ -179,7 +162,7 @@ def _is_off_at(
         got = device.run_onnx(sub.SerializeToString(), _fed(sub, inputs), names, fallback=True)
     except (CallFailed, HostDied):
         return False
-    return any(is_off(array, values[name]) for name, array in zip(names, got, strict=True))
+    return any(differs(array, values[name]) for name, array in zip(names, got, strict=True))
 
 
 def _values(proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Captured]:

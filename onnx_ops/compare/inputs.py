@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ import onnx_ir as ir
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured, Exhausted
 from sliceport.errors import ModelError, UsageError
-from sliceport.report.shell import example_shapes
+from sliceport.wording import example_shapes, spell
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
@@ -145,25 +144,6 @@ def run_with_inputs(
     return first_that_runs(run, model, shapes, given, seed)
 
 
-def load_array(text: str) -> tuple[str, Array]:
-    """The array of a command-line option `NAME=FILE.npy`.
-
-    Raises:
-        UsageError: It is not of that form, or the file holds no array.
-    """
-    name, equals, file = text.partition("=")
-    if not equals or not name or not file:
-        raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
-    try:
-        array = np.load(os.fspath(file), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"input file {file!r} cannot be read ({reason}).") from None
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"input file {file!r} holds no single array.")
-    return name, array
-
-
 def _check_given(value: ir.Value, array: Array) -> Array:
     if value.dtype is not None and array.dtype != value.dtype.numpy():
         same_width = array.dtype.kind in "Vu" and array.dtype.itemsize == value.dtype.numpy().itemsize
@@ -205,7 +185,8 @@ def random_array(
     """
     if prod(shape) > _MAX_RANDOM:
         raise UsageError(
-            f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; give an array with --input."
+            f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; give an array "
+            f"{spell('in inputs', 'with --input')}."
         )
     if dtype == ir.DataType.STRING:
         return random.integers(0, 1000, shape).astype(str).astype(object)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +12,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.compare import bisect_model as locate
-from onnx_ops.compare import onnxruntime_cpu
+from onnx_ops.compare import bisect_model, onnxruntime_cpu
 from onnx_ops.compare.external import loaded_bytes
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
 from onnx_ops.compare.tolerance import allowed, relative_error
@@ -22,8 +20,10 @@ from onnx_ops.io import from_proto
 from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
+from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.errors import ModelError
 from sliceport.progress import say
+from sliceport.wording import spell
 
 Array = npt.NDArray[Any]
 
@@ -38,65 +38,7 @@ _MOVES = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class OutputRun:
-    """An output of the model.
-
-    Attributes:
-        name: Its name.
-        element: Its element type.
-        shape: Its sizes.
-        status: `equal`, `close` (within the tolerance), `different`, or `ran` where nothing was to compare with.
-        difference: The largest difference, over the largest absolute value that is expected or 1.
-        tolerance: How large it may be; 0 where only data was moved.
-    """
-
-    name: str
-    element: str
-    shape: tuple[int, ...]
-    status: Literal["equal", "close", "different", "ran"]
-    difference: float | None = None
-    tolerance: float | None = None
-
-
-@dataclass(frozen=True)
-class WholeRun:
-    """A run of a whole model on the DirectML provider.
-
-    Attributes:
-        facts: What it ran on: adapter, versions.
-        nodes: The nodes that ran, each by itself, and the provider that each was given to.
-        outputs: What came out, compared.
-        findings: What the provider refuses or computes differently, by node where that was found.
-        arrays: The outputs themselves, by name.
-        transient: What failed on DirectML once and then, on a fresh host, did not.
-    """
-
-    facts: Mapping[str, Any]
-    nodes: tuple[NodeRun, ...]
-    outputs: tuple[OutputRun, ...]
-    findings: tuple[locate.Finding, ...]
-    arrays: Mapping[str, Array]
-    transient: tuple[str, ...] = ()
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether it ran and no output is off."""
-        return not self.findings
-
-    def to_json(self) -> dict[str, Any]:
-        """The run as JSON values, without the arrays."""
-        return {
-            "schema_version": 1,
-            "facts": dict(self.facts),
-            "outputs": [asdict(output) | {"shape": list(output.shape)} for output in self.outputs],
-            "nodes": [asdict(node) for node in self.nodes],
-            "findings": [asdict(finding) for finding in self.findings],
-            "transient_failures": list(self.transient),
-        }
-
-
-def run_whole(
+def run_model(
     path: str | os.PathLike[str],
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
@@ -104,7 +46,7 @@ def run_whole(
     against: bool = False,
     seed: int = 0,
     full: bool | None = None,
-) -> WholeRun:
+) -> ModelRun:
     """Run a model on onnxruntime's DirectML provider, graph fusion on, nodes that it does not take on the CPU.
 
     Args:
@@ -123,7 +65,7 @@ def run_whole(
     """
     given = dict(inputs or {})
     shapes = {name: array.shape for name, array in given.items()} | dict(input_shapes or {})
-    model, proto = read_whole(path)
+    model, proto = read_complete_model(path)
     expected: dict[str, onnxruntime_cpu.Captured] | None = None
     if against:
         names = [output.name for output in proto.graph.output]
@@ -156,12 +98,12 @@ def run_on(
     *,
     locates: bool,
     traces: bool = True,
-) -> WholeRun:
+) -> ModelRun:
     """Run a model on the provider and compare it.
 
     Args:
         dml: The device.
-        proto: The model, as `read_whole` has it.
+        proto: The model, as `read_complete_model` has it.
         arrays: Its inputs.
         expected: What to compare its outputs with; None: nothing.
         locates: Whether to find the nodes behind what is refused or different.
@@ -176,37 +118,38 @@ def run_on(
     try:
         results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
     except (CallFailed, HostDied) as error:
-        hint = "" if facts.get("native_vkd3d") or sys.platform == "win32" else locate.MORE_OPERATORS
-        found: tuple[locate.Finding, ...] = ()
+        hint = "" if facts.get("native_vkd3d") or sys.platform == "win32" else bisect_model.MORE_OPERATORS
+        found: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
-            found = locate.refusals(dml, proto, arrays, kind, hint)
+            found = bisect_model.refusals(dml, proto, arrays, kind, hint)
         findings = found or (_refused_whole(error, hint, is_compared=expected is not None),)
-        return WholeRun(facts, (), (), findings, {}, tuple(dml.transient))
+        return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
-    outputs = tuple(_compared(proto, name, results[name], (expected or {}).get(name)) for name in names)
+    outputs = tuple(_compare_output(proto, name, results[name], (expected or {}).get(name)) for name in names)
     wrong = [output for output in outputs if output.status == "different"]
     if wrong and locates:
         say("looking for the first node that differs")
-        findings = locate.differences(dml, proto, arrays, [output.name for output in wrong], _is_off)
+        findings = bisect_model.differences(dml, proto, arrays, [output.name for output in wrong], _differs)
     else:
-        findings = tuple(locate.Finding("different", "", "", _difference(output)) for output in wrong)
-    return WholeRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
+        findings = tuple(Finding("different", "", "", _difference(output)) for output in wrong)
+    return ModelRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
 
 
 def _difference(output: OutputRun) -> str:
-    return f"output {output.name!r} is off by {output.difference:.2g} of its largest value from {onnxruntime_cpu.NAME}."
+    how = f"by {output.difference:.2g} of its largest value"
+    return f"output {output.name!r} differs {how} from {onnxruntime_cpu.NAME}."
 
 
-def _refused_whole(error: CallFailed | HostDied, hint: str, *, is_compared: bool) -> locate.Finding:
+def _refused_whole(error: CallFailed | HostDied, hint: str, *, is_compared: bool) -> Finding:
     what = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {what} ({str(error).rstrip('.')})."
     if not is_compared:
-        message += f" --against {onnxruntime_cpu.NAME} finds the nodes."
-    if hint and locate.CANNOT_COMPILE in str(error):
+        message += f" {spell('against=True', f'--against {onnxruntime_cpu.NAME}')} finds the nodes."
+    if hint and bisect_model.CANNOT_COMPILE in str(error):
         message += f" This adapter cannot compile every operator; {hint}."
-    return locate.Finding("refused", "", "", message)
+    return Finding("refused", "", "", message)
 
 
 def _runs_anything(dml: device.Device) -> bool:
@@ -234,7 +177,7 @@ def _placement(
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
 
 
-def read_whole(
+def read_complete_model(
     path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None
 ) -> tuple[ir.Model, onnx.ModelProto]:
     """The model with its weights in it, functions inlined and every node named.
@@ -266,7 +209,9 @@ def read_whole(
     return model, ir.serde.serialize_model(model)
 
 
-def _compared(proto: onnx.ModelProto, name: str, got: Array, expected: onnxruntime_cpu.Captured | None) -> OutputRun:
+def _compare_output(
+    proto: onnx.ModelProto, name: str, got: Array, expected: onnxruntime_cpu.Captured | None
+) -> OutputRun:
     dtype = ir.DataType.from_numpy(got.dtype)
     if expected is None:
         return OutputRun(name, dtype.name, got.shape, "ran")
@@ -278,7 +223,7 @@ def _compared(proto: onnx.ModelProto, name: str, got: Array, expected: onnxrunti
     return OutputRun(name, dtype.name, got.shape, status, difference, tolerance)
 
 
-def _is_off(got: Array, expected: onnxruntime_cpu.Captured) -> bool:
+def _differs(got: Array, expected: onnxruntime_cpu.Captured) -> bool:
     return relative_error(got, expected) > allowed(ir.DataType.from_numpy(got.dtype))
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sliceport.engines.tensor_bytes import TensorBytes
+
 STRING = 8
 _WIDTHS = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
 """Bytes of an element, by its type's number in TensorProto, where that is not one."""
@@ -22,17 +24,13 @@ _LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
-class Captured:
-    """The bytes of a tensor that a model reads or computes.
+class Captured(TensorBytes):
+    """The bytes of a tensor that a model reads or computes; of a string its length, as 64 bits, and its UTF-8 bytes.
 
     Attributes:
-        data: Its elements, packed; of strings each its length, as 64 bits, and its UTF-8 bytes.
-        shape: Its sizes.
         element: The number of its element type in TensorProto.
     """
 
-    data: npt.NDArray[np.uint8]
-    shape: tuple[int, ...]
     element: int
 
     @classmethod

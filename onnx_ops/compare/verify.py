@@ -18,7 +18,7 @@ from onnx_ops.compare.inputs import first_that_runs
 from onnx_ops.compare.runnable import Runnable, read_runnable
 from onnx_ops.compare.session import STRING, Captured, NotComparable, Value
 from onnx_ops.compare.tolerance import allowed, relative_error
-from onnx_ops.write import write_model
+from onnx_ops.io import write_model
 from sliceport.errors import ModelError, SliceportError
 from sliceport.progress import say
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy.typing as npt
 
 from onnx_ops.compare.onnxruntime_cpu import Captured
-from onnx_ops.compare.run_model import WholeRun, open_provider, read_whole, run_on
+from onnx_ops.compare.run_model import open_provider, read_complete_model, run_on
 from onnx_ops.compare.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
 from sliceport.directml.device import Device
+from sliceport.engines.model_run import ModelRun, describe_transient
 from sliceport.progress import say
-from sliceport.report.text import transient_text, whole_text
 
 Array = npt.NDArray[Any]
 
@@ -29,8 +29,8 @@ class HardeningVerification(Verification):
         after: The runs of the model after, against the values of the model before on the CPU provider.
     """
 
-    before: tuple[WholeRun, ...] = ()
-    after: tuple[WholeRun, ...] = ()
+    before: tuple[ModelRun, ...] = ()
+    after: tuple[ModelRun, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The verification as JSON values."""
@@ -38,12 +38,12 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        lines = [] if self.after and self.differences else [f"{'onnxruntime-cpu'}: {super().__str__()}"]
+        lines = [] if self.after and self.differences else [f"onnxruntime-cpu: {super().__str__()}"]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
-                lines.append(f"{title}: {whole_text(run).rsplit(chr(10), 1)[-1]}")
+                lines.append(f"{title}: {run.summary}")
                 lines += [f"  {finding.message}" for finding in run.findings]
-                lines += [f"  {transient_text(failure)}" for failure in dict.fromkeys(run.transient)]
+                lines += [f"  {describe_transient(failure)}" for failure in dict.fromkeys(run.transient)]
         return "\n".join(lines)
 
 
@@ -60,7 +60,7 @@ def verify_hardening(
     """Compare a model with what it was hardened to.
 
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider the model after must
-    compute what the model before computes on the CPU provider, within the tolerances of `run_whole`.
+    compute what the model before computes on the CPU provider, within the tolerances of `run_model`.
 
     Args:
         before: The file of the model as it was.
@@ -106,6 +106,6 @@ def _run(
     *,
     locates: bool,
     data_folder: str | os.PathLike[str] | None = None,
-) -> WholeRun:
+) -> ModelRun:
     expected = {name: value for name, value in run.outputs.items() if isinstance(value, Captured)}
-    return run_on(dml, read_whole(path, data_folder)[1], run.inputs, expected, locates=locates, traces=False)
+    return run_on(dml, read_complete_model(path, data_folder)[1], run.inputs, expected, locates=locates, traces=False)

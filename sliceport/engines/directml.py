@@ -1,17 +1,18 @@
-"""The real DirectML as an executor: our descriptors, compiled and dispatched by DirectML.dll."""
+"""The real DirectML as an engine: descriptors that DirectML.dll compiles and dispatches."""
 
 from __future__ import annotations
 
 import atexit
 import functools
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from sliceport.directml import device
 from sliceport.directml.operators import Operator
 
-NAME = "directml"
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from sliceport.directml import device
 
 
 @functools.cache
@@ -21,18 +22,26 @@ def shared_device() -> device.Device:
     Raises:
         DeviceError: DirectML is not installed here.
     """
+    from sliceport.directml import device
+
     opened = device.open(retries=True)
     atexit.register(opened.close)
     return opened
 
 
-def run(operator: Operator, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-    """The bytes of each output of an operator, for its input tensor's bytes.
+class DirectML:
+    """Runs operators on the real DirectML."""
 
-    Raises:
-        DeviceError: DirectML refuses the operator, or the host program failed.
-    """
-    size = operator.input_tensor.total_tensor_size_in_bytes
-    if data.size < size:
-        data = np.concatenate([data, np.zeros(size - data.size, np.uint8)])  # buffers end at a multiple of 4 bytes
-    return shared_device().run(operator, data)
+    name = "directml"
+    description = "the descriptors on the real DirectML"
+
+    def run_operator(self, operator: Operator, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
+        """See `OperatorEngine`.
+
+        Raises:
+            DeviceError: DirectML refuses the operator, or the host program failed.
+        """
+        return shared_device().run(operator, data)
+
+
+ENGINE = DirectML()

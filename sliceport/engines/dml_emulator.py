@@ -1,23 +1,31 @@
-"""The emulator of DirectML's descriptors as an executor: needs no DirectML and no device."""
+"""The emulator of DirectML's descriptors as an engine: it needs no DirectML and no device."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
-from sliceport.directml import emulator
 from sliceport.directml.operators import Operator
 
-NAME = "dml-emulator"
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
-def run(operator: Operator, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-    """The bytes of each output of an operator, for its input tensor's bytes.
+class DmlEmulator:
+    """Runs operators by the formulas of DirectML's documentation."""
 
-    Raises:
-        InvalidDescriptor: The operator breaks a rule.
-    """
-    size = operator.input_tensor.total_tensor_size_in_bytes
-    if data.size < size:
-        data = np.concatenate([data, np.zeros(size - data.size, np.uint8)])  # buffers end at a multiple of 4 bytes
-    return emulator.run(operator, data)
+    name = "dml-emulator"
+    description = "the descriptors, by the formulas of DirectML's documentation"
+
+    def run_operator(self, operator: Operator, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
+        """See `OperatorEngine`.
+
+        Raises:
+            InvalidDescriptor: The operator breaks a rule.
+        """
+        from sliceport.directml import emulator
+
+        return emulator.run(operator, data)
+
+
+ENGINE = DmlEmulator()

@@ -5,41 +5,44 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from onnx_ops.compare.run import Comparison, Report
-from onnx_ops.compare.run_model import WholeRun
-from sliceport.cli.console import printable, table
 from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.engines.comparison import Comparison, Report
+from sliceport.engines.model_run import ModelRun, describe_transient
+from sliceport.report.table import printable, table
 
-_MOST_NAME = 48
+_MAX_NAME = 48
 
 
 def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:
     """A table of the nodes, as wide as `columns`, the refusals in full, and the counts."""
     rows = [("node", "op", "verdict", "becomes")]
     rows += [
-        (_shortened(_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _becomes(n, verbose))
-        for n in program.nodes
+        (_shorten(_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _becomes(n, verbose)) for n in program.nodes
     ]
     head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
     lines = [f"refused: {n.reason.message}" for n in program.nodes if n.reason]
+    return "\n".join([*head, *map(printable, lines), program_summary(program)])
+
+
+def program_summary(program: Program) -> str:
+    """The counts of the nodes and of the operators, in one line."""
     operators = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
     made = ", ".join(f"{count} {name}" for name, count in sorted(operators.items())) or "no operators"
     counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
     moved = sum(call.moved_bytes for call in program.calls)
     total = program.summary["total"]
-    lines.append(
+    return (
         f"{total} node{'s' * (total != 1)}{': ' * bool(counts)}{counts}; {made} moving {_bytes(moved)}; "
         f"feature level {program.feature_level}"
     )
-    return "\n".join([*head, *map(printable, lines)])
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
     """A table of the comparisons, as wide as `columns`, everything that is not equal in full, and the counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     rows += [
-        (_shortened(_path(c.lowered)), c.lowered.verdict, c.executor or "-", str(c.bytes_compared or "-"), _result(c))
+        (_shorten(_path(c.lowered)), c.lowered.verdict, c.executor or "-", str(c.bytes_compared or "-"), _result(c))
         for c in report.comparisons
     ]
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
@@ -48,18 +51,22 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
     lines += [f"note: {note}" for note in report.notes]
     if any(c.status in ("mismatch", "error") for c in findings):
         lines.append(f"reproduce: {report.command}")
+    return "\n".join([*head, *map(printable, lines), report_summary(report)])
+
+
+def report_summary(report: Report) -> str:
+    """The counts of the comparisons, in one line."""
     counts = Counter(c.status for c in report.comparisons)
     total = len(report.comparisons)
     listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
-    lines.append(f"{total} comparison{'s' * (total != 1)} with {report.reference}{': ' * bool(listed)}{listed}")
-    return "\n".join([*head, *map(printable, lines)])
+    return printable(f"{total} comparison{'s' * (total != 1)} with {report.reference}{': ' * bool(listed)}{listed}")
 
 
-def whole_text(run: WholeRun, *, columns: int | None = None) -> str:
+def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     """A table of the outputs, as wide as `columns`, which operators ran where, all findings in full, the counts."""
     rows = [("output", "elements", "shape", "result", "difference", "allowed")]
     rows += [
-        (_shortened(o.name), o.element, _dims(o.shape), o.status, _number(o.difference), _number(o.tolerance))
+        (_shorten(o.name), o.element, _dims(o.shape), o.status, _number(o.difference), _number(o.tolerance))
         for o in run.outputs
     ]
     head = [table(rows, columns)] if run.outputs else []
@@ -69,17 +76,8 @@ def whole_text(run: WholeRun, *, columns: int | None = None) -> str:
         listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
         lines.append(f"{provider}: {listed}")
     lines += [f"{finding.kind}: {finding.message}" for finding in run.findings]
-    lines += [transient_text(failure) for failure in dict.fromkeys(run.transient)]
-    counts = Counter(output.status for output in run.outputs)
-    listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
-    nodes = f", {len(run.nodes)} node{'s' * (len(run.nodes) != 1)}" if run.nodes else ""
-    lines.append(f"onnxruntime {run.facts['onnxruntime']} on {run.facts['adapter']}{nodes}; outputs: {listed}")
-    return "\n".join([*head, *map(printable, lines)])
-
-
-def transient_text(failure: str) -> str:
-    """What to say of a request to DirectML that failed once and then did not."""
-    return f"transient: a request to DirectML failed once and on a fresh host did not ({failure.rstrip('.')})"
+    lines += map(describe_transient, dict.fromkeys(run.transient))
+    return "\n".join([*head, *map(printable, lines), printable(run.summary)])
 
 
 def _number(value: float | None) -> str:
@@ -135,8 +133,8 @@ def _dims(values: Sequence[int] | None) -> str:
     return "packed" if values is None else f"[{','.join(map(str, values))}]"
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= _MOST_NAME else f"...{name[3 - _MOST_NAME :]}"
+def _shorten(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else f"...{name[3 - _MAX_NAME :]}"
 
 
 def _bytes(count: int) -> str:

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops import passes
 from onnx_ops.compare import onnxruntime_cpu
-from onnx_ops.compare.run_model import read_whole
+from onnx_ops.compare.run_model import read_complete_model
 from onnx_ops.compare.session import Captured
 from onnx_ops.compare.verify import verify_rewriting
 from onnx_ops.passes.rewrite import Rewriting
@@ -451,4 +451,4 @@ def test_weights_of_more_than_2_gib_are_too_large_for_directml(tmp_path):
     model.graph.initializer.append(weights)
     path = saved(tmp_path, model)
     with pytest.raises(ModelError, match="with its weights it is larger than 2 GiB"):
-        read_whole(path)
+        read_complete_model(path)

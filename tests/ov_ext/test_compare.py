@@ -138,11 +138,12 @@ def test_exports(tmp_path, name):
     assert any(c.status == "equal" for c in report.comparisons)
 
 
-def test_bad_arguments(path, capsys):
+def test_bad_arguments(path, tmp_path, capsys):
+    np.save(tmp_path / "a.npy", np.zeros(3))
     for more, sentence in (
-        (["--executors", "openvino,onnxruntime-cpu"], "executor of OpenVINO models 'onnxruntime-cpu' is not known"),
+        (["--executors", "openvino,onnxruntime-cpu"], "executor 'onnxruntime-cpu' is not known"),
         (["--executors", "openvino"], "nothing to compare 'openvino' with"),
-        (["--input", "x=a.npy"], "--input is for ONNX models"),
+        (["--input", f"x={tmp_path / 'a.npy'}"], "--input is for ONNX models"),
         (["--input-shapes", "y:1"], "the model has no input 'y'"),
     ):
         assert main(["compare", str(path), *more]) == 2

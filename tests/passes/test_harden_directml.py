@@ -12,7 +12,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.compare.run_model import run_whole
+from onnx_ops.compare.run_model import run_model
 from onnx_ops.io import from_proto
 from onnx_ops.passes import (
     HARDEN_DIRECTML,
@@ -360,11 +360,11 @@ def test_the_examples_of_the_docstrings():
 @pytest.mark.parametrize("file", ["dynamo_conformer.onnx", "ts_conformer_13.onnx", "dynamo_zero_part.onnx"])
 @pytest.mark.usefixtures("full_edition")
 def test_exports_on_the_full_edition(models, tmp_path, file):
-    before = run_whole(models / file, against=True, full=True)
+    before = run_model(models / file, against=True, full=True)
     assert not before.is_clean
     out = tmp_path / file
     assert main(["harden", str(models / file), "-o", str(out)]) == 0
-    assert run_whole(out, against=True, full=True).is_clean
+    assert run_model(out, against=True, full=True).is_clean
 
 
 ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}}
@@ -375,8 +375,8 @@ ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}}
 def test_refused_exports_run(zoo, tmp_path, name):
     out = tmp_path / f"{name}.onnx"
     assert main(["harden", str(zoo / f"{name}.onnx"), "-o", str(out)]) == 0
-    assert not run_whole(zoo / f"{name}.onnx", input_shapes=ZOO[name], full=True).is_clean
-    assert run_whole(out, input_shapes=ZOO[name], against=True, full=True).is_clean
+    assert not run_model(zoo / f"{name}.onnx", input_shapes=ZOO[name], full=True).is_clean
+    assert run_model(out, input_shapes=ZOO[name], against=True, full=True).is_clean
 
 
 class TestCommand:

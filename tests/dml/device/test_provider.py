@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_ops.compare import EXECUTORS, compare
+from onnx_ops.compare import compare
 from sliceport.directml.device import CallFailed
+from sliceport.engines.registry import engines_of
 
 MODELS = Path(__file__).parents[3] / "models"
 SHAPES = {
@@ -32,7 +33,7 @@ PROVIDER = {
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.name)
 def test_models(directml, path):
     shapes = SHAPES.get(path.name, {"x": (2, 5, 8)} if path.name == "rule_symbolic.onnx" else {})
-    report = compare(path, input_shapes=shapes, executors=EXECUTORS)
+    report = compare(path, input_shapes=shapes, executors=[*engines_of("onnx")])
     seen = {}
     for comparison in report.comparisons:
         if comparison.executor == "onnxruntime-dml":

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 _FOR_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
 """What cmd.exe or PowerShell reads as its own outside quotes."""
-_FIRST, _FURTHER = 1, 16
 
 
 def join(words: Sequence[str]) -> str:
@@ -44,23 +43,3 @@ def input_shapes_option(shapes: Mapping[str, Sequence[int]]) -> list[str]:
     if any(word.startswith("-") for word in words):  # or they would be read as options
         return [f"--input-shapes={word}" for word in words]
     return ["--input-shapes", *words]
-
-
-def example_shapes(shapes: Mapping[str, Sequence[int | str | None] | None]) -> str:
-    """`--input-shapes` with an example size wherever one is open; the same for the same symbol.
-
-    Args:
-        shapes: By input, its sizes: a number, a symbol, or None; None for a shape of which nothing is known.
-    """
-    sizes: dict[str, int] = {}
-    examples: dict[str, list[int]] = {}
-    for name, dims in shapes.items():
-        examples[name] = []
-        for axis, dim in enumerate((None, None) if dims is None else dims):
-            example = _FURTHER if axis else _FIRST
-            if isinstance(dim, int):
-                example = dim
-            elif dim is not None:
-                example = sizes.setdefault(dim, example)
-            examples[name].append(example)
-    return join(input_shapes_option(examples))

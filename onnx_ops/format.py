@@ -1,0 +1,107 @@
+"""ONNX as a format of `sliceport`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from sliceport import progress
+from sliceport.directml.program import Program
+from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RunOptions
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_ops.compare.verify import Verification
+    from sliceport.engines.comparison import Report
+    from sliceport.engines.model_run import ModelRun
+
+
+class ONNX:
+    """ONNX models: files, `onnx.ModelProto` and `onnx_ir.Model`."""
+
+    name = "onnx"
+    title = "ONNX"
+    suffixes = (".onnx", "")
+    packages = ("onnx", "onnx_ir")
+    reference = ("onnxruntime-cpu", "onnxruntime's CPU provider; computes what is expected and always takes part")
+    default_executors = ("onnxruntime-cpu", "dml-emulator")
+    targets: Mapping[str, tuple[str, ...]] = {"onnxruntime-dml": ()}
+
+    def passes(self) -> tuple[dict[str, str], dict[str, str]]:
+        """See `onnx_ops.passes.PASSES`."""
+        from onnx_ops.passes import BY_DEFAULT, PASSES
+
+        lines = {name: (kind.__doc__ or "").partition("\n")[0].rstrip(".") for name, kind in PASSES.items()}
+        return (
+            {name: line for name, line in lines.items() if name in BY_DEFAULT},
+            {name: line for name, line in lines.items() if name not in BY_DEFAULT},
+        )
+
+    def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
+        """See `onnx_ops.lower`."""
+        from onnx_ops.lowering import lower
+
+        return lower(model, **options)
+
+    def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
+        """See `onnx_ops.compare.compare`."""
+        from onnx_ops.compare import compare
+
+        return compare(model, **options)
+
+    def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
+        """See `onnx_ops.compare.run_model`."""
+        from onnx_ops.compare.run_model import run_model
+
+        return run_model(model, against=against, **options)
+
+    def rewrite(
+        self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[ChangeOptions]
+    ) -> Result:
+        """Simplify the slicing of a model; see `onnx_ops.passes.rewrite` and `verify_rewriting`."""
+        from onnx_ops.compare.verify import verify_rewriting
+        from onnx_ops.io import read_model
+        from onnx_ops.passes import BY_DEFAULT, rewrite
+
+        progress.say(f"rewriting {model}")
+        rewritten = read_model(model)
+        report = rewrite(rewritten, BY_DEFAULT if passes is None else passes)
+        return Result(report, _write(rewritten, output, model, verify_rewriting, options))
+
+    def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
+        """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
+        from onnx_ops.compare.verify_directml import verify_hardening
+        from onnx_ops.io import read_model
+        from onnx_ops.passes import harden_for_directml
+
+        progress.say(f"rewriting {model}")
+        hardened = read_model(model)
+        report = harden_for_directml(hardened)
+        return Result(report, _write(hardened, output, model, verify_hardening, options))
+
+
+def _write(
+    model: ir.Model, output: Path, source: Path, verify: Callable[..., Verification], options: ChangeOptions
+) -> Verification | None:
+    """Write a model, with `verify` only if it passes."""
+    from onnx_ops.compare.verify import write_verified
+    from onnx_ops.io import write_model
+
+    overwrite = options.get("overwrite", False)
+    if not options.get("verify"):
+        write_model(model, output, source=source, overwrite=overwrite)
+        return None
+    return write_verified(
+        model,
+        output,
+        verify,
+        source=source,
+        overwrite=overwrite,
+        input_shapes=options.get("input_shapes"),
+        inputs=options.get("inputs"),
+        seed=options.get("seed", 0),
+    )
+
+
+FORMAT = ONNX()

@@ -1,0 +1,92 @@
+"""OpenVINO's models as a format of `sliceport`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from sliceport import progress
+from sliceport.directml.feature_levels import LATEST
+from sliceport.directml.program import Program
+from sliceport.errors import UsageError
+from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RunOptions
+from sliceport.wording import spell
+
+if TYPE_CHECKING:
+    from sliceport.engines.comparison import Report
+    from sliceport.engines.model_run import ModelRun
+
+
+class OpenVINO:
+    """OpenVINO models: IR files and `openvino.Model`."""
+
+    name = "openvino"
+    title = "OpenVINO IR"
+    suffixes = (".xml",)
+    packages = ("openvino",)
+    reference = ("openvino", "built-in operators by Model.evaluate; computes what is expected and always takes part")
+    default_executors = ("openvino", "openvino-cpu", "ov_ext", "dml-emulator")
+    targets: Mapping[str, tuple[str, ...]] = {"openvino-cpu": (".onnx",)}
+
+    def passes(self) -> tuple[dict[str, str], dict[str, str]]:
+        """None: `rewrite` does not take models of this format."""
+        return {}, {}
+
+    def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
+        """See `ov_ext.lower`."""
+        from ov_ext import lower
+
+        return lower(model, **options)
+
+    def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
+        """See `ov_ext.compare`; nodes run alone, on random data."""
+        from ov_ext import read_model  # noqa: F401 - says what to install where OpenVINO is not there
+        from ov_ext.compare import compare
+
+        if options.get("inputs"):
+            option = spell("inputs", "--input")
+            raise UsageError(f"{option} is for ONNX models: nodes of OpenVINO models run alone, on random data.")
+        return compare(
+            model,
+            input_shapes=options.get("input_shapes"),
+            executors=options.get("executors"),
+            feature_level=options.get("feature_level", LATEST),
+            seed=options.get("seed", 0),
+        )
+
+    def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:  # noqa: ARG002
+        """Not there.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(f"onnxruntime's DirectML provider runs ONNX models, not OpenVINO IR, got '{model}'.")
+
+    def rewrite(
+        self,
+        model: Path,
+        output: Path,  # noqa: ARG002
+        passes: Sequence[str] | None = None,  # noqa: ARG002
+        **options: Unpack[ChangeOptions],  # noqa: ARG002
+    ) -> Result:
+        """Not there.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got '{model}'.")
+
+    def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:
+        """Harden a model for OpenVINO's CPU plugin; see `ov_ext.harden`."""
+        from ov_ext import harden, read_model, write_model
+
+        if options.get("verify"):
+            raise UsageError(f"{spell('verify=True', '--verify')} is for onnxruntime-dml, not for {target}.")
+        progress.say(f"rewriting {model}")
+        hardened = read_model(model)
+        report = harden(hardened)
+        write_model(hardened, output, overwrite=options.get("overwrite", False))
+        return Result(report)
+
+
+FORMAT = OpenVINO()

@@ -1,0 +1,42 @@
+"""What `sliceport rewrite` and `sliceport harden` have in common: a model in, a changed model out."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from sliceport.cli.console import emit, emit_json, say
+from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
+from sliceport.formats import Result
+
+
+def add_change_options(command: argparse.ArgumentParser, verify: str, verbose: str) -> None:
+    """Add the options of both, with a line about --verify and one about --verbose."""
+    command.add_argument("-o", "--output", required=True, metavar="OUT", help="where the changed model goes")
+    command.add_argument("--verify", action="store_true", help=verify)
+    command.add_argument("--overwrite", action="store_true", help="replace OUT and its weights")
+    add_input_shapes(command)
+    add_inputs(command)
+    add_format(command)
+    add_verbose(command, verbose)
+
+
+def change_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_change_options` found, as Python functions take it.
+
+    Raises:
+        UsageError: See `run_options`.
+    """
+    return {"verify": options.verify, "overwrite": options.overwrite} | run_options(options)
+
+
+def emit_result(result: Result, options: argparse.Namespace) -> None:
+    """Print what became of the model."""
+    if result.is_written:
+        say(f"wrote {options.output}")
+    else:
+        say(f"did not write {options.output}, because the rewritten model computes something else")
+    if options.format == "json":
+        emit_json(result.to_json())
+    else:
+        emit(result.text(verbose=options.verbose > 0))

@@ -1,0 +1,64 @@
+"""`sliceport compare`: what engines compute for slicing nodes, bit for bit."""
+
+from __future__ import annotations
+
+import argparse
+
+from sliceport import progress
+from sliceport.cli import console
+from sliceport.cli.console import emit, emit_json
+from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, parse_names, run_options
+from sliceport.cli.parser import Commands, list_names
+from sliceport.directml.feature_levels import LATEST
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
+    command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
+    add_input_shapes(command)
+    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
+    add_format(command)
+    command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
+    add_verbose(command)
+    command.add_argument("--executors", metavar="A,B", help="who takes part; see below")
+    add_inputs(command)
+    command.listing = list_executors
+    command.set_defaults(run=run)
+
+
+def list_executors() -> str:
+    """The engines that take part in comparisons, by format."""
+    from sliceport.engines.registry import engines_of
+    from sliceport.formats import formats
+
+    blocks = []
+    for one in formats().values():
+        name, description = one.reference
+        lines = {name: description} | {
+            engine.name: engine.description for engine in engines_of(one.name).values() if engine.name != name
+        }
+        by_default = ", ".join(one.default_executors)
+        blocks.append(f"executors of {one.title} models, by default\n{by_default}:\n{list_names(lines)}")
+    return "\n\n".join(blocks)
+
+
+def run(options: argparse.Namespace) -> bool:
+    """Run the command; whether all are equal."""
+    from sliceport.api import compare
+    from sliceport.report.text import report_summary, report_text
+
+    progress.say(f"comparing the nodes of {options.model}")
+    report = compare(
+        options.model,
+        executors=parse_names(options.executors, "--executors"),
+        feature_level=options.feature_level,
+        **run_options(options),
+    )
+    if options.format == "json":
+        emit_json(report.to_json())
+    elif options.quiet:
+        emit(report_summary(report))
+    else:
+        emit(report_text(report, columns=console.width()))
+    return report.is_clean

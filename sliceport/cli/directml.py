@@ -1,0 +1,84 @@
+"""`sliceport directml`: the real DirectML, installed and used."""
+
+from __future__ import annotations
+
+import argparse
+
+from sliceport import progress
+from sliceport.cli import console
+from sliceport.cli.console import emit, emit_json, say
+from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
+from sliceport.cli.parser import Commands, Parser
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    directml = commands.add_parser("directml", help="the real DirectML: install it, run models on it")
+    actions = directml.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
+    install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
+    status = actions.add_parser("status", help="whether it is there and works")
+    for action in (install, status):
+        action.add_argument("--full", action="store_true", help="with every operator of DirectML; about 5 GB")
+    add_format(status)
+    uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
+    run = actions.add_parser("run", help="run a whole model on onnxruntime's DirectML provider")
+    run.add_argument("model", metavar="MODEL.onnx", help="the model")
+    add_input_shapes(run)
+    add_inputs(run)
+    run.add_argument("--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ")
+    run.add_argument("-o", "--output", metavar="DIR", help="also write the outputs as .npy, and report.json")
+    run.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
+    add_format(run)
+    for action, function in ((install, _install), (status, _status), (uninstall, _uninstall), (run, _run)):
+        add_verbose(action)
+        action.set_defaults(run=function)
+    directml.set_defaults(verbose=0, run=lambda _: directml.print_help())
+
+
+def _install(options: argparse.Namespace) -> bool:
+    from sliceport.directml.device import install
+
+    lacking = install.missing(full=options.full)
+    if lacking is not None and options.if_possible:
+        say(f"DirectML cannot be installed here: {lacking}")
+        return True
+    folder = install.install(say, full=options.full)
+    emit(f"DirectML is installed in {folder}")
+    return True
+
+
+def _uninstall(_: argparse.Namespace) -> bool:
+    from sliceport.directml.device import install
+
+    emit("DirectML is removed" if install.uninstall() else "DirectML was not installed")
+    return True
+
+
+def _status(options: argparse.Namespace) -> bool:
+    from sliceport.directml.device import status
+
+    progress.say("starting DirectML")
+    report = status.status(full=options.full)
+    if options.format == "json":
+        emit_json(report)
+    else:
+        emit(status.status_text(report))
+    return bool(report["self_test"] == "passed")
+
+
+def _run(options: argparse.Namespace) -> bool:
+    from sliceport.formats import format_of
+    from sliceport.report.text import run_text
+
+    progress.say(f"running {options.model} on the DirectML provider")
+    against = options.against is not None
+    run = format_of(options.model).run_on_directml(options.model, against=against, **run_options(options))
+    if options.output is not None:
+        run.write(options.output, overwrite=options.overwrite)
+        say(f"wrote {options.output}")
+    if options.format == "json":
+        emit_json(run.to_json())
+    else:
+        emit(run_text(run, columns=console.width()))
+    return run.is_clean

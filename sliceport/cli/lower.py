@@ -1,0 +1,60 @@
+"""`sliceport lower`: what slicing nodes become on DirectML."""
+
+from __future__ import annotations
+
+import argparse
+
+from sliceport import progress
+from sliceport.cli import console
+from sliceport.cli.console import emit, emit_json, say
+from sliceport.cli.options import add_format, add_input_shapes, add_verbose, parse_input_shapes
+from sliceport.cli.parser import Commands
+from sliceport.directml.feature_levels import LATEST
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
+    command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
+    add_input_shapes(command)
+    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
+    add_format(command)
+    command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
+    add_verbose(command)
+    command.add_argument(
+        "-o", "--output", metavar="DIR", help="also write program.json, DxDispatch files, annotated model"
+    )
+    command.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
+    command.add_argument("--layout", metavar="NHWC", help="how tensors lie in memory, going in and coming out")
+    command.add_argument("--input-layout", metavar="NHWC", help="the same for what is cut alone")
+    command.add_argument("--output-layout", metavar="NHWC", help="the same for what comes out alone")
+    command.add_argument(
+        "--views", action="store_true", help="no copy where a slice can be a view of its input's buffer"
+    )
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> bool:
+    """Run the command; whether nothing is refused."""
+    from sliceport.api import lower
+    from sliceport.report.text import program_summary, program_text
+
+    progress.say(f"lowering {options.model}")
+    program = lower(
+        options.model,
+        input_shapes=parse_input_shapes(options.input_shapes),
+        feature_level=options.feature_level,
+        input_layout=options.input_layout or options.layout,
+        output_layout=options.output_layout or options.layout,
+        views=options.views,
+    )
+    if options.output is not None:
+        program.write(options.output, overwrite=options.overwrite)
+        say(f"wrote {options.output}")
+    if options.format == "json":
+        emit_json(program.to_json())
+    elif options.quiet:
+        emit(program_summary(program))
+    else:
+        emit(program_text(program, verbose=options.verbose > 0, columns=console.width()))
+    return not program.summary["refused"]

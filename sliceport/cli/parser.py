@@ -1,0 +1,74 @@
+"""The parser of the command line: one-line errors, the nearest of known choices, lists below the help."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from sliceport import __version__
+from sliceport.cli.console import emit, say
+
+BAD_INPUT = 2
+Commands = Any
+"""What `add_subparsers` returns, which argparse keeps to itself."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line and the exit code 2."""
+
+    listing: Callable[[], str] | None = None
+    """Makes what stands at the end of the help."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit."""
+        say(message, self.prog)
+        sys.exit(BAD_INPUT)
+
+    def format_help(self) -> str:
+        """The help, with the listing at its end."""
+        if self.listing is not None:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+            self.epilog = self.listing()
+        return super().format_help()
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, by default as a result."""
+        if file is not None:
+            super().print_help(file)
+        else:
+            emit(self.format_help().rstrip("\n"))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        nearest = difflib.get_close_matches(str(value), known, 1)
+        hint = f", did you mean {nearest[0]!r}?" if nearest else ";"
+        raise argparse.ArgumentError(action, f"{value!r} is not known{hint} known are {', '.join(known)}.")
+
+
+class Version(argparse.Action):
+    """Prints the version."""
+
+    def __init__(self, option_strings: Sequence[str], **options: Any) -> None:
+        super().__init__(option_strings, **options | {"dest": argparse.SUPPRESS, "nargs": 0})
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Print it, and exit."""
+        emit(f"sliceport {__version__}")
+        parser.exit()
+
+
+def list_names(lines: Mapping[str, str]) -> str:
+    """A line for each name, wrapped to the terminal that there may be."""
+    indent = max(map(len, lines)) + 4
+    columns = max(shutil.get_terminal_size().columns - 2, 40)
+    return "\n".join(
+        textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
+        for name, text in lines.items()
+    )

@@ -1,0 +1,64 @@
+"""The engines that are installed, ours and others', by the entry point group `sliceport.engines`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+
+from sliceport.engines.engine import Engine, NodeEngine, OperatorEngine, runs_format
+from sliceport.errors import UsageError, unknown_name
+from sliceport.wording import spell
+
+GROUP = "sliceport.engines"
+
+
+@cache
+def engines() -> dict[str, Engine]:
+    """All engines by name, in the order of their names.
+
+    Raises:
+        UsageError: An entry point cannot be loaded, is no engine, or takes a name that another has.
+    """
+    found: dict[str, Engine] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        where = f"entry point {point.name!r} of {GROUP} ({point.value})"
+        try:
+            engine = point.load()
+        except Exception as error:  # whatever importing somebody's module raises
+            raise UsageError(f"{where} cannot be loaded: {type(error).__name__}: {error}.") from error
+        if not isinstance(engine, OperatorEngine | NodeEngine):
+            raise UsageError(f"{where} is no engine: it needs name, description and run_operator or run_node.")
+        if engine.name in found:
+            raise UsageError(f"{where} takes the name {engine.name!r}, which another engine has.")
+        found[engine.name] = engine
+    return found
+
+
+def engines_of(format_name: str) -> dict[str, Engine]:
+    """The engines that take part in comparisons of models of a format, by name."""
+    return {name: engine for name, engine in engines().items() if runs_format(engine, format_name)}
+
+
+def choose_engines(names: Iterable[str], format_name: str, reference: str) -> list[Engine]:
+    """The engines with these names, without the reference, which always takes part.
+
+    Args:
+        names: The names that were asked for.
+        format_name: The format of the model.
+        reference: The name of what computes the expected values.
+
+    Raises:
+        UsageError: A name is not known, or none but the reference is given.
+    """
+    known = engines_of(format_name)
+    asked: Sequence[str] = list(names)
+    for name in asked:
+        if name != reference and name not in known:
+            raise unknown_name("executor", name, list(dict.fromkeys((reference, *known))))
+    chosen = [known[name] for name in dict.fromkeys(asked) if name != reference]
+    if not chosen:
+        others = ", ".join(name for name in known if name != reference)
+        option = spell("executors", "--executors")
+        raise UsageError(f"nothing to compare {reference!r} with; name another in {option}: {others}.")
+    return chosen

@@ -1,0 +1,61 @@
+"""Cells and lines as a terminal shows them."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+
+def printable(text: str) -> str:
+    """Text with everything escaped that a terminal would act on or hide: control, direction, zero-width characters."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def display_width(text: str) -> int:
+    """Columns of a terminal that printable text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
+    """Rows of cells under a title row, made printable. What is wider than `columns` goes on below, by whole cells."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * size for size in widths])
+    lines = []
+    for row in cells:
+        for i, group in enumerate(_groups(widths, columns)):
+            line = "  ".join(row[c] + " " * (widths[c] - display_width(row[c])) for c in group).rstrip()
+            if i == 0 or line:
+                lines += _wrapped("  " * min(i, 1) + line, columns)
+    return "\n".join(lines)
+
+
+def _groups(widths: Sequence[int], columns: int | None) -> list[list[int]]:
+    """The columns of a table that stand on one line each; lines after the first are indented."""
+    groups: list[list[int]] = [[]]
+    used = 0
+    for column, size in enumerate(widths):
+        needed = used + 2 * bool(used) + size
+        if columns is not None and groups[-1] and needed > columns:
+            groups.append([])
+            used, needed = 2, 2 + size
+        groups[-1].append(column)
+        used = needed
+    return groups
+
+
+def _wrapped(line: str, columns: int | None) -> list[str]:
+    """A line whose one cell is wider than the terminal, broken between words."""
+    if columns is None or display_width(line) <= columns:
+        return [line]
+    if not line.strip("- "):
+        return [line[:columns]]
+    indent = " " * (len(line) - len(line.lstrip()))
+    options: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent + "  "}
+    return textwrap.wrap(line.strip(), max(columns, 20), break_on_hyphens=False, break_long_words=False, **options)
