@@ -45,6 +45,7 @@ lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 # The real DirectML is part of the tests wherever the machine can have it: installed once, into the user's cache.
 unit: .venv/test

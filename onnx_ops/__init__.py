@@ -5,10 +5,10 @@ Importing this package loads neither onnx, NumPy nor any runtime; what is used i
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sliceport import __version__
+from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
     from onnx_ops.lowering import lower
@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Program", "__version__", "lower"]
 
-_HOMES = {"Program": "sliceport.directml.program", "lower": "onnx_ops.lowering"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'onnx_ops' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {"Program": "sliceport.directml.program", "lower": "onnx_ops.lowering"},
+    defined=("__version__",),
+)

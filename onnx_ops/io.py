@@ -42,7 +42,15 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     Raises:
         ModelError: See `read_proto`.
     """
-    proto = read_proto(path)
+    return from_file_proto(read_proto(path), path)
+
+
+def from_file_proto(proto: onnx.ModelProto, path: str | os.PathLike[str]) -> ir.Model:
+    """`from_proto` of what `read_proto` read from a file; errors name the file.
+
+    Raises:
+        ModelError: See `from_proto`.
+    """
     try:
         return from_proto(proto, os.path.dirname(os.path.abspath(path)))
     except ModelError as error:

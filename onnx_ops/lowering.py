@@ -11,8 +11,9 @@ from dataclasses import replace
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.annotate import OnnxSource
 from onnx_ops.extract import read_slicing_nodes
-from onnx_ops.io import data_files_released, from_proto, read_model
+from onnx_ops.io import data_files_released, from_file_proto, from_proto, read_proto
 from onnx_ops.propagate import LARGE_BYTES
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.lower import Options, lower_nodes
@@ -49,20 +50,26 @@ def lower(
         UsageError: An option does not fit the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
-    path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     options = Options(FeatureLevel.parse(feature_level), as_layout(input_layout), as_layout(output_layout), views=views)
     with _collector_paused():
-        if isinstance(model, onnx.ModelProto):
-            prepared = from_proto(model)
-        elif isinstance(model, ir.Model):
-            prepared = model.clone()
-        else:
-            prepared = read_model(model)
+        prepared, source = _read(model)
         with data_files_released(prepared, LARGE_BYTES):
-            program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), model_path=path)
+            program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), source=source)
     if strict:
         program.raise_refused()
     return program
+
+
+def _read(model: AnyModel) -> tuple[ir.Model, OnnxSource]:
+    """The model, to be prepared in place, and as it is."""
+    if isinstance(model, ir.Model):
+        return model.clone(), OnnxSource(ir.serde.serialize_model(model))
+    if isinstance(model, onnx.ModelProto):
+        owned = onnx.ModelProto()
+        owned.CopyFrom(model)
+        return from_proto(owned), OnnxSource(owned)
+    proto = read_proto(model)
+    return from_file_proto(proto, model), OnnxSource(proto)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
     from ov_ext.files import read_model, write_model
@@ -42,11 +43,12 @@ _HOME = {
 }
 
 
+_load, __dir__ = lazy(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()})
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        return _load(name)
     except ModuleNotFoundError as error:
         if error.name != "openvino":
             raise

@@ -9,8 +9,9 @@ Importing it loads no framework; what a function needs is loaded when it is call
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
     from sliceport.api import compare, harden, lower, rewrite
@@ -46,14 +47,9 @@ __all__ = [
     "rewrite",
 ]
 
-_FUNCTIONS = ("compare", "harden", "lower", "rewrite")
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("sliceport.api" if name in _FUNCTIONS else "sliceport.errors"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    dict.fromkeys(("compare", "harden", "lower", "rewrite"), "sliceport.api")
+    | {name: "sliceport.errors" for name in __all__ if name[0].isupper()},
+    defined=("__version__",),
+)

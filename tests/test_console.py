@@ -238,7 +238,7 @@ class TestStreams:
 
 class TestNoise:
     def noisy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plain = lowering.read_model
+        plain = lowering.read_proto
 
         def read_model(path):
             os.write(2, b"I0000 1.cc:1] from C++\n")
@@ -254,7 +254,7 @@ class TestNoise:
                 warnings.warn("from a warning", stacklevel=1)
             return plain(path)
 
-        monkeypatch.setattr(lowering, "read_model", read_model)
+        monkeypatch.setattr(lowering, "read_proto", read_model)
 
     def test_of_libraries_stays_off_stderr(self, capfd, models, monkeypatch):
         self.noisy(monkeypatch)
@@ -294,7 +294,7 @@ class TestUnforeseen:
         def failing(_path):
             raise error
 
-        monkeypatch.setattr(lowering, "read_model", failing)
+        monkeypatch.setattr(lowering, "read_proto", failing)
         assert main(["lower", "some.onnx"]) == 2
         err = capsys.readouterr().err
         assert err.startswith("sliceport: 'some.onnx': ")

@@ -5,8 +5,9 @@ Importing this package loads none of it: worker processes import one of its modu
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
     from onnx_ops.compare.run import DEFAULT_EXECUTORS, compare
@@ -14,7 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_EXECUTORS", "compare"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module("onnx_ops.compare.run"), name)
-    raise AttributeError(f"module 'onnx_ops.compare' has no attribute {name!r}")
+__getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "onnx_ops.compare.run"))

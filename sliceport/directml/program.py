@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator, tensor_to_json, to_json
@@ -16,6 +16,7 @@ from sliceport.slicing.node import SlicingNode
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
 Verdict = Literal["lowered", "alias", "empty", "folded", "refused"]
 VERDICTS: tuple[Verdict, ...] = ("lowered", "alias", "empty", "folded", "refused")
@@ -95,6 +96,23 @@ class LoweredNode:
     aliases: tuple[Alias, ...] = ()
 
 
+class Source(Protocol):
+    """The model that a program was lowered from, as it was then."""
+
+    def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
+        """Write the model with what became of its slicing nodes, as `model` with the suffix of its format.
+
+        Args:
+            folder: Where to.
+            nodes: The nodes of the program.
+            files: The DxDispatch file of each operator, by its number.
+
+        Raises:
+            ModelError: The annotated model cannot be written.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Program:
     """The slicing nodes of a model, lowered.
@@ -102,12 +120,12 @@ class Program:
     Attributes:
         feature_level: The DirectML feature level it is for.
         nodes: One entry a node, in the model's order.
-        model_path: The model's file, where there is one.
+        source: The model; None where its format has no annotations.
     """
 
     feature_level: FeatureLevel
     nodes: tuple[LoweredNode, ...]
-    model_path: str | None = field(default=None, compare=False)
+    source: Source | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -148,11 +166,9 @@ class Program:
 
         Raises:
             UsageError: The folder exists and `overwrite` is false, or is no folder that this wrote.
-            ModelError: The model's file cannot be read again to annotate it.
+            ModelError: The annotated model cannot be written.
         """
-        from sliceport.directml.output import (
-            write_program,  # reads ONNX again, which lowering from elsewhere does not need
-        )
+        from sliceport.directml.output import write_program  # needs NumPy, which lowering does not
 
         write_program(self, directory, overwrite=overwrite)
 

@@ -129,7 +129,7 @@ def test_strided_outputs_are_written_whole(tmp_path):
 def test_large_inputs_are_not_written(tmp_path, models, monkeypatch):
     from sliceport.directml import output
 
-    monkeypatch.setattr(output, "MOST_INPUT_BYTES", 8)
+    monkeypatch.setattr(output, "MAX_INPUT_BYTES", 8)
     onnx_ops.lower(models / "rule_coalesce.onnx").write(tmp_path / "out")
     assert not list((tmp_path / "out").glob("dxdispatch/*.npy"))
     for file in (tmp_path / "out").glob("dxdispatch/*.json"):

@@ -372,7 +372,7 @@ class TestRefusals:
         assert reason(model) == (
             "missing_shape",
             "Slice 's': dimension 0 of its input 'x' is not known ('n'); dimension 0 of input 'x' is open: "
-            "give sizes, as in --input-shapes x:1,6 (an example).",
+            "give sizes, as in input_shapes={'x': (1, 6)} (an example).",
         )
 
     def test_missing_ranks_say_so(self):
@@ -380,7 +380,7 @@ class TestRefusals:
         assert reason(model) == (
             "missing_shape",
             "Slice 's': the shape of its input 'x' is not known; the shape of input 'x' is open: "
-            "give sizes, as in --input-shapes x:1,16 (an example).",
+            "give sizes, as in input_shapes={'x': (1, 16)} (an example).",
         )
 
     def test_one_bad_node_leaves_the_others_alone(self):

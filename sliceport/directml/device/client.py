@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from sliceport.directml.device import protocol
+from sliceport.directml.device.arrays import decode, encode
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from sliceport.directml.operators import Operator, to_json
 from sliceport.directml.program import Binding, Call
@@ -229,7 +229,7 @@ class Device:
     def _run_onnx(
         self, model: bytes, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str], **options: bool
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        arrays = {name: _sendable(name, array) for name, array in inputs.items()}
+        arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         request = {
             "do": "onnx",
             "model_size": len(model),
@@ -250,7 +250,7 @@ class Device:
         for output in header["outputs"]:
             data = reply[at : at + output["size"]]
             at += output["size"]
-            results.append(np.frombuffer(data, ir.DataType(output["element"]).numpy()).reshape(output["shape"]))
+            results.append(decode(output["element"], output["shape"], data))
         return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
@@ -369,15 +369,6 @@ class _Exchange(threading.Thread):
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
-
-
-def _sendable(name: str, array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int, bytes]:
-    """An array, its element type and its bytes; elements of less than a byte are packed."""
-    if array.dtype == object or array.dtype.kind in "US":
-        raise DeviceError(f"input {name!r} holds strings, which cannot be handed to the DirectML provider.")
-    dtype = ir.DataType.from_numpy(array.dtype)
-    array = np.asarray(array, order="C")
-    return array, dtype.value, array.tobytes() if dtype.bitwidth >= 8 else ir.tensor(array, dtype=dtype).tobytes()
 
 
 def _whole(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:

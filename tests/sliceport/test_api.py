@@ -1,0 +1,130 @@
+"""`import sliceport`: the same four functions whatever the format."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import openvino as ov
+import pytest
+from openvino import opset8
+
+import onnx_ops
+import ov_ext
+import sliceport
+from sliceport.formats import choose_target, format_of
+
+
+def slice_proto() -> onnx.ModelProto:
+    text = '<ir_version: 9, opset_import: ["" : 9]> g (float[4,6] x) => (float[2,6] y) {'
+    return onnx.parser.parse_model(f"{text} y = Slice <starts = [1], ends = [3], axes = [0]> (x) }}")
+
+
+def openvino_model() -> ov.Model:
+    data = ov.op.Parameter(ov.Type.f32, ov.PartialShape([4, 6]))
+    made = opset8.slice(data, [1], [3], [1], [0])
+    return ov.Model([made.output(0)], [data], "m")
+
+
+def test_lower_takes_files_and_objects_of_every_format(tmp_path):
+    proto, model = slice_proto(), openvino_model()
+    onnx.save(proto, tmp_path / "m.onnx")
+    onnx.save(proto, tmp_path / "m.anything")
+    ov.save_model(model, tmp_path / "m.xml")
+    expected = onnx_ops.lower(proto).to_json()
+    for given in (proto, ir.from_proto(proto), tmp_path / "m.onnx", str(tmp_path / "m.anything")):
+        assert sliceport.lower(given).to_json() == expected
+    expected = ov_ext.lower(model).to_json()
+    for given in (model, tmp_path / "m.xml"):
+        assert [node["operators"] for node in sliceport.lower(given).to_json()["nodes"]] == [
+            node["operators"] for node in expected["nodes"]
+        ]
+
+
+def test_write_needs_the_model_no_more(tmp_path):
+    """A program owns its model: the file may go, and objects may change."""
+    proto = slice_proto()
+    model = ir.from_proto(proto)
+    onnx.save(proto, tmp_path / "m.onnx")
+    programs = [sliceport.lower(given) for given in (tmp_path / "m.onnx", proto, model)]
+    (tmp_path / "m.onnx").unlink()
+    proto.graph.node[0].output[0] = proto.graph.output[0].name = "z"
+    model.graph[0].op_type = "Neg"
+    for i, program in enumerate(programs):
+        program.write(tmp_path / str(i))
+        annotated = onnx.load(tmp_path / str(i) / "model.onnx")
+        assert (annotated.graph.node[0].op_type, list(annotated.graph.node[0].output)) == ("Slice", ["y"])
+        found = {entry.key: entry.value for entry in annotated.graph.node[0].metadata_props}
+        assert found["io.sliceport.verdict"] == "lowered"
+        assert found["io.sliceport.dxdispatch"] == '["dxdispatch/0000_y.json"]'
+
+
+def test_options_are_those_of_the_format():
+    program = sliceport.lower(slice_proto(), feature_level="2.0", views=False)
+    assert str(program.feature_level) == "2.0"
+    with pytest.raises(sliceport.UsageError, match="input 'z'"):
+        sliceport.lower(slice_proto(), input_shapes={"z": (1,)})
+
+
+@pytest.mark.parametrize("model", [3, None, object()])
+def test_what_is_no_model(model):
+    with pytest.raises(
+        sliceport.UsageError, match=f"a model is a file's path or an object of onnx, .*got {type(model).__name__}"
+    ):
+        sliceport.lower(model)
+
+
+def test_compare(tmp_path):
+    onnx.save(slice_proto(), tmp_path / "m.onnx")
+    report = sliceport.compare(tmp_path / "m.onnx", executors=["dml-emulator"], seed=2)
+    assert [c.status for c in report.comparisons] == ["equal"]
+
+
+def test_rewrite_and_harden_write_files(tmp_path):
+    onnx.save(slice_proto(), tmp_path / "m.onnx")
+    result = sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "out.onnx", verify=True)
+    assert result.is_clean
+    assert result.verification.is_equal
+    assert "nodes_before" in result.to_json()
+    with pytest.raises(sliceport.UsageError, match=r"exists; give another name or overwrite=True"):
+        sliceport.harden(tmp_path / "m.onnx", tmp_path / "out.onnx")
+    result = sliceport.harden(tmp_path / "m.onnx", tmp_path / "out.onnx", overwrite=True)
+    assert result.changes.target == "onnxruntime-dml"
+    result = sliceport.harden(tmp_path / "m.onnx", tmp_path / "out.xml")
+    assert result.changes.target == "openvino-cpu"
+    assert (tmp_path / "out.xml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("model", "output", "target", "chosen"),
+    [
+        ("m.onnx", "o.onnx", None, ("onnx", "onnxruntime-dml")),
+        ("m.onnx", "o.xml", None, ("openvino", "openvino-cpu")),
+        ("m.xml", "o.xml", None, ("openvino", "openvino-cpu")),
+        ("m.xml", "o.onnx", None, ("openvino", "openvino-cpu")),
+        ("m.pb", "o.onnx", None, ("onnx", "onnxruntime-dml")),
+        ("m.onnx", "o.onnx", "openvino-cpu", ("openvino", "openvino-cpu")),
+        ("m.onnx", "o.xml", "onnxruntime-dml", ("onnx", "onnxruntime-dml")),
+    ],
+)
+def test_targets(model, output, target, chosen):
+    format_, engine = choose_target(model, output, target)
+    assert (format_.name, engine) == chosen
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "message"),
+    [
+        ("m.xml", "onnxruntime-dml", "'m.xml' cannot be hardened for onnxruntime-dml: it is OpenVINO IR"),
+        ("m.pb", "openvino-cpu", "'m.pb' cannot be hardened for openvino-cpu: it is ONNX"),
+        ("m.onnx", "openvino-gpu", "target 'openvino-gpu' is not known, did you mean 'openvino-cpu'"),
+    ],
+)
+def test_targets_that_do_not_fit(model, target, message):
+    with pytest.raises(sliceport.UsageError, match=message):
+        choose_target(model, "o.onnx", target)
+
+
+def test_rewrite_takes_no_openvino_model(tmp_path):
+    with pytest.raises(sliceport.UsageError, match="rewrite takes ONNX models, not OpenVINO IR"):
+        sliceport.rewrite("m.xml", tmp_path / "o.onnx")
+    assert format_of("m.xml").passes() == ({}, {})

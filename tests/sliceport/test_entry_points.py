@@ -1,0 +1,111 @@
+"""Engines and formats of others: a package that registers them is all that it takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = """
+import numpy as np
+import onnx.reference
+
+class Reference:
+    name = "onnx-reference"
+    description = "each node by the reference implementation of onnx"
+    formats = ("onnx",)
+
+    def run_node(self, node, data):
+        from onnx_ops.compare.one_node import element_dtype
+
+        resolved = node.lowered.node
+        array = data.view(element_dtype(resolved.element)).reshape(resolved.cuts[0].region.input_shape)
+        outputs = onnx.reference.ReferenceEvaluator(node.model).run(None, {"data": array})
+        return [np.ascontiguousarray(output).reshape(-1).view(np.uint8) for output in outputs]
+
+class Reversed:
+    name = "reversed"
+    description = "a wrong one"
+
+    def run_operator(self, operator, data):
+        from sliceport.directml import emulator
+
+        return [output[::-1] for output in emulator.run(operator, data)]
+
+class Raising(Reversed):
+    name = "raising"
+
+    def run_operator(self, operator, data):
+        raise ZeroDivisionError("it divides\\nby 0")
+
+REFERENCE, REVERSED, RAISING = Reference(), Reversed(), Raising()
+NO_ENGINE = object()
+"""
+
+
+def install(folder: Path, **points: str) -> Path:
+    """Install a package with these engines into a folder, as pip would."""
+    (folder / "throwaway.py").write_text(PACKAGE)
+    info = folder / "throwaway-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: throwaway\nVersion: 1.0\n")
+    lines = [f"{name} = throwaway:{value}" for name, value in points.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[sliceport.engines]", *lines]) + "\n")
+    return folder
+
+
+def sliceport(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "sliceport", *words]
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    points = {"onnx-reference": "REFERENCE", "reversed": "REVERSED", "raising": "RAISING"}
+    return install(tmp_path_factory.mktemp("site"), **points)
+
+
+def test_the_help_lists_them(folder):
+    done = sliceport(folder, "compare", "--help")
+    onnx, openvino = done.stdout.split("executors of OpenVINO")
+    assert "onnx-reference" in onnx
+    assert "onnx-reference" not in openvino
+    assert "reversed" in openvino
+
+
+def test_they_take_part(folder, models):
+    names = "onnx-reference,reversed,raising"
+    done = sliceport(folder, "compare", str(models / "rule_coalesce.onnx"), "--executors", names, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    by_executor = {}
+    for comparison in found["comparisons"]:
+        by_executor.setdefault(comparison["executor"], set()).add(comparison["status"])
+    assert by_executor == {"onnx-reference": {"equal"}, "reversed": {"mismatch"}, "raising": {"error"}}
+    assert "raising failed: ZeroDivisionError: it divides by 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("NO_ENGINE", "is no engine: it needs name, description and run_operator or run_node."),
+        ("MISSING", "cannot be loaded: AttributeError:"),
+    ],
+)
+def test_what_is_no_engine(tmp_path, models, value, sentence):
+    done = sliceport(install(tmp_path, broken=value), "compare", str(models / "rule_coalesce.onnx"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "entry point 'broken' of sliceport.engines (throwaway:" in done.stderr
+    assert sentence in done.stderr
+
+
+def test_two_of_the_same_name(tmp_path, models):
+    done = sliceport(install(tmp_path, a="REVERSED", b="REVERSED"), "compare", str(models / "rule_coalesce.onnx"))
+    assert done.returncode == 2
+    assert "takes the name 'reversed', which another engine has." in done.stderr
