@@ -37,7 +37,7 @@ from onnx_ops.model.prepare import name_left_out_outputs
 from .modules import Case
 
 NAME = "one_node"
-BUDGET = 3000
+BUDGET = 1200
 
 Random = random.Random
 Bytes = npt.NDArray[np.uint8]
