@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ CHILD = Path(__file__).with_name("openvino_child.py")
 POISON = {"MALLOC_PERTURB_": "165"}  # glibc then fills what it hands out, so that no unwritten memory is 0
 
 
-def answers(cases: Sequence[dict[str, Any]], timeout: float = 300) -> Iterator[dict[str, Any]]:
+def answers(cases: Iterable[dict[str, Any]], timeout: float = 300) -> Iterator[dict[str, Any]]:
     """What `openvino_child.py` answers to each case; `{"exit": code}` where the process ended."""
     left = list(cases)
     while left:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -59,13 +60,16 @@ class SlicingPass(ir.passes.InPlacePass):
         self._shared: Knowledge | None = None
 
     def share(self, known: Knowledge) -> None:
-        """Let the pass use and keep up what is known of values, instead of inferring it each time that it runs."""
+        """Let the pass use and keep up what is known of values, instead of inferring it each time that it runs.
+
+        Whoever shares it looks after the model's defaults (`defaults_aside`) as well.
+        """
         self._shared = known
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when a node was rewritten."""
         self.changes, self.left = [], []
-        with defaults_aside(model):
+        with defaults_aside(model) if self._shared is None else nullcontext():  # whoever shares has them aside
             self.known = infer(model) if self._shared is None else self._shared
             self.apply(model)
             if self._shared is None:

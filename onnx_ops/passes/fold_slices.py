@@ -156,6 +156,8 @@ def _kept_sizes(shape: ir.Node, rank: int) -> range:
 
 def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     """What slicing nodes give, and read besides their data, where it is the same for all inputs, in graphs."""
+    if not any(is_operator(node, *_OPS) for node in model.graph.all_nodes()):
+        return {}
     probe = probe_of(model)
     twins = list(zip(model.graph.all_nodes(), probe.graph.all_nodes(), strict=True))
     made: dict[ir.Value, ir.Value] = {}

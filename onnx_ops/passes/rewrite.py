@@ -127,15 +127,15 @@ def _rewrite(model: ir.Model, passes: Sequence[str]) -> Rewriting:
     if "chain" in chosen and "scalar" in chosen:
         chosen["chain"] = ShortenChainsPass(gathers=False)
     changes: dict[str, tuple[Change, ...]] = dict.fromkeys(chosen, ())
-    modified = is_stale = True
+    is_stale, modified = False, True
     while modified or is_stale:
         if not modified:  # the end, by what is known; of what the nodes have become more may follow
-            known = infer(model, folding=True)
-        is_stale, modified = modified, False
+            known, is_stale = infer(model, folding=True), False
+        modified = False
         for name, done in chosen.items():
             done.share(known)
             if done(model).modified:
-                modified = True
+                modified = is_stale = True
                 if name == "fold":  # shapes follow from what is constant now
                     known = infer(model, folding=True)
             changes[name] += tuple(done.changes)

@@ -2,7 +2,7 @@
 
 A fuzzer is a module of this package that is named in `modules.py`, with
   * `NAME`: what it is called on the command line;
-  * `BUDGET`: how many cases `make test` runs, half a minute's worth on two cores;
+  * `BUDGET`: how many cases `make test` runs, some seconds' worth on two cores;
   * `generate(random)`: a case, which JSON can hold: all of it comes from the `random.Random` that is given;
   * `check(case)`: None if the case comes out right, else a sentence. What it says up to the first colon is the kind of
     failure, which a smaller case must share: no names and no numbers there. It runs in a process of its own, so it may

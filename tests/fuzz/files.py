@@ -32,7 +32,7 @@ from sliceport.cli.main import main
 from .modules import Case
 
 NAME = "files"
-BUDGET = 120
+BUDGET = 80
 
 Random = random.Random
 

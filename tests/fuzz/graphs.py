@@ -29,7 +29,7 @@ from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 
 NAME = "graphs"
-BUDGET = 100
+BUDGET = 80
 Case = dict[str, Any]
 Shape = tuple[int, ...]
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)

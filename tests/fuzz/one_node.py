@@ -32,13 +32,13 @@ from onnx_ops.resolve_shapes import name_left_out_outputs
 from sliceport.directml import device, emulator
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call
-from sliceport.engines import directml
+from sliceport.engines.directml import shared_device
 from sliceport.errors import ModelError
 
 from .modules import Case
 
 NAME = "one_node"
-BUDGET = 3000
+BUDGET = 1200
 
 Random = random.Random
 Bytes = npt.NDArray[np.uint8]
@@ -494,7 +494,9 @@ def check_device(case: Case, calls: Sequence[Call], data: Bytes) -> str | None:
         return None
     for call in calls:
         given = padded(data[call.input.byte_offset :], call.operator.input_tensor.total_tensor_size_in_bytes)
-        for one, other in zip(directml.run(call.operator, given), emulator.run(call.operator, given), strict=True):
+        for one, other in zip(
+            shared_device().run(call.operator, given), emulator.run(call.operator, given), strict=True
+        ):
             if not np.array_equal(one, other):
                 return f"DirectML writes other bytes: {call.operator.schema.type}"
     return None

@@ -17,7 +17,7 @@ from openvino_models import MASKS
 Case = dict[str, Any]
 
 NAME = "openvino"
-BUDGET = 100
+BUDGET = 60
 INDEX_TYPES = ("i64", "i64", "i64", "i32", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
 WIDE = (
     *("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean"),

@@ -11,7 +11,7 @@ from fuzz.child import Checker
 from fuzz.failures import find_failures, minimise
 from fuzz.modules import budget, generate, load, names
 
-SHARDS = 4  # for as many workers
+SHARDS = 2  # for as many workers
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

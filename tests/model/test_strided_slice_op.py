@@ -94,7 +94,7 @@ def cases(draw):
     return spec, shape
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_function_reference_and_expansion_agree(case):
     spec, shape = case
@@ -130,7 +130,7 @@ def test_function_reference_and_expansion_agree(case):
 
 
 @needs_custom_inference
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(cases(), st.data())
 def test_inference(registered, case, more):
     spec, shape = case

@@ -84,7 +84,7 @@ def test_openvino_reference(case):
 @pytest.mark.parametrize("seed", range(6))
 def test_random_strided_slices(seed):
     random = np.random.default_rng(seed)
-    for _ in range(25):
+    for _ in range(15):
         rank = int(random.integers(0, 5))
         shape = random.integers(0 if random.random() < 0.2 else 1, 6, rank).tolist()
         data = (1 + np.arange(prod(shape), dtype=np.int32)).reshape(shape)
@@ -103,7 +103,7 @@ def test_random_strided_slices(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_random_slices(seed):
     random = np.random.default_rng(seed)
-    for _ in range(25):
+    for _ in range(15):
         rank = int(random.integers(1, 5))
         shape = random.integers(0 if random.random() < 0.2 else 1, 6, rank).tolist()
         data = (1 + np.arange(prod(shape), dtype=np.int32)).reshape(shape)

@@ -95,7 +95,7 @@ def rewritten(proto: onnx.ModelProto, passes) -> tuple[onnx.ModelProto, int]:
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_all_passes(is_open, data):
     proto, shape = data.draw(graphs(is_open=is_open))
@@ -104,7 +104,7 @@ def test_all_passes(is_open, data):
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_one_pass(name, data):
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))
@@ -118,7 +118,7 @@ def test_one_pass(name, data):
         assert after == ir.serde.serialize_model(from_proto(proto))
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_pass_there_is(data):
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))
@@ -126,7 +126,7 @@ def test_every_pass_there_is(data):
     check(proto, rewritten(proto, tuple(PASSES))[0], shape)
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(graphs(is_open=False, all_read=True), st.randoms(use_true_random=False))
 def test_any_order(made, shuffler: random.Random):
     """Whichever pass is first, they come to an end that is right, and at which no other order finds anything."""
@@ -140,7 +140,7 @@ def test_any_order(made, shuffler: random.Random):
     check(proto, ir.serde.serialize_model(model), shape)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_all_as_one_pass_comes_to_the_same_end_at_once(data):
     proto, _ = data.draw(graphs(is_open=data.draw(st.booleans())))
