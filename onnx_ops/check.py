@@ -21,11 +21,11 @@ from sliceport.errors import ModelError
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _ELEMENTS = {dtype.value: dtype for dtype in ir.DataType}
 _BITS = {dtype: 8 if dtype == ir.DataType.STRING else dtype.bitwidth for dtype in ir.DataType if dtype.value}
-_MOST_BYTES = 2**63
-_MOST_DIGITS = 19
-_MOST_VERSION = 2**31 - 1
+_MAX_BYTES = 2**63
+_MAX_DIGITS = 19
+_MAX_VERSION = 2**31 - 1
 """Of NumPy's arrays."""
-_MOST_CHECKED_BYTES = 2**20
+_MAX_CHECKED_BYTES = 2**20
 """Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
 _ATTRIBUTE = onnx.AttributeProto
 _TYPES = frozenset(_ATTRIBUTE.AttributeType.values()) - {_ATTRIBUTE.UNDEFINED}
@@ -112,7 +112,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         key = _key(function.domain, function.name, function.overload)
         if key in calls:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
-        calls[key] = set(_called(function.node))
+        calls[key] = set(_find_called(function.node))
     while calls:
         last = {key for key, called in calls.items() if not called & calls.keys()}
         if not last:
@@ -121,12 +121,12 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
             del calls[key]
 
 
-def _called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
+def _find_called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
     for node in nodes:
         yield _key(node.domain, node.op_type, node.overload)
         for attribute in node.attribute:
             for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _called(graph.node)
+                yield from _find_called(graph.node)
 
 
 def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> None:
@@ -308,12 +308,12 @@ def _check_contents(tensor: onnx.TensorProto, found: Findings) -> None:
         raise ModelError(f"has {len(dims)} axes, more than the {MAX_AXES} that an array can have.")
     count = prod(dims)
     bytes_ = count * _BITS[dtype] // 8
-    if bytes_ >= _MOST_BYTES:
+    if bytes_ >= _MAX_BYTES:
         raise ModelError(f"has shape {dims}, which is larger than any file.")
     if tensor.data_location == _EXTERNAL:
         found.has_external_data = True
         _check_location(tensor)
-    elif bytes_ <= _MOST_CHECKED_BYTES:
+    elif bytes_ <= _MAX_CHECKED_BYTES:
         _check_data(tensor, dtype, count, dims)
 
 
@@ -359,7 +359,7 @@ def _check_location(tensor: onnx.TensorProto) -> None:
         raise ModelError(f"is stored at {location!r}, which leaves the model's folder.")
     for key in ("offset", "length"):
         number = entries.get(key, "0")
-        if not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) >= _MOST_BYTES:
+        if not number.isdecimal() or len(number) > _MAX_DIGITS or int(number) >= _MAX_BYTES:
             raise ModelError(f"has {number!r} as the {key} of its external data, which is no size in bytes.")
 
 
@@ -368,7 +368,7 @@ def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> No
     for entry in imports:
         if entry.domain in ("", "ai.onnx") and entry.version < 1:
             raise ModelError(f"{where} imports version {entry.version} of ONNX's operators; the first is 1.")
-        if not 0 <= entry.version <= _MOST_VERSION:
+        if not 0 <= entry.version <= _MAX_VERSION:
             raise ModelError(f"{where} imports version {entry.version} of domain {entry.domain!r}, which is none.")
 
 

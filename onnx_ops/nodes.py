@@ -24,7 +24,7 @@ STRIDED_SLICE_VERSION = 1
 _INT64_FORMAT = {ir.DataType.INT64.value: ("q", 8)}
 _FORMATS = {ir.DataType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _Formats = dict[int, tuple[str, int]]
-_MOST_PARAMETERS = 2**20
+_MAX_PARAMETERS = 2**20
 MAX_AXES = 64
 """Models with tensors of more axes are not read: NumPy has none."""
 MARK = "sliceport.contested"
@@ -289,7 +289,7 @@ def _integers(tensor: ir.TensorProtocol, name: str, formats: _Formats) -> tuple[
     if len(dims) != 1:
         raise InvalidSlice(f"{name} must have one dimension, got shape {dims}")
     count = int(dims[0])
-    if count > _MOST_PARAMETERS:
+    if count > _MAX_PARAMETERS:
         raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")
     try:
         data = data or tensor.tobytes()

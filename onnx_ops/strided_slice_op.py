@@ -22,7 +22,7 @@ from sliceport.errors import InvalidSlice, UsageError
 from sliceport.slicing import StridedSliceSpec, as_slice
 from sliceport.slicing.spec import MASKS
 
-_LEAST_OPSET = 14
+_MIN_OPSET = 14
 _WITH_STRIDES = 4
 _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
@@ -74,8 +74,8 @@ def embed_function(model: ir.Model) -> bool:
     key = (DOMAIN, "StridedSlice", "")
     if not nodes or key in model.functions:
         return False
-    if model.opset_imports.get("", 1) < _LEAST_OPSET:
-        raise UsageError(f"the function of ov_ext::StridedSlice needs opset {_LEAST_OPSET}; expand it instead.")
+    if model.opset_imports.get("", 1) < _MIN_OPSET:
+        raise UsageError(f"the function of ov_ext::StridedSlice needs opset {_MIN_OPSET}; expand it instead.")
     for node in nodes:
         if len(node.inputs) < _WITH_STRIDES or node.inputs[_WITH_STRIDES - 1] is None:
             _write_strides(node)

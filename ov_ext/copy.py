@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 WORTH_A_THREAD = 2 * 2**20
 """Bytes of output from which on a second thread is worth the 60 to 100 us that it takes to hand work over."""
-_MOST_THREADS = 4
+_MAX_THREADS = 4
 _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset(range(os.cpu_count() or 1))
 _COPIED_AS_BITS = frozenset("?bBhHiIlLqQefd")
 """NumPy's own types, which it copies to the same type without a look at the bits."""
@@ -59,7 +59,7 @@ class Plan:
 
 def _copy_in_parts(source: Array, target: Array) -> None:
     """Copy by several threads, each a part of the outermost axis that is long enough."""
-    count = min(_MOST_THREADS, len(_CORES))
+    count = min(_MAX_THREADS, len(_CORES))
     axis = next((axis for axis, size in enumerate(target.shape) if size >= count), None)
     if axis is None:
         target[...] = source
@@ -75,7 +75,7 @@ def _copy_in_parts(source: Array, target: Array) -> None:
 
 @lru_cache(1)
 def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a child that was forked has none of its parent's threads
-    return ThreadPoolExecutor(min(_MOST_THREADS, len(_CORES)), "ov_ext-copy", initializer=_leave_core)
+    return ThreadPoolExecutor(min(_MAX_THREADS, len(_CORES)), "ov_ext-copy", initializer=_leave_core)
 
 
 def _leave_core() -> None:

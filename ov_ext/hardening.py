@@ -57,7 +57,7 @@ def harden(model: ov.Model) -> Hardening:
             found = defects(view)
             if not found:
                 return None
-            new, form = _repaired(view, found)
+            new, form = _repair(view, found)
         except InvalidSlice as error:
             found, new, form = [EngineDefect("against the specification", str(error).rstrip("."))], None, None
         changes.append(Change(node.get_friendly_name(), view.op, form, tuple(found)))
@@ -67,7 +67,7 @@ def harden(model: ov.Model) -> Hardening:
     return Hardening("openvino-cpu", ov.__version__, nodes, tuple(changes))
 
 
-def _repaired(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
+def _repair(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
     """The node that takes the place, and what it is made of."""
     output = view.ours.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
@@ -79,7 +79,7 @@ def _repaired(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | Non
         parts = _as_split(view)
         return (parts, "VariadicSplit") if parts is not None else (view.ours, _extension(view))
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(found):
-        spelled = _slice_with_sane_values(view) if view.op == "Slice" else _spelled_out(view)
+        spelled = _slice_with_clamped_constants(view) if view.op == "Slice" else _spell_out(view)
         if spelled is not None and not _has_defects(spelled[0], view.inputs):
             return spelled
     return view.ours, _extension(view)
@@ -128,7 +128,7 @@ def _as_split(view: BuiltInNode) -> ov.Node | None:
     return opset8.convert_like(part, view.inputs[0])  # a node of one output, to take the place
 
 
-def _slice_with_sane_values(view: BuiltInNode) -> tuple[ov.Node, str]:
+def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
     """Slice with constants that every engine reads as the same numbers."""
     if not view.count:
         return _whole(view.inputs[0]), "Slice"
@@ -137,7 +137,7 @@ def _slice_with_sane_values(view: BuiltInNode) -> tuple[ov.Node, str]:
         if values is None or None in values:
             inputs.append(_whole_bytes(source))
         else:
-            inputs.append(_constant([_sane(value, i) for value in values if value is not None]))
+            inputs.append(_constant([_clamp(value, i) for value in values if value is not None]))
     return opset8.slice(*inputs), "Slice"
 
 
@@ -146,7 +146,7 @@ def _whole(data: ov.Output) -> ov.Node:
     return opset8.slice(data, _constant([0]), _constant([INT64_MAX]), _constant([1]), _constant([0]))
 
 
-def _spelled_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
+def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """StridedSlice with an entry for each axis and each new one; before it, Slice does what is wrong there, too.
 
     That is a walk backwards through an axis that may be empty, and the one element of an axis that is shrunk at run
@@ -165,7 +165,7 @@ def _spelled_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
         bounds = [_slice_bounds(view, entry) for entry in cut]
         if None in bounds:
             return None
-        lists = [_joined(values) for values in zip(*(found for found in bounds if found), strict=True)]
+        lists = [_join(values) for values in zip(*(found for found in bounds if found), strict=True)]
         node = opset8.slice(node, *lists, _constant([entry.axis for entry in cut])).output(0)
         form.append("Slice")
     walked = set(cut) - firsts
@@ -191,20 +191,20 @@ def _new_axes(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
     """Start, stop and step of Slice for an entry; None where a masked one depends on a step that is not known."""
     if entry.kind == "shrink":
-        return _picked(view, 0, entry), INT64_MAX, _INT32_MAX
+        return _pick(view, 0, entry), INT64_MAX, _INT32_MAX
     begin, end, step = (_known(view, i, entry) for i in range(3))
     masked = [view.bits(name)[entry.position] for name in ("begin", "end")]
     if any(masked) and step is None:
         return None
     limits = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
     first, last = (
-        limit if is_masked else _picked(view, i, entry) if value is None else _sane(value, i)
+        limit if is_masked else _pick(view, i, entry) if value is None else _clamp(value, i)
         for i, (value, limit, is_masked) in enumerate(zip((begin, end), limits, masked, strict=True))
     )
-    return first, last, _picked(view, 2, entry) if step is None else _sane(step, 2)
+    return first, last, _pick(view, 2, entry) if step is None else _clamp(step, 2)
 
 
-def _joined(values: Sequence[int | ov.Output]) -> ov.Output:
+def _join(values: Sequence[int | ov.Output]) -> ov.Output:
     """One list of numbers, some of which are lists of one element."""
     if all(isinstance(value, int) for value in values):
         return _constant([value for value in values if isinstance(value, int)])
@@ -255,13 +255,13 @@ def _index_list(view: BuiltInNode, index: int, entries: Sequence[Entry | None], 
     listed: list[int | ov.Output] = []
     for entry, value in zip(entries, known, strict=True):
         if value is not None:
-            listed.append(_sane(value, index))
+            listed.append(_clamp(value, index))
         elif entry is not None:
-            listed.append(_picked(view, index, entry))
-    return _joined(listed)
+            listed.append(_pick(view, index, entry))
+    return _join(listed)
 
 
-def _picked(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
+def _pick(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
     """The element of an index input for an entry, as a list of 64-bit integers."""
     source, at = _whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
@@ -283,7 +283,7 @@ def _known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
     return None if values is None else values[entry.position]
 
 
-def _sane(value: int, index: int) -> int:
+def _clamp(value: int, index: int) -> int:
     """The same index within what every engine reads alike; index 2 are the steps."""
     return min(max(value, -_INT32_MAX) if index == 2 else value, INT64_MAX)
 

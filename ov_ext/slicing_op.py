@@ -18,7 +18,7 @@ from sliceport.slicing import Region, as_slice
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""
-_MOST_KEPT = 256
+_MAX_KEPT = 256
 
 
 class _Known(NamedTuple):
@@ -281,7 +281,7 @@ def _listed(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
 
 def _keep(memory: dict[Any, Any], key: Any, value: Any) -> None:
     """Remember the last ones."""
-    if len(memory) >= _MOST_KEPT:
+    if len(memory) >= _MAX_KEPT:
         memory.clear()
     memory[key] = value
 

@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 _INTEGRAL = frozenset({"i4", "i8", "i16", "i32", "i64", "u4", "u8", "u16", "u32", "u64"})
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 _FAR = {_INT32_MAX: INT64_MAX, _INT32_MIN: INT64_MIN}
-_MOST_ELEMENTS = 1024
+_MAX_ELEMENTS = 1024
 """Values of more elements are no shape arithmetic: their bounds are not asked for."""
 
 
@@ -116,7 +116,7 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
         return None
     if source.get_element_type().bitwidth < 8:
         return None
-    if not 0 < shape[0].get_length() <= _MOST_ELEMENTS:
+    if not 0 < shape[0].get_length() <= _MAX_ELEMENTS:
         return None
     _ask_for_bounds(source)
     tensor = source.get_tensor()

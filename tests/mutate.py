@@ -67,7 +67,7 @@ OPTIONS = (
     "-W",
     "ignore::pytest.PytestWarning",
 )
-LEAST_TIMEOUT = 60.0
+MIN_TIMEOUT = 60.0
 SLOW_TIMEOUT = 3600.0
 PROGRESS = 20
 SWAPS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
@@ -337,7 +337,7 @@ class _Forks:
             found = sorted([(took, i, item) for i, (item, (took, ran)) in enumerate(pairs) if ran & functions])
             items = [item for _, _, item in found]
             pid = self._fork(session, partial(self._try, session, mutant, changed, items))
-            self.report.add(mutant, _wait(pid, LEAST_TIMEOUT + 10 * sum(took for took, _, _ in found)))
+            self.report.add(mutant, _wait(pid, MIN_TIMEOUT + 10 * sum(took for took, _, _ in found)))
         return True
 
     def _fork(self, session: Any, do: Callable[[], bool]) -> int:

@@ -25,7 +25,7 @@ from sliceport.errors import SliceportError
 
 FORMS = ("builtin", "hardened", "ours")
 ENGINES = ("openvino-cpu", "openvino", "folding")
-MOST_CODES = {"boolean": 2, "i8": 127, "u8": 255, "bf16": 250, "f16": 2000} | dict.fromkeys(
+MAX_CODES = {"boolean": 2, "i8": 127, "u8": 255, "bf16": 250, "f16": 2000} | dict.fromkeys(
     ("f8e4m3", "f8e5m2", "f8e8m0"), 0x70
 )
 PLUGIN_CONFIG = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
@@ -34,7 +34,7 @@ PLUGIN_CONFIG = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
 def codes(element: str, shape: list[int]) -> np.ndarray:
     """A number for each element, not 0 where the type has another, distinct where it has enough."""
     bits = getattr(ov.Type, element).bitwidth
-    count = MOST_CODES.get(element, 2**bits - 1 if bits < 8 else 2**31 - 1)
+    count = MAX_CODES.get(element, 2**bits - 1 if bits < 8 else 2**31 - 1)
     numbers = np.arange(prod(shape), dtype=np.int64)
     if count < 3:
         return (numbers * numbers % 3 % 2).reshape(shape)

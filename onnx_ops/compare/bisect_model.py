@@ -24,7 +24,7 @@ MORE_OPERATORS = "sliceport directml install --full makes one that can"
 Failure = type[CallFailed] | type[HostDied]
 
 
-def refusals(
+def find_refusals(
     device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Failure, hint: str
 ) -> tuple[Finding, ...]:
     """The nodes of the main graph that the provider, with the CPU to fall back on, does not run.
@@ -47,7 +47,7 @@ def refusals(
         for node in proto.graph.node:
             if len(found) == _MAX_FINDINGS:
                 break
-            model, arrays = _alone(proto, node, values, inputs)
+            model, arrays = _single_node_model(proto, node, values, inputs)
             if model is None:
                 continue
             key = _key(model, node)
@@ -63,21 +63,21 @@ def refusals(
         for node, key in found
         if again[key]
     ]
-    return tuple(sentences) or _refused_together(device, proto, inputs, kind)
+    return tuple(sentences) or _find_refused_together(device, proto, inputs, kind)
 
 
-def _refused_together(
+def _find_refused_together(
     device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Failure
 ) -> tuple[Finding, ...]:
     for output in proto.graph.output:
 
         def why(node: onnx.NodeProto) -> str:
-            sub = _until(proto, node)
-            return _refusal(device, sub, _fed(sub, inputs), kind)
+            sub = _extract_submodel(proto, node)
+            return _refusal(device, sub, _select_inputs(sub, inputs), kind)
 
-        way = _way_to(proto, output.name)
-        if way and why(way[-1]):
-            node = _first(way, lambda node: bool(why(node)))
+        path = _ancestors(proto, output.name)
+        if path and why(path[-1]):
+            node = _first_bad(path, lambda node: bool(why(node)))
             return (
                 Finding(
                     "refused",
@@ -90,16 +90,16 @@ def _refused_together(
     return ()
 
 
-def _first(way: Sequence[onnx.NodeProto], is_bad: Callable[[onnx.NodeProto], bool]) -> onnx.NodeProto:
+def _first_bad(path: Sequence[onnx.NodeProto], is_bad: Callable[[onnx.NodeProto], bool]) -> onnx.NodeProto:
     """The first node that is bad, where all after it are; the last one is."""
-    low, high = 0, len(way) - 1
+    low, high = 0, len(path) - 1
     while low < high:
         middle = (low + high) // 2
-        if is_bad(way[middle]):
+        if is_bad(path[middle]):
             high = middle
         else:
             low = middle + 1
-    return way[low]
+    return path[low]
 
 
 def _sentence(node: onnx.NodeProto, why: str, hint: str) -> str:
@@ -109,14 +109,16 @@ def _sentence(node: onnx.NodeProto, why: str, hint: str) -> str:
     return f"{node.op_type} {node.name!r} is refused by the DirectML provider ({why})."
 
 
-def differences(
+def find_differences(
     device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], outputs: Sequence[str], differs: Differs
 ) -> tuple[Finding, ...]:
-    """The first node on the way to each of these outputs behind which the provider's values are off."""
+    """The first node on the way to each of these outputs behind which the provider's values differ."""
     values = _values(proto, inputs)
     found = []
     for output in outputs:
-        node = _first(_way_to(proto, output), lambda node: _differs_at(device, proto, node, inputs, values, differs))
+        node = _first_bad(
+            _ancestors(proto, output), lambda node: _differs_at(device, proto, node, inputs, values, differs)
+        )
         found.append(_difference(device, proto, node, inputs, values, differs, output))
     return tuple(dict.fromkeys(found))
 
@@ -131,9 +133,9 @@ def _difference(
     output: str,
 ) -> Finding:
     name = node.output[0]
-    sub = _until(proto, node)
+    sub = _extract_submodel(proto, node)
     try:
-        unfused = device.trace_onnx(sub.SerializeToString(), _fed(sub, inputs), [name])[0][0]
+        unfused = device.trace_onnx(sub.SerializeToString(), _select_inputs(sub, inputs), [name])[0][0]
         why = "its values are off with graph fusion off, too"
         if not differs(unfused, values[name]):
             why = "its graph fusion is to blame: with fusion off the values are right"
@@ -156,10 +158,10 @@ def _differs_at(
     values: Mapping[str, Captured],
     differs: Differs,
 ) -> bool:
-    sub = _until(proto, node)
+    sub = _extract_submodel(proto, node)
     names = [name for name in node.output if name in values]
     try:
-        got = device.run_onnx(sub.SerializeToString(), _fed(sub, inputs), names, fallback=True)
+        got = device.run_onnx(sub.SerializeToString(), _select_inputs(sub, inputs), names, fallback=True)
     except (CallFailed, HostDied):
         return False
     return any(differs(array, values[name]) for name, array in zip(names, got, strict=True))
@@ -170,31 +172,31 @@ def _values(proto: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Ca
     return onnxruntime_cpu.capture(proto, inputs, names)
 
 
-def _fed(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _select_inputs(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return {value.name: inputs[value.name] for value in model.graph.input if value.name in inputs}
 
 
-def _way_to(proto: onnx.ModelProto, output: str) -> list[onnx.NodeProto]:
+def _ancestors(proto: onnx.ModelProto, output: str) -> list[onnx.NodeProto]:
     """The nodes that a value is computed from, in the order of the graph."""
     wanted = {output}
-    way = []
+    path = []
     for node in reversed(proto.graph.node):
         if wanted & set(node.output):
-            way.append(node)
+            path.append(node)
             wanted.update(_reads(node))
-    return way[::-1]
+    return path[::-1]
 
 
-def _until(proto: onnx.ModelProto, node: onnx.NodeProto) -> onnx.ModelProto:
+def _extract_submodel(proto: onnx.ModelProto, node: onnx.NodeProto) -> onnx.ModelProto:
     """The model up to a node: its outputs are the node's."""
     sub = onnx.ModelProto()
     sub.CopyFrom(proto)
-    way = _way_to(proto, next(name for name in node.output if name))
+    path = _ancestors(proto, next(name for name in node.output if name))
     del sub.graph.node[:]
-    sub.graph.node.extend(way)
+    sub.graph.node.extend(path)
     del sub.graph.output[:]
     sub.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
-    needed = {name for one in way for name in _reads(one)}
+    needed = {name for one in path for name in _reads(one)}
     for kept in (sub.graph.initializer, sub.graph.input):
         unused = [i for i, value in enumerate(kept) if value.name not in needed]
         for i in reversed(unused):
@@ -202,7 +204,7 @@ def _until(proto: onnx.ModelProto, node: onnx.NodeProto) -> onnx.ModelProto:
     return sub
 
 
-def _alone(
+def _single_node_model(
     proto: onnx.ModelProto, node: onnx.NodeProto, values: Mapping[str, Captured], inputs: Mapping[str, Array]
 ) -> tuple[onnx.ModelProto | None, dict[str, Array]]:
     """A model of one node, its constants as they are and all else as inputs."""

@@ -42,14 +42,16 @@ class OtherValues(Generic[Result]):
     @property
     def label(self) -> str:
         """What is special about the run."""
-        return f" with other values than the defaults of {listed(self.replaced)}"
+        return f" with other values than the defaults of {list_names(self.replaced)}"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was not tried."""
         if not self.left:
             return ()
-        return (f"{listed(self.left)} had no other value than the default: the model runs with none that was tried.",)
+        return (
+            f"{list_names(self.left)} had no other value than the default: the model runs with none that was tried.",
+        )
 
 
 def run_with_other_values(
@@ -85,7 +87,7 @@ def run_with_other_values(
     return OtherValues(arrays, tuple(others.keys() - set(refused)), left + refused, result)
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """Names of inputs or outputs as a sentence has them."""
     ordered = sorted(names)
     more = f" and {len(ordered) - _MAX_NAMES} more" if len(ordered) > _MAX_NAMES else ""

@@ -32,7 +32,7 @@ _PASSES_VALUES = {
     "Expand",
 }
 _INDEXED = {"Gather", "GatherElements"}
-_MOST_INDEX = 100
+_MAX_INDEX = 100
 _MAX_RANDOM = 2**26
 
 
@@ -204,7 +204,7 @@ def random_array(
 
 def _index_bound(value: ir.Value) -> int:
     """The smallest axis that the value, or what it becomes unchanged, indexes into."""
-    bound = _MOST_INDEX
+    bound = _MAX_INDEX
     seen: set[int] = set()
     front = [value]
     while front:

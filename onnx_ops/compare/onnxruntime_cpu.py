@@ -70,7 +70,7 @@ def run(
     """
     load()
     feeds = {name: Captured.of(array) for name, array in inputs.items()}
-    job = Job(_serialized(proto), feeds, tuple(names), data_folder, is_optimized)
+    job = Job(_serialize(proto), feeds, tuple(names), data_folder, is_optimized)
     size = len(job.model) + external_bytes(proto, data_folder) + sum(value.data.size for value in feeds.values())
     seconds = SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20
     memory = MEMORY + MEMORY_FOR_EACH_BYTE * size + MEMORY_FOR_EACH_CORE * (os.cpu_count() or 1)
@@ -86,7 +86,7 @@ def run(
     return found
 
 
-def _serialized(proto: onnx.ModelProto) -> bytes:
+def _serialize(proto: onnx.ModelProto) -> bytes:
     try:
         return bytes(proto.SerializeToString())
     except Exception as error:  # protobuf's own, for more than 2 GiB

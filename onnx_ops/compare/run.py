@@ -78,7 +78,7 @@ def compare(
         if lowered.reason is not None:
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
         elif lowered.node.scope and lowered.verdict != "folded":
-            known = _alone(lowered, seed)
+            known = _capture_alone(lowered, seed)
             comparisons += [_compare_node(lowered, engine, known, {}, alone=True) for engine in engines]
         else:
             comparisons += _compare_in_runs(lowered, engines, runs)
@@ -198,7 +198,7 @@ def _load_small_tensors(model: ir.Model) -> None:
                 raise ModelError(f"the data of initializer {value.name!r} cannot be read ({error}).") from None
 
 
-def _alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
+def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     """The node's input and outputs when it runs by itself, as it is written, on random data."""
     node = lowered.node
     array = random_array(

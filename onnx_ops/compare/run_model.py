@@ -1,4 +1,4 @@
-"""A whole model on the real DirectML execution provider: which nodes ran where, and how far its outputs are off."""
+"""A whole model on the real DirectML execution provider: which nodes ran where, and how far its outputs differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_ops.compare import bisect_model, onnxruntime_cpu
 from onnx_ops.compare.external import loaded_bytes
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
-from onnx_ops.compare.tolerance import allowed, relative_error
+from onnx_ops.compare.tolerance import relative_error, tolerance_of
 from onnx_ops.io import from_proto
 from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
 from sliceport.directml import device
@@ -28,7 +28,7 @@ from sliceport.wording import spell
 Array = npt.NDArray[Any]
 
 TIMEOUT = 600.0
-_MOST_BYTES = 2**31 - 2**20
+_MAX_BYTES = 2**31 - 2**20
 _MOVES = frozenset(
     {
         "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
@@ -123,15 +123,15 @@ def run_on(
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
-            found = bisect_model.refusals(dml, proto, arrays, kind, hint)
-        findings = found or (_refused_whole(error, hint, is_compared=expected is not None),)
+            found = bisect_model.find_refusals(dml, proto, arrays, kind, hint)
+        findings = found or (_describe_refusal(error, hint, is_compared=expected is not None),)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
     outputs = tuple(_compare_output(proto, name, results[name], (expected or {}).get(name)) for name in names)
     wrong = [output for output in outputs if output.status == "different"]
     if wrong and locates:
         say("looking for the first node that differs")
-        findings = bisect_model.differences(dml, proto, arrays, [output.name for output in wrong], _differs)
+        findings = bisect_model.find_differences(dml, proto, arrays, [output.name for output in wrong], _differs)
     else:
         findings = tuple(Finding("different", "", "", _difference(output)) for output in wrong)
     return ModelRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
@@ -142,7 +142,7 @@ def _difference(output: OutputRun) -> str:
     return f"output {output.name!r} differs {how} from {onnxruntime_cpu.NAME}."
 
 
-def _refused_whole(error: CallFailed | HostDied, hint: str, *, is_compared: bool) -> Finding:
+def _describe_refusal(error: CallFailed | HostDied, hint: str, *, is_compared: bool) -> Finding:
     what = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {what} ({str(error).rstrip('.')})."
     if not is_compared:
@@ -193,13 +193,13 @@ def read_complete_model(
     try:
         proto = onnx.load(os.fspath(path), load_external_data=False)
         size = proto.ByteSize() + loaded_bytes(proto)
-        if size <= _MOST_BYTES:
+        if size <= _MAX_BYTES:
             onnx.external_data_helper.load_external_data_for_model(proto, folder)
     except OSError as error:
         raise ModelError(f"{os.fspath(path)!r}: it cannot be read ({error.strerror or error}).") from None
     except Exception as error:  # protobuf's errors, and onnx's about external data
         raise ModelError(f"{os.fspath(path)!r}: it is not an ONNX model ({' '.join(str(error).split())}).") from None
-    if size > _MOST_BYTES:
+    if size > _MAX_BYTES:
         raise ModelError(f"{os.fspath(path)!r}: with its weights it is larger than 2 GiB, which the host cannot load.")
     model = from_proto(proto)
     inline_functions(model)
@@ -215,7 +215,7 @@ def _compare_output(
     dtype = ir.DataType.from_numpy(got.dtype)
     if expected is None:
         return OutputRun(name, dtype.name, got.shape, "ran")
-    tolerance = 0.0 if _only_moves(proto, name) else allowed(dtype)
+    tolerance = 0.0 if _only_moves(proto, name) else tolerance_of(dtype)
     difference = relative_error(got, expected)
     status: Literal["equal", "close", "different"] = "equal"
     if difference:
@@ -224,7 +224,7 @@ def _compare_output(
 
 
 def _differs(got: Array, expected: onnxruntime_cpu.Captured) -> bool:
-    return relative_error(got, expected) > allowed(ir.DataType.from_numpy(got.dtype))
+    return relative_error(got, expected) > tolerance_of(ir.DataType.from_numpy(got.dtype))
 
 
 def _only_moves(proto: onnx.ModelProto, output: str) -> bool:

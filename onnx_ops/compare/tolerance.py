@@ -11,13 +11,13 @@ import onnx_ir as ir
 from onnx_ops.compare.session import Captured
 
 TOLERANCES = {"FLOAT16": 1e-2, "BFLOAT16": 1e-1}
-"""How far an output that arithmetic made may be off, over its largest absolute value or 1."""
+"""How far an output that arithmetic made may differ, over its largest absolute value or 1."""
 TOLERANCE = 1e-4
 """The same for all other floats; everything else must be equal bit for bit."""
 
 
-def allowed(dtype: ir.DataType) -> float:
-    """How far an output of this type may be off that arithmetic made."""
+def tolerance_of(dtype: ir.DataType) -> float:
+    """How far an output of this type that arithmetic made may differ."""
     return TOLERANCES.get(dtype.name, TOLERANCE) if dtype.is_floating_point() else 0.0
 
 

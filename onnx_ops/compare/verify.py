@@ -13,11 +13,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.compare import onnxruntime_cpu
-from onnx_ops.compare.defaults import listed, run_with_other_values
+from onnx_ops.compare.defaults import list_names, run_with_other_values
 from onnx_ops.compare.inputs import first_that_runs
 from onnx_ops.compare.runnable import Runnable, read_runnable
 from onnx_ops.compare.session import STRING, Captured, NotComparable, Value
-from onnx_ops.compare.tolerance import allowed, relative_error
+from onnx_ops.compare.tolerance import relative_error, tolerance_of
 from onnx_ops.io import write_model
 from sliceport.errors import ModelError, SliceportError
 from sliceport.progress import say
@@ -249,7 +249,7 @@ def _check_repeats(first: Runnable, run: InputRun, expected: Values, where: str,
         raise NotVerified(f"{where} the model before runs once, and then it does not ({error}).") from None
     names = [name for name, value in expected.items() if _difference(value, again[name])]
     if names:
-        raise NotVerified(f"{where} the model before computes other values each time for {listed(names)}.")
+        raise NotVerified(f"{where} the model before computes other values each time for {list_names(names)}.")
 
 
 def _rounding(expected: Value, got: Value) -> float | None:
@@ -259,7 +259,7 @@ def _rounding(expected: Value, got: Value) -> float | None:
     if expected.element == STRING:
         return None
     error = relative_error(got.array(), expected)
-    return error if error <= allowed(ir.DataType(expected.element)) else None
+    return error if error <= tolerance_of(ir.DataType(expected.element)) else None
 
 
 def _difference(expected: Value, got: Value) -> str:

@@ -99,14 +99,14 @@ def streams(*, loud: bool) -> Iterator[None]:
                 is_legacy = sys.platform == "win32" and "PYTHONIOENCODING" not in os.environ
                 stream.reconfigure(encoding="utf-8" if is_legacy else None, errors="backslashreplace")
         if not loud:
-            stack.enter_context(_silenced_descriptor())
-        stack.enter_context(_logged(loud=loud))
-        stack.enter_context(_progress_shown())
+            stack.enter_context(_silence_descriptor())
+        stack.enter_context(_log_to(loud=loud))
+        stack.enter_context(_show_progress())
         yield
 
 
 @contextmanager
-def _logged(*, loud: bool) -> Iterator[None]:
+def _log_to(*, loud: bool) -> Iterator[None]:
     """Logs and warnings go to stderr, or nowhere."""
     root = logging.getLogger()
     level = root.level
@@ -132,7 +132,7 @@ def _open_closed_descriptors() -> None:
 
 
 @contextmanager
-def _silenced_descriptor() -> Iterator[None]:
+def _silence_descriptor() -> Iterator[None]:
     """File descriptor 2 leads nowhere while it lasts, and `sys.stderr` to where it led."""
     python = sys.stderr
     kept = os.dup(2)
@@ -186,7 +186,7 @@ def _show(text: str) -> None:
 
 
 @contextmanager
-def _progress_shown() -> Iterator[None]:
+def _show_progress() -> Iterator[None]:
     """On a terminal, what has been going on for more than two seconds."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield

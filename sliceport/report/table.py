@@ -32,7 +32,7 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
         for i, group in enumerate(_groups(widths, columns)):
             line = "  ".join(row[c] + " " * (widths[c] - display_width(row[c])) for c in group).rstrip()
             if i == 0 or line:
-                lines += _wrapped("  " * min(i, 1) + line, columns)
+                lines += _wrap("  " * min(i, 1) + line, columns)
     return "\n".join(lines)
 
 
@@ -50,7 +50,7 @@ def _groups(widths: Sequence[int], columns: int | None) -> list[list[int]]:
     return groups
 
 
-def _wrapped(line: str, columns: int | None) -> list[str]:
+def _wrap(line: str, columns: int | None) -> list[str]:
     """A line whose one cell is wider than the terminal, broken between words."""
     if columns is None or display_width(line) <= columns:
         return [line]

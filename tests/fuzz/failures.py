@@ -12,7 +12,7 @@ from .child import Checker
 from .modules import Case, generate
 
 BATCH = 25
-MOST_TRIED = 400
+MAX_TRIED = 400
 """Smaller cases that are tried for one failure."""
 
 
@@ -60,7 +60,7 @@ def find_failures(checker: Checker, seed: str, numbers: range) -> Iterator[Failu
 def minimise(checker: Checker, failure: Failure) -> Failure:
     """The smallest case found that fails in the same way."""
     tried = {_key(failure.case)}
-    left = MOST_TRIED
+    left = MAX_TRIED
     while left:
         for case in checker.fuzzer.shrink(failure.case):
             if _key(case) in tried:

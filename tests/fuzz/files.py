@@ -37,11 +37,11 @@ BUDGET = 80
 Random = random.Random
 
 MODELS = Path(__file__).parents[2] / "models"
-MOST_MODEL_BYTES = 30_000
-MOST_SECONDS = 10.0
+MAX_MODEL_BYTES = 30_000
+MAX_SECONDS = 10.0
 """Of processor time: the machine may be busy."""
-MOST_BYTES = 2**30
-MOST_ELEMENTS = 10**6
+MAX_BYTES = 2**30
+MAX_ELEMENTS = 10**6
 """Of one value, for a model that is run."""
 COMMANDS = ("lower", "compare", "rewrite", "harden")
 UNFORESEEN = "this cannot be done with it"
@@ -63,7 +63,7 @@ DOMAINS = ("", "ai.onnx", "ov_ext", "com.example", "ai.onnx.ml")
 @cache
 def models() -> list[tuple[str, bytes]]:
     found = [(path.name, path.read_bytes()) for path in sorted(MODELS.glob("*.onnx"))]
-    return [(name, data) for name, data in found if len(data) <= MOST_MODEL_BYTES]
+    return [(name, data) for name, data in found if len(data) <= MAX_MODEL_BYTES]
 
 
 def generate(random: Random) -> Case:
@@ -530,7 +530,7 @@ def _is_large(data: bytes) -> bool:
         model = onnx.ModelProto.FromString(data)
         dims = [d for g in _graphs(model) for v in (*g.input, *g.output, *g.value_info) for d in _sizes(v)]
         elements = [prod(_sizes(v)) for g in _graphs(model) for v in (*g.input, *g.output, *g.value_info)]
-        return max([*elements, *dims, *_far_integers(model)], default=0) > MOST_ELEMENTS
+        return max([*elements, *dims, *_far_integers(model)], default=0) > MAX_ELEMENTS
     except Exception:
         return False
 
@@ -574,9 +574,9 @@ def _check_command(command: str, case: Case, path: Path) -> str | None:
         return f"{command} raises: {code}"
     if code not in (0, 1, 2):
         return f"{command} ends with exit code {code}: {stderr[-300:]}"
-    if seconds > MOST_SECONDS:
+    if seconds > MAX_SECONDS:
         return f"{command} takes long: {seconds:.1f} s"
-    if peak > MOST_BYTES:
+    if peak > MAX_BYTES:
         return f"{command} takes much memory: {peak / 2**20:.0f} MiB"
     if code == 2 and is_there and command != "compare":
         return f"{command} writes in spite of exit code 2: {stderr}"

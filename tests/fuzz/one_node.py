@@ -61,7 +61,7 @@ PARAMETERS = {
     "StridedSlice": ("begin", "end", "strides"),
 }
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-MOST_ELEMENTS = 600
+MAX_ELEMENTS = 600
 OVERRIDABLE_FROM = 4
 
 
@@ -108,7 +108,7 @@ def _shape(random: Random) -> list[int]:
     rank = random.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8))
     sizes = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 11, 16, 32)
     shape = [0 if random.random() < 0.03 else random.choice(sizes) for _ in range(rank)]
-    while prod(shape) > MOST_ELEMENTS:
+    while prod(shape) > MAX_ELEMENTS:
         shape[random.randrange(rank)] = random.choice((1, 2))
     return shape
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import LIBRARIES, install_libraries
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 _OPTIONS = ("-std=c++17", "-O1", "-w", "-fms-extensions", "-DDML_TARGET_VERSION_USE_LATEST", "-D_Maybenull_=")
 _HEADERS = ("directx", "onnxruntime", "nlohmann")
 
@@ -34,7 +34,7 @@ def source(name: str) -> Path:
     return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
 
 
-class Way(ABC):
+class HostBackend(ABC):
     """How the host program runs on this machine.
 
     Attributes:
@@ -61,10 +61,10 @@ class Way(ABC):
     def command(self) -> list[str]:
         """The command that runs the host program, with everything that it needs, so that all of it ends together."""
 
-    def prepare(self, say: Say) -> None:  # noqa: B027 - there may be nothing
+    def prepare(self, say: Progress) -> None:  # noqa: B027 - there may be nothing
         """What comes before the libraries and the host program."""
 
-    def complete(self, say: Say) -> None:  # noqa: B027 - there may be nothing
+    def complete(self, say: Progress) -> None:  # noqa: B027 - there may be nothing
         """What comes after them."""
 
     def is_complete(self) -> bool:
@@ -100,7 +100,7 @@ class Way(ABC):
             and self.is_complete()
         )
 
-    def install(self, say: Say) -> None:
+    def install(self, say: Progress) -> None:
         """Install, or go on with an installation that was interrupted.
 
         Raises:

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from sliceport.directml.device.backend import Say, Way, cache, run
+from sliceport.directml.device.backend import HostBackend, Progress, cache, run
 from sliceport.directml.device.launch import ALONE, launch, make_prefix
 
 _HOME = Path("/opt/sliceport")
@@ -45,7 +45,7 @@ FULL = Edition("directml-full", "sid", _PACKAGES + _NATIVE_PACKAGES, "about 5 GB
 """Every operator of DirectML; Debian sid moves, so what works is what the self-test says."""
 
 
-class DebianRoot(Way):
+class DebianChroot(HostBackend):
     """A Debian root made by debootstrap from the machine's own mirror."""
 
     def __init__(self, edition: Edition) -> None:
@@ -56,7 +56,7 @@ class DebianRoot(Way):
         self.root = self.folder / "root"
         if edition.native:
             self.text = f"Wine, libvkd3d and lavapipe in a Debian root ({edition.suite})"
-            self.sources = (*Way.sources, "native_vkd3d.c", "native_vkd3d.spec")
+            self.sources = (*HostBackend.sources, "native_vkd3d.c", "native_vkd3d.spec")
 
     @property
     def home(self) -> Path:
@@ -78,7 +78,7 @@ class DebianRoot(Way):
         """The host program inside the root, in namespaces of its own."""
         return launch(self.root, _HOME, "wine", "host.exe")
 
-    def prepare(self, say: Say) -> None:
+    def prepare(self, say: Progress) -> None:
         """Make the root and install its packages."""
         if not self.root.exists():
             say(f"making a Debian root in {self.folder} ({self.disk} in the end)")
@@ -95,7 +95,7 @@ class DebianRoot(Way):
         self.link_headers()
         self.compile(_HOME, "x86_64-w64-mingw32-g++", ["-I", f"{_HOME}/include"], enter)
 
-    def complete(self, say: Say) -> None:
+    def complete(self, say: Progress) -> None:
         """Make the Wine prefix."""
         if not self.is_complete():
             say("making a Wine prefix")

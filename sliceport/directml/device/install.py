@@ -6,14 +6,14 @@ import shutil
 import sys
 from pathlib import Path
 
-from sliceport.directml.device.backend import Say, Way, cache
-from sliceport.directml.device.debian import FULL, SLICING, DebianRoot
+from sliceport.directml.device.backend import HostBackend, Progress, cache
+from sliceport.directml.device.debian import FULL, SLICING, DebianChroot
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.windows import Windows
 from sliceport.directml.device.wine import MachineWine
 
 
-def way(*, full: bool = False) -> Way:
+def backend(*, full: bool = False) -> HostBackend:
     """How DirectML runs on this machine: as it is installed, else as it can be installed.
 
     Args:
@@ -22,24 +22,24 @@ def way(*, full: bool = False) -> Way:
     if sys.platform == "win32":
         return Windows()
     if full:
-        return DebianRoot(FULL)
-    ways = (DebianRoot(SLICING), MachineWine())
-    installed = next((one for one in ways if one.is_installed()), None)
-    return installed or next((one for one in reversed(ways) if one.missing() is None), ways[0])
+        return DebianChroot(FULL)
+    backends = (DebianChroot(SLICING), MachineWine())
+    installed = next((one for one in backends if one.is_installed()), None)
+    return installed or next((one for one in reversed(backends) if one.missing() is None), backends[0])
 
 
 def is_installed(*, full: bool = False) -> bool:
     """Whether DirectML is installed."""
-    return way(full=full).is_installed()
+    return backend(full=full).is_installed()
 
 
 def missing(*, full: bool = False) -> str | None:
     """What this machine lacks to install DirectML, whichever way; None when nothing is missing."""
     if sys.platform not in ("linux", "win32"):
         return f"this platform is {sys.platform}, and only Linux and Windows can have it"
-    chosen = way(full=full)
+    chosen = backend(full=full)
     lacking = chosen.missing()
-    if lacking is None or not isinstance(chosen, DebianRoot) or full:
+    if lacking is None or not isinstance(chosen, DebianChroot) or full:
         return lacking
     return f"{MachineWine().missing()}, and {lacking}"
 
@@ -50,14 +50,14 @@ def host_command(*, full: bool = False) -> list[str]:
     Raises:
         DeviceError: It is not installed.
     """
-    chosen = way(full=full)
+    chosen = backend(full=full)
     if not chosen.is_installed():
         option = " --full" if full else ""
         raise DeviceError(f"DirectML is not installed for sliceport here; run: sliceport directml install{option}")
     return chosen.command()
 
 
-def install(say: Say = print, *, full: bool = False) -> Path:
+def install(say: Progress = print, *, full: bool = False) -> Path:
     """Install, or go on with an installation that was interrupted; the folder that holds it.
 
     Raises:
@@ -66,7 +66,7 @@ def install(say: Say = print, *, full: bool = False) -> Path:
     lacking = missing(full=full)
     if lacking is not None:
         raise DeviceError(f"DirectML cannot be installed here: {lacking}.")
-    chosen = way(full=full)
+    chosen = backend(full=full)
     chosen.install(say)
     return chosen.folder
 
@@ -77,7 +77,7 @@ def uninstall() -> bool:
     Raises:
         DeviceError: Something is mounted there.
     """
-    folders = [DebianRoot(SLICING).folder, DebianRoot(FULL).folder, MachineWine().folder, Windows().folder]
+    folders = [DebianChroot(SLICING).folder, DebianChroot(FULL).folder, MachineWine().folder, Windows().folder]
     there = [folder for folder in dict.fromkeys(folders) if folder.exists()]
     mounts = Path("/proc/self/mounts")
     if mounts.exists():

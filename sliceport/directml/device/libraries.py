@@ -26,7 +26,7 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
     Raises:
         DeviceError: They cannot be downloaded.
     """
-    found = _installed()
+    found = _find_installed()
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
         if found is None:
             say(f"downloading {PACKAGE}=={VERSION} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
@@ -47,7 +47,7 @@ def libraries_of(home: Path) -> str:
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 
 
-def _installed() -> Path | None:
+def _find_installed() -> Path | None:
     """The folder with the libraries of an installed package: there is one for Windows only."""
     if sys.platform != "win32":
         return None

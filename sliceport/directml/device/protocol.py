@@ -14,7 +14,7 @@ from typing import Any
 from sliceport.directml.device.errors import DeviceError
 
 PREFIX = struct.Struct("<IQ")
-MOST_HEADER, MOST_PAYLOAD = 64 * 2**20, 8 * 2**30
+MAX_HEADER, MAX_PAYLOAD = 64 * 2**20, 8 * 2**30
 """Bytes that the host program takes; it ends on a frame that announces more."""
 
 
@@ -25,7 +25,7 @@ def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
         DeviceError: It is larger than the host program takes.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
-    for size, most in ((len(text), MOST_HEADER), (len(payload), MOST_PAYLOAD)):
+    for size, most in ((len(text), MAX_HEADER), (len(payload), MAX_PAYLOAD)):
         if size > most:
             raise DeviceError(f"a request of {size} bytes is more than the host program takes ({most}).")
     return PREFIX.pack(len(text), len(payload)) + text + payload

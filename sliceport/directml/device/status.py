@@ -19,15 +19,15 @@ def status(*, full: bool = False) -> dict[str, Any]:
     Args:
         full: Of the installation with every operator.
     """
-    way = install.way(full=full)
+    backend = install.backend(full=full)
     report: dict[str, Any] = {
         "schema_version": 1,
-        "installed": way.is_installed(),
+        "installed": backend.is_installed(),
         "missing": install.missing(full=full),
         "full": full,
-        "folder": str(way.folder),
-        "way": way.text,
-        "packages": libraries_of(way.home),
+        "folder": str(backend.folder),
+        "backend": backend.text,
+        "packages": libraries_of(backend.home),
         "self_test": "not run",
     }
     if not report["installed"]:
@@ -48,7 +48,7 @@ def status_text(report: dict[str, Any]) -> str:
         option = " --full" if report["full"] else ""
         hint = f"run: sliceport directml install{option}" if why is None else f"it cannot be installed here: {why}"
         return f"DirectML is not installed; {hint}"
-    facts = {"way": report["way"], "folder": report["folder"], "packages": report["packages"]}
+    facts = {"backend": report["backend"], "folder": report["folder"], "packages": report["packages"]}
     facts |= {
         name: report[name] for name in ("adapter", "shader_model", "feature_level", "onnxruntime") if name in report
     }

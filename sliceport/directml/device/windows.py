@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 
-from sliceport.directml.device.backend import Way, cache
+from sliceport.directml.device.backend import HostBackend, cache
 
 _COMPILERS = ("x86_64-w64-mingw32-g++", "g++")
 
 
-class Windows(Way):
+class Windows(HostBackend):
     """Windows itself. The compiler is mingw's, with the headers of DirectX, onnxruntime and nlohmann-json beside it."""
 
     text = "natively on Windows"

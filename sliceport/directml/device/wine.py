@@ -7,16 +7,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from sliceport.directml.device.backend import Say, Way, cache, run
+from sliceport.directml.device.backend import HostBackend, Progress, cache, run
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.launch import launch, make_prefix
 
-LEAST_WINE = 10
+MIN_WINE = 10
 _PROGRAMS = ("Xvfb", "unshare", "mount", "chroot", "x86_64-w64-mingw32-g++")
 _HEADERS = ("directx/DirectML.h", "onnxruntime/onnxruntime_c_api.h", "nlohmann/json.hpp")
 
 
-class MachineWine(Way):
+class MachineWine(HostBackend):
     """The Wine that is installed."""
 
     text = "the machine's own Wine, and lavapipe"
@@ -29,9 +29,9 @@ class MachineWine(Way):
         """What this machine lacks to install."""
         version = wine_version()
         if version is None:
-            return f"there is no Wine {LEAST_WINE} or newer"
-        if version < LEAST_WINE:
-            return f"its Wine is {version}, older than {LEAST_WINE}"
+            return f"there is no Wine {MIN_WINE} or newer"
+        if version < MIN_WINE:
+            return f"its Wine is {version}, older than {MIN_WINE}"
         for program in _PROGRAMS:
             if shutil.which(program) is None:
                 return f"the program {program} is not installed beside its Wine"
@@ -55,7 +55,7 @@ class MachineWine(Way):
         self.link_headers()
         super().build()
 
-    def complete(self, say: Say) -> None:
+    def complete(self, say: Progress) -> None:
         """Make the Wine prefix."""
         if not self.is_complete():
             say("making a Wine prefix")

@@ -26,7 +26,7 @@ DATA = np.arange(8, dtype=np.uint8)
 
 
 def mounts() -> list[str]:
-    root = str(install.way().folder)
+    root = str(install.backend().folder)
     return [line for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[1].startswith(root)]
 
 
@@ -117,7 +117,7 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
 def test_a_request_that_is_too_large_is_not_sent(directml, monkeypatch):
     with device.open() as opened:
         works(opened)
-        monkeypatch.setattr(protocol, "MOST_PAYLOAD", 15)
+        monkeypatch.setattr(protocol, "MAX_PAYLOAD", 15)
         with pytest.raises(DeviceError, match="a request of 16 bytes is more than the host program takes"):
             works(opened)
         monkeypatch.undo()

@@ -11,7 +11,7 @@ from platforms import POSIX
 
 from sliceport.cli.main import main
 from sliceport.directml.device import debian, install, libraries, wine
-from sliceport.directml.device.debian import FULL, SLICING, DebianRoot
+from sliceport.directml.device.debian import FULL, SLICING, DebianChroot
 from sliceport.directml.device.windows import Windows
 from sliceport.directml.device.wine import MachineWine
 
@@ -65,29 +65,29 @@ def test_the_sentence_names_what_each_way_lacks(empty, monkeypatch, capsys):
 @POSIX
 def test_as_root_without_the_programs(empty, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert DebianRoot(SLICING).missing() == "the program unshare is not installed"
+    assert DebianChroot(SLICING).missing() == "the program unshare is not installed"
     for name in ("unshare", "chroot", "mount", "apt-get", "dpkg"):
         program(empty, name)
     monkeypatch.setattr(debian, "mirror", lambda: None)
-    assert DebianRoot(SLICING).missing() == "no Debian mirror is named in this machine's apt sources"
+    assert DebianChroot(SLICING).missing() == "no Debian mirror is named in this machine's apt sources"
     monkeypatch.setattr(debian, "mirror", lambda: "http://mirror/debian")
     assert install.missing() is None
-    assert isinstance(install.way(), DebianRoot)
+    assert isinstance(install.backend(), DebianChroot)
 
 
 def test_other_platforms(empty, monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert install.missing() == "this platform is darwin, and only Linux and Windows can have it"
     monkeypatch.setattr(sys, "platform", "win32")
-    assert isinstance(install.way(), Windows)
-    assert isinstance(install.way(full=True), Windows)
+    assert isinstance(install.backend(), Windows)
+    assert isinstance(install.backend(full=True), Windows)
     assert re.match("no g\\+\\+ of mingw-w64 is on the path; MSYS2 has it", install.missing())
     monkeypatch.setattr("sliceport.directml.device.windows.shutil.which", lambda name: f"/bin/{name}")
     assert install.missing() is None
 
 
 def test_each_edition_has_a_folder_of_its_own(empty):
-    folders = {DebianRoot(SLICING).folder, DebianRoot(FULL).folder, MachineWine().folder}
+    folders = {DebianChroot(SLICING).folder, DebianChroot(FULL).folder, MachineWine().folder}
     assert len(folders) == 3
     assert {folder.parent for folder in folders} == {Path(empty.parent / "cache" / "sliceport")}
 
