@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sliceport import progress
+from sliceport import guarded, progress
 from sliceport.directml.program import Program
 from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RunOptions
 
@@ -60,6 +60,7 @@ class ONNX:
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[ChangeOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite` and `verify_rewriting`."""
+        guarded.start()  # it imports onnx while this process does
         from onnx_ops.compare.verify import verify_rewriting
         from onnx_ops.io import read_model
         from onnx_ops.passes import BY_DEFAULT, rewrite
@@ -71,6 +72,7 @@ class ONNX:
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
+        guarded.start()
         from onnx_ops.compare.verify_directml import verify_hardening
         from onnx_ops.io import read_model
         from onnx_ops.passes import harden_for_directml
