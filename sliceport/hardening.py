@@ -1,4 +1,4 @@
-"""What a hardening found wrong and did about it: the report of `sliceport harden`, whatever the engine."""
+"""The report of `sliceport harden`: the defects that were found in a model, and what was done about them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ class Defect:
     """One thing that an engine does wrong.
 
     Attributes:
-        id: Its name, by which the tests show it.
-        reason: What the engine does, for people.
-        is_disputed: Whether another engine does something else that is not right either, so that the node must stay.
+        id: Its name.
+        reason: What the engine does, as part of a sentence.
+        is_disputed: Whether engines disagree about the node, so that any replacement would change what one of them
+            computes.
     """
 
     id: str
@@ -28,26 +29,26 @@ class Change:
     Attributes:
         node: Its name.
         op: Its operator.
-        form: What stands in its place; `None` where nothing helps, and the node is as it was.
+        replacement: The operators that do its work now; None where no replacement is right, and the node stays.
         defects: What the engine does wrong with it.
     """
 
     node: str
     op: str
-    form: str | None
+    replacement: str | None
     defects: tuple[Defect, ...]
 
     @property
     def needs_extension(self) -> bool:
         """Whether the model now needs `ov_ext.register`."""
-        return self.form is not None and self.form.startswith("ov_ext.")
+        return self.replacement is not None and self.replacement.startswith("ov_ext.")
 
     def to_json(self) -> dict[str, Any]:
         """The change as JSON."""
         return {
             "node": self.node,
             "op": self.op,
-            "form": self.form,
+            "replacement": self.replacement,
             "defects": [{"id": defect.id, "reason": defect.reason} for defect in self.defects],
         }
 
@@ -75,8 +76,8 @@ class Hardening:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that was found wrong is right now."""
-        return all(change.form is not None for change in self.changes)
+        """Whether every node with a defect was rewritten."""
+        return all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -95,13 +96,16 @@ class Hardening:
     def __str__(self) -> str:
         lines = []
         for change in self.changes:
-            done = f"is now {change.form}" if change.form else "is left as it is"
-            if change.form is None and not any(defect.is_disputed for defect in change.defects):
-                done += ": no form is computed right"
+            if change.replacement is not None:
+                done = f"is now {change.replacement}"
+            elif any(defect.is_disputed for defect in change.defects):
+                done = "is left as it is"
+            else:
+                done = "is not fixed, as the engine computes no replacement right"
             reasons = "; ".join(defect.reason for defect in change.defects)
             lines.append(f"{change.op} {change.node!r} {done}: {reasons}")
-        left = sum(change.form is None for change in self.changes)
+        unfixed = sum(change.replacement is None for change in self.changes)
         count = f"{self.nodes} slicing node" + ("" if self.nodes == 1 else "s")
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
-        lines.append(f"{count}, {len(self.changes) - left} rewritten, {left} left wrong{ending}")
+        lines.append(f"{count}, {len(self.changes) - unfixed} rewritten, {unfixed} not fixed{ending}")
         return "\n".join(lines)

@@ -89,7 +89,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         return answer(case, model, data, arrays)
     changes = ov_ext.harden(model).changes
     found = [defect.id for change in changes for defect in change.defects]
-    return {**answer(case, model, data, arrays), "forms": [change.form for change in changes], "defects": found}
+    return {**answer(case, model, data, arrays), "forms": [change.replacement for change in changes], "defects": found}
 
 
 def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list[ov.Tensor]) -> dict[str, Any]:

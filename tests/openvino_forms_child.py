@@ -122,7 +122,7 @@ def run(case: dict[str, Any], form: str, engine: str) -> dict[str, Any]:
         return {"known": built.known()}
     if form == "hardened":
         changes = ov_ext.harden(built.model).changes
-        answered["forms"] = [change.form for change in changes]
+        answered["forms"] = [change.replacement for change in changes]
         answered["defects"] = [defect.id for change in changes for defect in change.defects]
     elif form == "ours":
         ov_ext.use_custom_ops(built.model)

@@ -1,140 +1,143 @@
-"""What the passes have in common: walking a model, what is known of sizes, and what is not applied."""
+"""What the passes have in common: walking a model, replacing nodes, and reporting it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import onnx_ir as ir
 
 from onnx_ops.defaults import defaults_aside
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.nodes import has_its_values, is_standard, is_strided_slice
-from onnx_ops.passes.builders import drop_unread, mark_new, name_apart
-from onnx_ops.passes.gating import GATED, becomes_gated
-from onnx_ops.passes.value_info import (
-    Knowledge,
-    Sizes,
-    every_node,
-    infer,
-    unmark,
-)
-from sliceport.hardening import Change, Defect
-
-Outcome = tuple[str | None, tuple[Defect, ...]] | None
-
-
-class NotApplied(Exception):
-    """Carries the reason why a rule does not hold for a node that it looked at: half a sentence."""
-
-
-@dataclass(frozen=True)
-class Left:
-    """A node that a pass would have rewritten but for a reason.
-
-    Attributes:
-        node: Its name.
-        op: Its operator.
-        reason: Why it was not rewritten.
-    """
-
-    node: str
-    op: str
-    reason: str
+from onnx_ops.nodes import has_its_values, is_strided_slice
+from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.cleanup import remove_unread
+from onnx_ops.passes.gating import GATED, would_be_gated
+from onnx_ops.passes.names import make_names_unique, mark_new
+from onnx_ops.passes.outcome import Rewritten, Skip, Skipped, Unfixable
+from onnx_ops.passes.value_info import Sizes, ValueInfo, unmark
+from onnx_ops.passes.walk import name_of, nodes_of
+from sliceport.hardening import Change
 
 
 class SlicingPass(ir.passes.InPlacePass):
     """A pass over the slicing of a model, subgraphs and functions included.
 
     Attributes:
+        is_default: Whether `rewrite` runs it unless told otherwise.
+        reveals_shapes: Whether more shapes can be inferred after it has changed a model.
         changes: What was found and done, when it last ran.
-        left: What was not done, and why.
+        skipped: What was not done, and why.
+        analysis: What is inferred of the model, while the pass runs.
     """
+
+    is_default: ClassVar[bool] = True
+    reveals_shapes: ClassVar[bool] = False
+    analysis: Analysis
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
-        self.left: list[Left] = []
-        self.known = Knowledge()
-        self._shared: Knowledge | None = None
+        self.skipped: list[Skipped] = []
+        self._shared: Analysis | None = None
 
-    def share(self, known: Knowledge) -> None:
-        """Let the pass use and keep up what is known of values, instead of inferring it each time that it runs.
+    @classmethod
+    def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:  # noqa: ARG003 - for those that override it
+        """The pass as it is to run in turn with those of `kinds`."""
+        return cls()
 
-        Whoever shares it looks after the model's defaults (`defaults_aside`) as well.
+    def share(self, analysis: Analysis) -> None:
+        """Let the pass use an analysis of the model and keep it up to date, instead of making its own each time.
+
+        The caller sets the defaults of the model aside as well (`defaults_aside`).
         """
-        self._shared = known
+        self._shared = analysis
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run the pass; `modified` is true exactly when a node was rewritten."""
-        self.changes, self.left = [], []
-        with defaults_aside(model) if self._shared is None else nullcontext():  # whoever shares has them aside
-            self.known = infer(model) if self._shared is None else self._shared
+        """Run the pass; `modified` is true exactly when the model was changed."""
+        self.changes, self.skipped = [], []
+        with defaults_aside(model) if self._shared is None else nullcontext():
+            self.analysis = self._shared or Analysis(model)
             self.apply(model)
             if self._shared is None:
                 unmark(model)
-        self.known = Knowledge()
-        name_apart(model)
-        return ir.passes.PassResult(model, modified=any(change.form is not None for change in self.changes))
+        make_names_unique(model)
+        modified = any(change.replacement is not None for change in self.changes)
+        if modified:
+            self.analysis.forget_siblings()
+        del self.analysis
+        return ir.passes.PassResult(model, modified=modified)
 
     @abstractmethod
     def apply(self, model: ir.Model) -> None:
-        """Rewrite what there is to rewrite, and put it down in `changes` and `left`."""
+        """Rewrite what there is to rewrite, and add it to `changes` or `skipped`."""
+
+    @property
+    def value_info(self) -> ValueInfo:
+        """Shapes and types, as far as they are known."""
+        return self.analysis.value_info
 
     def sizes(self, value: ir.Value | None) -> Sizes | None:
-        """What is known of a value's shape."""
-        return None if value is None else self.known.sizes.get(value)
+        """The sizes of a value's axes, None if not even its rank is known."""
+        return None if value is None else self.value_info.sizes.get(value)
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
         """The size of an axis, counted from the front, if it is known."""
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
 
-    def describe(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, beside: ir.Value) -> None:
-        """Give a new value the type of the data that it is of, its sizes, and a name like that of a value beside it."""
-        value.name = f"{beside.name}_part"
+    def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
+        """Give a new value the type of the data that it is cut from, its sizes, and a name after that of a sibling."""
+        value.name = f"{sibling.name}_part"
         mark_new(value)
-        value.type = self.known.types.get(data)
+        value.type = self.value_info.types.get(data)
         if value.type is not None:
-            self.known.types[value] = value.type
+            self.value_info.types[value] = value.type
         if sizes is not None:
-            self.known.sizes[value] = sizes
+            self.value_info.sizes[value] = sizes
             value.shape = None if value.type is None else ir.Shape(sizes)
 
-    def take_away(self, node: ir.Node) -> None:
+    def remove_node(self, node: ir.Node) -> None:
         """Remove a node that nothing reads any more, and what only it read."""
         graph = node.graph
         assert graph is not None
         read = node.inputs
         graph.remove(node, safe=True)
         for value in read:
-            drop_unread(value)
+            remove_unread(value)
 
-    def replace_by(self, node: ir.Node, values: Mapping[ir.Value, ir.Value | None]) -> str:
-        """Let values take the place of a node's outputs, as an Identity where one makes an output of its graph.
+    def replace_outputs(self, node: ir.Node, values: Mapping[ir.Value, ir.Value | None]) -> str:
+        """Remove a node and let other values replace its outputs, through an Identity for an output of its graph.
+
+        Returns:
+            The replacement: Identity, or nothing.
 
         Raises:
-            NotApplied: Parts of a Split would gate one another.
+            Skip: One part of a Split would gate another.
         """
-        if becomes_gated(values):
-            raise NotApplied(GATED)
-        form, graph = "nothing", node.graph
+        if would_be_gated(values):
+            raise Skip(GATED)
+        replacement, graph = "nothing", node.graph
         assert graph is not None
         for output, value in values.items():
             assert value is not None
             if output.is_graph_output():
-                form = "Identity"
-                identity = ir.node(form, [value])
+                replacement = "Identity"
+                identity = ir.node("Identity", [value])
                 identity.outputs[0].metadata_props.update(output.metadata_props)
-                self.known.inherit(identity.outputs[0], output)
+                self.value_info.copy(identity.outputs[0], output)
                 ir.convenience.replace_nodes_and_values(graph, node, [], [identity], [output], identity.outputs)
             elif output.uses():
                 ir.convenience.replace_all_uses_with(output, value)
-        self.take_away(node)
-        return form
+        self.remove_node(node)
+        return replacement
 
-    def put_in_place(
+    def replace_node(self, node: ir.Node, new: Sequence[ir.Node]) -> None:
+        """Replace a node of one output by nodes of which the last has its output and gets its name."""
+        new[-1].name = node.name
+        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
+
+    def replace_nodes(
         self,
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
@@ -142,18 +145,18 @@ class SlicingPass(ir.passes.InPlacePass):
         heir: ir.Node | None = None,
         place: ir.Node | None = None,
     ) -> None:
-        """Put nodes in the place of others; values of those get successors with their names, types and shapes.
+        """Replace nodes by others; the new values get the names, types and shapes of the old ones.
 
         Args:
-            old: The nodes that go.
-            new: The nodes that come.
+            old: The nodes to remove.
+            new: The nodes to insert.
             values: The successor of each value of the old nodes that something reads.
-            heir: The new node that the old ones' metadata go to; the last one if None.
-            place: The old node whose place they come to; the last one if None.
+            heir: The new node that gets the metadata of the old ones; the last one if None.
+            place: The old node at which the new ones are inserted; the last one if None.
         """
         for before, after in values.items():
             after.metadata_props.update(before.metadata_props)
-            self.known.inherit(after, before)
+            self.value_info.copy(after, before)
         for node in reversed(old):
             (heir or new[-1]).metadata_props.update(node.metadata_props)
         graph = old[-1].graph
@@ -163,7 +166,7 @@ class SlicingPass(ir.passes.InPlacePass):
             graph, place or old[-1], list(old), list(new), list(values), list(values.values())
         )
         for value in read:
-            drop_unread(value)
+            remove_unread(value)
 
 
 class NodePass(SlicingPass):
@@ -171,9 +174,13 @@ class NodePass(SlicingPass):
 
     Attributes:
         op_types: The operators.
+        spares_siblings: Whether it leaves the nodes that a Split is to replace: `split_members`.
+        split_members: Those, while the pass runs.
     """
 
-    op_types: tuple[str, ...]
+    op_types: ClassVar[tuple[str, ...]]
+    spares_siblings: ClassVar[bool] = False
+    split_members: frozenset[ir.Node] = frozenset()
 
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
         """The nodes to look at, with the version of the standard operator set where they are."""
@@ -181,54 +188,41 @@ class NodePass(SlicingPass):
 
     def apply(self, model: ir.Model) -> None:
         """Rewrite node by node."""
+        self.split_members = self.analysis.siblings.split_members if self.spares_siblings else frozenset()
         for node, opset in self.nodes(model):
-            if node.graph is None:  # gone with one that was rewritten
-                continue
-            name = name_of(node)
-            if not (is_strided_slice(node) or has_its_values(node)):
-                reason = f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs"
-                self.left.append(Left(name, node.op_type, reason))
-                continue
-            try:
-                found = self.rewrite(node, opset)
-            except NotApplied as reason:
-                self.left.append(Left(name, node.op_type, str(reason)))
-                continue
-            if found is not None:
-                form, defects = found
-                self.changes.append(Change(name, node.op_type, form, defects))
+            if node.graph is not None:  # else removed together with one that was rewritten
+                self._visit(node, opset)
+        self.split_members = frozenset()
+
+    def _visit(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node and report it."""
+        name = name_of(node)
+        if not (is_strided_slice(node) or has_its_values(node)):
+            reason = f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs"
+            self.skipped.append(Skipped(name, node.op_type, reason))
+            return
+        try:
+            outcome = self.rewrite(node, opset)
+        except Skip as reason:
+            self.skipped.append(Skipped(name, node.op_type, str(reason)))
+            return
+        match outcome:
+            case Rewritten(replacement, defects):
+                self.changes.append(Change(name, node.op_type, replacement, defects))
+            case Unfixable(defects):
+                self.changes.append(Change(name, node.op_type, None, defects))
 
     @abstractmethod
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
-        """Rewrite a node if it is one to rewrite.
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
+        """Rewrite a node if it matches.
 
         Args:
             node: The node.
             opset: Version of the operator set that it is of.
 
         Returns:
-            What stands in its place, None if nothing helps, and what was wrong; None if there is nothing to do.
+            What was done, or None if the node does not match.
 
         Raises:
-            NotApplied: The rule nearly holds.
+            Skip: The node nearly matches.
         """
-
-
-def nodes_of(model: ir.Model, *op_types: str) -> Iterator[tuple[ir.Node, int]]:
-    """The nodes of standard operators with the version of their operator set."""
-    return ((node, opset) for node, opset in all_nodes(model) if is_standard(node, *op_types))
-
-
-def all_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are.
-
-    Not those of `ov_ext::StridedSlice`, which is looked at as a whole.
-    """
-    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
-    inside = {node for function in functions for node in function.all_nodes()}
-    return ((node, opset) for node, opset in every_node(model) if node not in inside)
-
-
-def name_of(node: ir.Node) -> str:
-    """A node's name, or that of its first output."""
-    return node.name or next((output.name for output in node.outputs if output.name), "") or ""

@@ -7,9 +7,11 @@ import onnx_ir as ir
 from onnx_ops.contested import CONTESTED_ENDS
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.nodes import is_strided_slice, strided_slice_spec
-from onnx_ops.passes.base import NodePass, NotApplied, Outcome, all_nodes
-from onnx_ops.passes.builders import slice_node, view_node
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_slice, build_squeeze, build_unsqueeze, list_operators
+from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.value_info import Sizes
+from onnx_ops.passes.walk import rewritable_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
@@ -19,64 +21,60 @@ _ANY_SIZE = 2**62
 class ExpandStridedSlicePass(NodePass):
     """Write `ov_ext::StridedSlice` as a Slice, a Squeeze of the dropped axes and an Unsqueeze of the new ones.
 
-    1. Begin, end and strides are constants and the rank of the data is known; only what is needed of the three is
-       written.
-    2. A dropped axis is cut to its one element; where its size is open, the Squeeze fails if the index is beyond.
+    1. Begin, end and strides are constant and the rank of the data is known. Of the three operators only those are
+       written that do something.
+    2. A dropped axis is cut to one element; if its size is not known, the Squeeze fails for an index out of range.
 
     Given: y = StridedSlice(x[4, 6], [1, 0], [0, 9], shrink_axis_mask=[1])
     Result: y = Squeeze(Slice(x, [1], [2], [0]), [0])
 
-    Not rewritten: run-time indices, for which see `strided_slice_op.embed_function`; a node that breaks the rules.
+    Skipped: run-time indices, for which see `strided_slice_op.embed_function`; an invalid node.
     """
 
     op_types = ("StridedSlice",)
 
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
         """See the base class."""
-        return [(node, opset) for node, opset in all_nodes(model) if is_strided_slice(node)]
+        return [(node, opset) for node, opset in rewritable_nodes(model) if is_strided_slice(node)]
 
     def apply(self, model: ir.Model) -> None:
-        """See the class; the model no longer imports what it no longer holds."""
+        """See the class; without a StridedSlice left, its function and the import of its domain go."""
         super().apply(model)
         if self.changes and not self.nodes(model):
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
-            if not any(node.domain == STRIDED_SLICE_DOMAIN for node, _ in all_nodes(model)):
+            if not any(node.domain == STRIDED_SLICE_DOMAIN for node, _ in rewritable_nodes(model)):
                 model.opset_imports.pop(STRIDED_SLICE_DOMAIN, None)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
         sizes = self.sizes(data)
         if len(node.outputs) != 1:
-            raise NotApplied(f"it has {len(node.outputs)} outputs")
+            raise Skip(f"it must have one output and has {len(node.outputs)}")
         if data is None or sizes is None:
-            raise NotApplied("the rank of its data is not known")
+            raise Skip("the rank of its data is not known")
         try:
-            entries, dropped, added = _aligned(strided_slice_spec(node), sizes)
+            entries, dropped, added = _align(strided_slice_spec(node), sizes)
         except (InvalidSlice, DynamicSlice) as reason:
-            raise NotApplied(str(reason)) from None
+            raise Skip(str(reason)) from None
         new: list[ir.Node] = []
         cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes[axis])}
         if cut or not (dropped or added):
-            made = slice_node(data, cut, opset) if cut else [ir.node("Identity", [data])]
-            if made is None:
-                raise NotApplied("it would need steps, which Slice has from opset 10 on")
-            new += made
-        for op_type, axes in (("Squeeze", dropped), ("Unsqueeze", added)):
+            new += build_slice(data, cut, opset) if cut else [ir.node("Identity", [data])]
+        for build, axes in ((build_squeeze, dropped), (build_unsqueeze, added)):
             if axes:
                 if new:
-                    self.describe(new[-1].outputs[0], data, None, node.outputs[0])
-                new += view_node(op_type, new[-1].outputs[0] if new else data, axes, opset)
-        new[-1].name = node.name
-        self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
-        return ", ".join(one.op_type for one in new if one.op_type != "Constant"), ()
+                    self.set_value_info(new[-1].outputs[0], data, None, node.outputs[0])
+                new += build(new[-1].outputs[0] if new else data, axes, opset)
+        self.replace_node(node, new)
+        return Rewritten(list_operators(new))
 
 
-def _aligned(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice], list[int], list[int]]:
-    """What is done to each axis, the axes that are dropped, and those of the output that are new.
+def _align(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice], list[int], list[int]]:
+    """The start, end and step of each axis, the axes that are dropped, and those of the output that are new.
 
     Raises:
-        InvalidSlice: The entries break the rules, as far as the sizes are known.
+        InvalidSlice: The node is invalid, as far as the sizes are known.
     """
     spec.resolve([_ANY_SIZE if size is None else size for size in sizes])  # the checks
     cuts: dict[int, AxisSlice] = {}
@@ -87,7 +85,7 @@ def _aligned(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice]
         if entry.kind == "new":
             added.append(rank)
         elif entry.kind == "slice":
-            cuts[entry.axis] = _undisputed(_unmasked(spec.single(entry.position)), sizes[entry.axis])
+            cuts[entry.axis] = _spell_for_all_engines(_unmask(spec.single(entry.position)), sizes[entry.axis])
         elif entry.kind == "shrink":
             begin = spec.begin[entry.position]
             cuts[entry.axis] = AxisSlice(begin, INT64_MAX if begin == -1 else begin + 1, 1)
@@ -96,13 +94,13 @@ def _aligned(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice]
     return cuts, dropped, added
 
 
-def _undisputed(entry: AxisSlice, size: int | None) -> AxisSlice:
-    """The same in a spelling that all engines read alike: backwards from below the axis they do not."""
+def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:
+    """The same slice as all engines read it alike, which they do not if it goes backwards from below the axis."""
     return entry if size is None or entry.step > 0 else AxisSlice.of(resolve_axis(*entry, size))
 
 
-def _unmasked(single: StridedSliceSpec) -> AxisSlice:
-    """One entry's bounds, what its masks ignore written out."""
+def _unmask(single: StridedSliceSpec) -> AxisSlice:
+    """The bounds of one entry, with those that its masks ignore written out."""
     step = 1 if single.strides is None else single.strides[0]
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if single.begin_mask[0] else single.begin[0]

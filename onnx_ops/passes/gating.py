@@ -1,4 +1,4 @@
-"""Parts of a Split that gate one another, as in a GLU: onnxruntime's DirectML provider computes that wrongly."""
+"""Parts of a Split of which one gates another, as in a GLU: onnxruntime's DirectML provider computes that wrongly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
 
-GATED = "one part gates another, which onnxruntime's DirectML provider computes wrongly in a Split (32146)"
+GATED = "one part gates another, which onnxruntime's DirectML provider computes wrongly for parts of one Split (32146)"
 
 
 def is_gated(parts: Sequence[ir.Value]) -> bool:
@@ -19,19 +19,19 @@ def is_gated(parts: Sequence[ir.Value]) -> bool:
     """
     read_by: dict[ir.Node, set[int]] = defaultdict(set)
     for i, part in enumerate(parts):
-        for product, _ in _readers(part, "Mul"):
+        for product, _ in _find_readers(part, "Mul"):
             read_by[product].add(i)
     return any(
         read_by[product] - {i}
         for i, gate in enumerate(parts)
-        for _, sigmoid in _readers(gate, "Sigmoid")
-        for product, _ in _readers(sigmoid, "Mul")
+        for _, sigmoid in _find_readers(gate, "Sigmoid")
+        for product, _ in _find_readers(sigmoid, "Mul")
         if product in read_by
     )
 
 
-def becomes_gated(successors: Mapping[ir.Value, ir.Value | None]) -> bool:
-    """Whether parts of a Split would gate one another that do not yet, if values stood in the place of others."""
+def would_be_gated(successors: Mapping[ir.Value, ir.Value | None]) -> bool:
+    """Whether replacing values would make one part of a Split gate another, which none does yet."""
     added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
     for value, successor in successors.items():
         source = successor
@@ -46,8 +46,8 @@ def becomes_gated(successors: Mapping[ir.Value, ir.Value | None]) -> bool:
     )
 
 
-def _readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:
-    """The nodes of an operator that read a value, through Identity, each with what it gives."""
+def _find_readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:
+    """The nodes of an operator that read a value, through Identity, each with its output."""
     waiting = [value]
     while waiting:
         for node in waiting.pop().consumers():

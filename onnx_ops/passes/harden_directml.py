@@ -1,14 +1,15 @@
-"""All that makes a model right on onnxruntime's DirectML provider."""
+"""Making a model run right on onnxruntime's DirectML provider."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from onnx_ops.nodes import SLICING
-from onnx_ops.passes.base import NodePass, nodes_of
+from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
 from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
+from onnx_ops.passes.walk import nodes_of
 from sliceport.hardening import Hardening
 
 TARGET = "onnxruntime-dml"
@@ -17,7 +18,7 @@ HARDEN_DIRECTML: tuple[type[NodePass], ...] = (SplitForDirectMLPass, SliceForDir
 
 
 def harden_for_directml(model: ir.Model) -> Hardening:
-    """Rewrite what onnxruntime-directml 1.24.4 computes wrongly or refuses into standard ONNX that it computes right.
+    """Replace what onnxruntime-directml 1.24.4 computes wrongly or refuses by standard ONNX that it computes right.
 
     Args:
         model: The model; it is changed.

@@ -1,55 +1,55 @@
-"""A Slice or Split that keeps everything goes."""
+"""A Slice or Split that keeps all elements is removed."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.builders import is_used, slice_node
-from onnx_ops.passes.matchers import filled_parts, written_slice
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_slice
+from onnx_ops.passes.cleanup import is_used
+from onnx_ops.passes.matchers import read_exact_split, read_slice
+from onnx_ops.passes.outcome import Rewritten, Skip
 
 
 class RemoveIdentitySlicesPass(NodePass):
-    """Remove a Slice or Split that keeps all of its input in its order, and what a Slice does to axes that it keeps.
+    """Remove a Slice or Split that keeps all elements in their order, and axes that a Slice names but keeps whole.
 
-    1. The size of an axis is known, and all of it is kept, forward.
-    2. The size is open, the start is 0, the step 1 and the end INT64_MAX.
-    3. A Split has one part, which is all of its axis; its size is known.
-    4. Nothing reads what comes out, of a Gather either.
-    5. Some axes of a Slice are kept whole by 1 or 2 and others are cut: the Slice names only those.
+    1. The size of each axis is known, and all of it is kept, forward.
+    2. The size is not known, the start is 0, the end INT64_MAX and the step 1.
+    3. A Split has one part, and the size of its axis is known.
+    4. Nothing reads the outputs, of a Gather either.
+    5. A Slice cuts some axes and keeps others whole, as in 1 or 2: it names only those that it cuts.
 
     Given: y = Neg(Slice(x[4], [0], [9], [0]))
     Result: y = Neg(x)
 
-    An output of the graph becomes an Identity. Not rewritten: bounds that are no constants.
+    An output of the graph becomes an Identity. Not rewritten: bounds that are not constant.
     """
 
     op_types = ("Slice", "Split", "Gather")
 
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
         if not any(map(is_used, node.outputs)):
-            self.take_away(node)
-            return "nothing", ()
+            self.remove_node(node)
+            return Rewritten("nothing")
         if data is None or node.op_type == "Gather":
             return None
         if node.op_type == "Split":
             if len(node.outputs) != 1:
                 return None
-            filled_parts(node, opset, self.sizes(data))
+            read_exact_split(node, opset, self.sizes(data))
         else:
             try:
-                entries = written_slice(node, opset, self.sizes(data))
-            except NotApplied:
+                entries = read_slice(node, opset, self.sizes(data))
+            except Skip:
                 return None
             cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(self.size(data, axis))}
             if cut and len(cut) < len(entries):
-                new = slice_node(data, cut, opset)
-                assert new is not None
-                new[-1].name = node.name
-                self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
-                return "Slice", ()
+                new = build_slice(data, cut, opset)
+                self.replace_node(node, new)
+                return Rewritten("Slice")
             if cut:
                 return None
-        return self.replace_by(node, {node.outputs[0]: data}), ()
+        return Rewritten(self.replace_outputs(node, {node.outputs[0]: data}))

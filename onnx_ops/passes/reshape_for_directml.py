@@ -1,12 +1,13 @@
-"""Reshape with allowzero, where onnxruntime's DirectML provider refuses it, loses the attribute."""
+"""A Reshape that onnxruntime's DirectML provider refuses for its allowzero loses the attribute."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from onnx_ops.nodes import MAX_AXES, read_elements
-from onnx_ops.passes.base import NodePass, Outcome
-from onnx_ops.passes.matchers import attribute
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.matchers import read_attribute
+from onnx_ops.passes.outcome import Rewritten
 from sliceport.hardening import Defect
 
 ALLOWZERO = Defect(
@@ -16,12 +17,12 @@ ALLOWZERO = Defect(
 
 
 class ReshapeForDirectMLPass(NodePass):
-    """Take allowzero=1 from a Reshape whose shape has a -1: onnxruntime-directml 1.24.4 refuses the two together.
+    """Remove allowzero=1 from a Reshape whose shape has a -1: onnxruntime-directml 1.24.4 refuses the two together.
 
-    Beside a -1 the specification allows no 0 when allowzero is 1, so the attribute says nothing there.
+    The specification forbids a 0 next to a -1 when allowzero is 1, so that the attribute has no effect there.
 
-    1. The shape is a constant with a -1 and without a 0.
-    2. The shape is a Concat; of its parts, one is a constant with a -1 and none is one with a 0.
+    1. The shape is constant, with a -1 and without a 0.
+    2. The shape is a Concat: one operand is a constant with a -1, and no constant has a 0.
 
     Given: y = Reshape(x[8], [-1, 4], allowzero=1)
     Result: y = Reshape(x, [-1, 4])
@@ -29,24 +30,24 @@ class ReshapeForDirectMLPass(NodePass):
 
     op_types = ("Reshape",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:  # noqa: ARG002 - the base class's signature
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:  # noqa: ARG002 - the base class's signature
         """See the class."""
         shape = node.inputs[1] if len(node.inputs) > 1 else None
-        if not attribute(node, "allowzero", 0) or shape is None or not _has_minus_one(shape):
+        if not read_attribute(node, "allowzero", 0) or shape is None or not _has_minus_one(shape):
             return None
         node.attributes.pop("allowzero")
-        return "Reshape", (ALLOWZERO,)
+        return Rewritten("Reshape", (ALLOWZERO,))
 
 
 def _has_minus_one(shape: ir.Value) -> bool:
-    """Whether a -1 is known to be there, and no 0."""
+    """Whether a shape is known to have a -1, and not known to have a 0."""
     known = [read_elements(part, MAX_AXES) for part in _parts(shape)]
     sizes = [size for array in known if array is not None for size in array.flat]
     return -1 in sizes and 0 not in sizes
 
 
 def _parts(shape: ir.Value) -> list[ir.Value]:
-    """What a Concat joins; else the value itself."""
+    """The operands of a Concat; of anything else, the value itself."""
     producer = shape.producer()
     if producer is None or producer.op_type != "Concat" or producer.domain not in ("", "ai.onnx"):
         return [shape]

@@ -1,4 +1,4 @@
-"""The passes that rewrite slicing into less of it."""
+"""Running the passes that simplify slicing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import onnx_ir as ir
 
 from onnx_ops.defaults import defaults_aside
 from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice
-from onnx_ops.passes.base import Left, SlicingPass, all_nodes, name_of, nodes_of
+from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
+from onnx_ops.passes.outcome import Skipped
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
@@ -25,7 +27,8 @@ from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.slice_of_split import SliceOfSplitPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
-from onnx_ops.passes.value_info import Knowledge, infer, unmark
+from onnx_ops.passes.value_info import ValueInfo, unmark
+from onnx_ops.passes.walk import name_of, nodes_of, rewritable_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change
 
@@ -46,7 +49,7 @@ PASSES: dict[str, type[SlicingPass]] = {
     "up": MoveSlicesUpPass,
 }
 """By the names that `sliceport rewrite --passes` takes, in the order in which they run."""
-BY_DEFAULT = tuple(name for name in PASSES if name not in ("scalar", "up"))
+BY_DEFAULT = tuple(name for name, kind in PASSES.items() if kind.is_default)
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,15 @@ class Rewriting:
         before: Slicing nodes before: Slice, Split, and Gather by constant indices.
         after: Slicing nodes after.
         changes: By pass, what it did.
-        left: By pass, what it did not do in the end, and why.
-        contested: The nodes that are left because engines disagree about them, and which does what.
+        skipped: By pass, the nodes that it skipped in the last round, and why.
+        contested: The nodes that no pass touches because engines disagree about them, and which does what.
     """
 
     before: int
     after: int
     changes: dict[str, tuple[Change, ...]]
-    left: dict[str, tuple[Left, ...]]
-    contested: tuple[Left, ...] = ()
+    skipped: dict[str, tuple[Skipped, ...]]
+    contested: tuple[Skipped, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -76,29 +79,33 @@ class Rewriting:
         """The report as JSON."""
         passes = {
             name: {
-                "changes": [{"node": done.node, "op": done.op, "form": done.form} for done in changes],
-                "not_applied": [{"node": left.node, "op": left.op, "reason": left.reason} for left in self.left[name]],
+                "changes": [{"node": done.node, "op": done.op, "replacement": done.replacement} for done in changes],
+                "skipped": _skipped_to_json(self.skipped[name]),
             }
             for name, changes in self.changes.items()
         }
-        contested = [{"node": left.node, "op": left.op, "reason": left.reason} for left in self.contested]
+        contested = _skipped_to_json(self.contested)
         return {"nodes_before": self.before, "nodes_after": self.after, "passes": passes, "contested": contested}
 
     def text(self, *, verbose: bool = False) -> str:
-        """The report for people; `verbose` adds what was not applied."""
+        """The report for people; `verbose` adds the nodes that passes skipped."""
         lines = [
-            f"{name}: {change.op} {change.node!r} is now {change.form}"
+            f"{name}: {change.op} {change.node!r} is now {change.replacement}"
             for name, changes in self.changes.items()
             for change in changes
         ]
-        lines += [f"{left.op} {left.node!r} is left as it is: {left.reason}" for left in self.contested]
+        lines += [f"{skipped.op} {skipped.node!r} is left as it is: {skipped.reason}" for skipped in self.contested]
         if verbose:
             lines += [
-                f"{name}: {left.op} {left.node!r} stays: {left.reason}"
-                for name, all_left in self.left.items()
-                for left in all_left
+                f"{name}: {skipped.op} {skipped.node!r} is skipped: {skipped.reason}"
+                for name, nodes in self.skipped.items()
+                for skipped in nodes
             ]
         return "\n".join([*lines, f"slicing nodes: {self.before} before, {self.after} after"])
+
+
+def _skipped_to_json(nodes: Sequence[Skipped]) -> list[dict[str, str]]:
+    return [{"node": skipped.node, "op": skipped.op, "reason": skipped.reason} for skipped in nodes]
 
 
 def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
@@ -120,42 +127,46 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
         return report
 
 
-def _rewrite(model: ir.Model, passes: Sequence[str]) -> Rewriting:
+def _rewrite(model: ir.Model, names: Sequence[str]) -> Rewriting:
     before = _count(model)
-    known = infer(model, folding=True)
-    chosen = {name: kind() for name, kind in PASSES.items() if name in passes}
-    if "chain" in chosen and "scalar" in chosen:
-        chosen["chain"] = ShortenChainsPass(gathers=False)
-    changes: dict[str, tuple[Change, ...]] = dict.fromkeys(chosen, ())
+    analysis = Analysis(model, folding=True)
+    kinds = {name: kind for name, kind in PASSES.items() if name in names}
+    passes = {name: kind.create(kinds.values()) for name, kind in kinds.items()}
+    changes: dict[str, tuple[Change, ...]] = dict.fromkeys(passes, ())
+    for each in passes.values():
+        each.share(analysis)
     is_stale, modified = False, True
     while modified or is_stale:
-        if not modified:  # the end, by what is known; of what the nodes have become more may follow
-            known, is_stale = infer(model, folding=True), False
+        if not modified:  # the last round, unless more follows from what the nodes have become
+            analysis.infer()
+            is_stale = False
         modified = False
-        for name, done in chosen.items():
-            done.share(known)
-            if done(model).modified:
+        for name, each in passes.items():
+            if each(model).modified:
                 modified = is_stale = True
-                if name == "fold":  # shapes follow from what is constant now
-                    known = infer(model, folding=True)
-            changes[name] += tuple(done.changes)
-    left = {name: tuple(done.left) for name, done in chosen.items()}
-    return Rewriting(before, _count(model), changes, left, _contested(model, known))
+                if each.reveals_shapes:
+                    analysis.infer()
+            changes[name] += tuple(each.changes)
+    skipped = {name: tuple(each.skipped) for name, each in passes.items()}
+    return Rewriting(before, _count(model), changes, skipped, _contested(model, analysis.value_info))
 
 
-def _contested(model: ir.Model, known: Knowledge) -> tuple[Left, ...]:
+def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:
     """The nodes that engines read differently."""
     found = []
     for node, opset in nodes_of(model, *SLICING):
         data = node.inputs[0] if node.inputs else None
-        disagreement = contested(node, opset, None if data is None else known.sizes.get(data))
+        disagreement = contested(node, opset, None if data is None else value_info.sizes.get(data))
         if disagreement is not None:
-            found.append(Left(name_of(node), node.op_type, disagreement.reason))
+            found.append(Skipped(name_of(node), node.op_type, disagreement.reason))
     return tuple(found)
 
 
 def _count(model: ir.Model) -> int:
-    slicing = sum(1 for _ in nodes_of(model, *SLICING)) + sum(is_strided_slice(node) for node, _ in all_nodes(model))
+    """The number of slicing nodes, see `Rewriting.before`."""
+    slicing = sum(1 for _ in nodes_of(model, *SLICING)) + sum(
+        is_strided_slice(node) for node, _ in rewritable_nodes(model)
+    )
     return slicing + sum(
         len(node.inputs) > 1 and node.inputs[1] is not None and constant(node.inputs[1]) is not None
         for node, _ in nodes_of(model, "Gather")
@@ -163,7 +174,7 @@ def _count(model: ir.Model) -> int:
 
 
 class RewriteSlicingPass(ir.passes.InPlacePass):
-    """`rewrite` as one pass: in its order whatever stands beside it, until nothing more is found.
+    """`rewrite` as one pass: runs the passes in their order, again and again until none of them finds anything more.
 
     Attributes:
         report: What was rewritten when it last ran.

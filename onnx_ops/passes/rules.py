@@ -1,4 +1,4 @@
-"""The passes that fit as rewrite rules of onnxscript, for pipelines that are made of those."""
+"""Two of the passes as rewrite rules of onnxscript, for pipelines that consist of those."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.passes.base import NotApplied
 from onnx_ops.passes.builders import SLICE_INPUTS_OPSET
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.matchers import written_slice
-from onnx_ops.passes.value_info import Knowledge, Sizes
+from onnx_ops.passes.matchers import read_slice
+from onnx_ops.passes.outcome import Skip
+from onnx_ops.passes.value_info import Sizes, ValueInfo
 from sliceport.slicing import AxisSlice
 
 
@@ -33,7 +33,7 @@ def rules() -> Any:
             shape = _sizes(x)
             try:
                 self._entries = compose_entries(_entries(first, shape), _entries(second, shape), shape)
-            except NotApplied as reason:
+            except Skip as reason:
                 return result.fail(str(reason))
             return result
 
@@ -41,7 +41,7 @@ def rules() -> Any:
             return _slice(op, x, self._entries)
 
     class RemoveIdentitySlices(RewriteRuleClassBase):
-        """A Slice that keeps everything."""
+        """A Slice that keeps all elements."""
 
         def pattern(self, op: Any, x: Any) -> Any:
             return op.Slice(x, _allow_other_inputs=True, _outputs=["y"])
@@ -52,10 +52,10 @@ def rules() -> Any:
             known = dict(enumerate(sizes or ()))
             try:
                 entries = _entries(y, sizes)
-            except NotApplied as reason:
+            except Skip as reason:
                 return result.fail(str(reason))
             if not all(entry.is_whole(known.get(axis)) for axis, entry in entries.items()):
-                return result.fail("it does not keep everything")
+                return result.fail("it does not keep all elements")
             return result
 
         def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
@@ -66,19 +66,19 @@ def rules() -> Any:
 
 
 def _sizes(value: ir.Value) -> Sizes | None:
-    known = Knowledge()
-    known.learn(value, value.type, value.shape)
-    return known.sizes.get(value)
+    value_info = ValueInfo()
+    value_info.record(value, value.type, value.shape)
+    return value_info.sizes.get(value)
 
 
 def _entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
     node = output.producer()
     assert node is not None
     if len(node.inputs) == 1:
-        raise NotApplied("its bounds are attributes, as before opset 10")
+        raise Skip("its bounds are attributes, as before opset 10")
     if any(value is not None and value.is_graph_input() for value in node.inputs[1:]):
-        raise NotApplied("a caller may replace its bounds, which are inputs")
-    return written_slice(node, SLICE_INPUTS_OPSET, shape)
+        raise Skip("its bounds are inputs of the model, which a caller may replace")
+    return read_slice(node, SLICE_INPUTS_OPSET, shape)
 
 
 def _slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:

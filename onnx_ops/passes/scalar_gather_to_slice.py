@@ -1,36 +1,38 @@
-"""Gather of one constant index becomes a Slice and a Squeeze."""
+"""A Gather of one constant index becomes a Slice and a Squeeze."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from onnx_ops.nodes import constant, is_operator
-from onnx_ops.passes.base import NodePass, Outcome
-from onnx_ops.passes.builders import slice_node, view_node
-from onnx_ops.passes.matchers import gathered, source_of
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_slice, build_squeeze
+from onnx_ops.passes.matchers import read_gather, skip_identities
+from onnx_ops.passes.outcome import Rewritten
 from sliceport.slicing import AxisSlice
 
 
 class ScalarGatherToSlicePass(NodePass):
-    """Write a Gather of one constant index, which drops the axis, as a Slice and a Squeeze.
+    """Replace a Gather of one constant index, which drops the axis, by a Slice and a Squeeze.
 
-    Not one of `ALL`: onnxruntime's CPU provider takes up to 1.8 times as long for the two. It is for engines that have
-    no Gather, or take longer for it.
+    Not run by default, because onnxruntime's CPU provider takes up to 1.8 times as long for the two. It is for engines
+    that have no Gather, or a slow one.
 
-    1. The index is a scalar, within a size that is known.
+    1. The index is a scalar, and in range for an axis of known size.
 
     Given: y = Gather(x[8, 3], 2, axis=0)
     Result: y = Squeeze(Slice(x, [2], [3], [0]), [0])
 
-    Not rewritten: what cuts a Shape, which never leaves the CPU.
+    Not rewritten: a Gather from a Shape, which runs on the CPU anyway.
     """
 
     op_types = ("Gather",)
+    is_default = False
 
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
-        source = source_of(data)
+        source = skip_identities(data)
         indices = node.inputs[1] if len(node.inputs) > 1 else None
         listed = None if indices is None else constant(indices)
         if data is None or source is None or listed is None or len(listed.shape) != 0:
@@ -38,13 +40,12 @@ class ScalarGatherToSlicePass(NodePass):
         if is_operator(source.producer(), "Shape"):
             return None
         shape = self.sizes(data)
-        axis, kept, _ = gathered(node, opset, shape)
+        axis, kept, _ = read_gather(node, opset, shape)
         assert shape is not None
-        new = slice_node(data, {axis: AxisSlice.of(kept)}, opset)
-        assert new is not None
+        new = build_slice(data, {axis: AxisSlice.of(kept)}, opset)
         new[-1].name = node.name
         part = new[-1].outputs[0]
-        self.describe(part, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
-        new += view_node("Squeeze", part, [axis], opset)
-        self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
-        return "Slice and Squeeze", ()
+        self.set_value_info(part, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
+        new += build_squeeze(part, [axis], opset)
+        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
+        return Rewritten("Slice and Squeeze")

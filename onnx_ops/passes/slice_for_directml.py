@@ -1,4 +1,4 @@
-"""Slice, where onnxruntime's DirectML provider refuses it, with its bounds written otherwise."""
+"""A Slice that onnxruntime's DirectML provider refuses gets equivalent bounds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_ops.nodes import contested
-from onnx_ops.passes.base import NodePass, Outcome
-from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, empty_node, slice_node
-from onnx_ops.passes.matchers import spelled_slice
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, build_empty, build_slice
+from onnx_ops.passes.matchers import read_slice_by_spec
+from onnx_ops.passes.outcome import Rewritten, Unfixable
 from onnx_ops.passes.value_info import Sizes
 from sliceport.hardening import Defect
 from sliceport.slicing import AxisSlice
@@ -21,7 +22,7 @@ BELOW = Defect(
     "the provider refuses a backward Slice that starts below the axis (by the specification, and on onnxruntime's CPU "
     "provider, it starts at index 0; onnx's reference evaluator selected nothing)",
 )
-LEAST_START = Defect(
+MIN_START = Defect(
     "from the least integer to a negative end",
     "the provider refuses a forward Slice that starts at or below -2^31 and has a negative end",
 )
@@ -33,63 +34,62 @@ RANK = Defect(
     "more than 8 axes",
     "the provider refuses the model for a tensor of more than 8 axes, whatever operator it is of",
 )
-MOST_AXES = 8
+MAX_DIRECTML_AXES = 8
 _INT32_MIN = -(2**31)
 _STEPS = 4
 
 
 class SliceForDirectMLPass(NodePass):
-    """Write the bounds of a Slice as onnxruntime-directml 1.24.4 takes them; it selects the same.
+    """Give a Slice that onnxruntime-directml 1.24.4 refuses bounds that it accepts and that select the same.
 
-    1. Steps are given and axes are not: the axes are written out.
-    2. A step is negative and its start is below the axis (below -2^31, or the size of the axis is known): it becomes 0.
+    1. There are steps and no axes: the axes are written out.
+    2. A step is negative and its start is below the axis (below -2^31, or the size of the axis is known): the start
+       becomes 0.
     3. A step is positive, its start at or below -2^31 and its end negative: the start becomes 0.
-    4. Nothing is selected, of a shape that is known: the Slice becomes a constant.
+    4. Nothing is selected of a known shape: the Slice becomes a constant.
 
-    A tensor of more than 8 axes is reported; nothing helps, for a Reshape to fewer is refused as well. So is a Slice
-    that onnxruntime's CPU provider and the specification read differently: it stays, for what it computes must.
+    Reported and not fixed: a tensor of more than 8 axes, as a Reshape to fewer is refused too; and a Slice that
+    onnxruntime's CPU provider and the specification read differently, as any replacement would change its result on
+    one of them.
 
     Given: y = Slice(x[4], starts=[-100], ends=[-200], axes=[0], steps=[-1])
     Result: y = Slice(x, starts=[0], ends=[-200], axes=[0], steps=[-1])
 
-    Not seen: bounds that are not constants.
+    Not found: bounds that are not constant.
     """
 
     op_types = ("Slice",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
-        if shape is not None and len(shape) > MOST_AXES:
-            return None, (RANK,)
-        disagreement = left_alone(node, opset, shape)
+        if shape is not None and len(shape) > MAX_DIRECTML_AXES:
+            return Unfixable((RANK,))
+        disagreement = find_dispute(node, opset, shape)
         if disagreement is not None:
-            return None, (disagreement,)
+            return Unfixable((disagreement,))
         if opset < SLICE_INPUTS_OPSET:
             return None
-        entries = spelled_slice(node, opset, shape)
+        entries = read_slice_by_spec(node, opset, shape)
         if data is None:
             return None
         empty = _empty_shape(entries, shape)
-        dtype = self.known.dtype(data)
+        dtype = self.value_info.dtype(data)
         if empty is not None and dtype is not None:
-            form, found, new = "Constant", [EMPTY], [empty_node(empty, dtype)]
+            found, new = [EMPTY], [build_empty(empty, dtype)]
         else:
             found = [NO_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
-            found += _refused(entries, shape)
+            found += _find_refused(entries, shape)
             if not found:
                 return None
-            made = slice_node(data, _taken(entries, shape), opset)
-            assert made is not None
-            form, new = "Slice", made
-        new[-1].name = node.name
-        self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
-        return form, tuple(found)
+            new = build_slice(data, _adapt_bounds(entries, shape), opset)
+        self.replace_node(node, new)
+        return Rewritten(new[-1].op_type, tuple(found))
 
 
-def left_alone(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
-    """Why a node is left as it is: any other form would change what onnxruntime's CPU provider computes, too."""
+def find_dispute(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
+    """Why a node must stay as it is: on onnxruntime's CPU provider a replacement would compute something else."""
     disagreement = contested(node, opset, shape)
     if disagreement is None or not disagreement.is_of_the_cpu:
         return None
@@ -97,7 +97,7 @@ def left_alone(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
 
 
 def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:
-    """The shape of what is selected of a known shape, if it has no elements and the data has some."""
+    """The shape of the output, if that has no elements and the data have a known shape with some."""
     known = [size for size in shape or () if size]
     if shape is None or len(known) != len(shape):
         return None
@@ -105,15 +105,15 @@ def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple
     return kept if 0 in kept else None
 
 
-def _refused(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[Defect]:
-    """What the provider refuses of the bounds."""
-    taken = _taken(entries, shape)
+def _find_refused(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[Defect]:
+    """Which of the bounds the provider refuses."""
+    taken = _adapt_bounds(entries, shape)
     changed = [entry for axis, entry in entries.items() if taken[axis] != entry]
-    return list(dict.fromkeys(BELOW if entry.step < 0 else LEAST_START for entry in changed))
+    return list(dict.fromkeys(BELOW if entry.step < 0 else MIN_START for entry in changed))
 
 
-def _taken(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """The bounds as the provider takes them."""
+def _adapt_bounds(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
+    """Equivalent bounds that the provider accepts."""
     taken = {}
     for axis, entry in entries.items():
         size = shape[axis] if shape is not None else None

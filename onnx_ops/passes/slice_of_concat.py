@@ -1,100 +1,100 @@
-"""Slice of a Concat that falls inside one operand becomes a Slice of that operand."""
+"""A Slice or Split of a Concat reads the operands instead."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
-from onnx_ops.passes.base import NodePass, NotApplied, Outcome
-from onnx_ops.passes.builders import is_used, slice_node
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_slice
+from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.matchers import attribute, filled_parts, source_of, written_slice
-from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
+from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slice, skip_identities
+from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.siblings import IN_SPLIT
+from onnx_ops.passes.value_info import Sizes
+from onnx_ops.passes.walk import name_of
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import AxisSlice, SplitSpec, moved, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
 
 class SliceOfConcatPass(NodePass):
-    """Read the operands of a Concat instead of what it joins, where one of them has all that is kept.
+    """Let a Slice or Split of a Concat read the operands instead, where these hold all that is selected.
 
-    1. A Slice keeps, on the axis of the Concat, elements of one operand alone: it cuts that operand.
-    2. Every part of a Split that is read is exactly one operand: the operand takes its place.
+    1. On the axis of the Concat, a Slice selects elements of one operand alone: it cuts that operand.
+    2. Every part of a Split that is read is exactly one operand: the operand replaces it.
 
     The sizes of all operands on the axis are known.
 
     Given: y = Slice(Concat(a[3], b[5], axis=0), [4], [6], [0])
     Result: y = Slice(b, [1], [3], [0])
 
-    An output of the graph becomes an Identity. Not rewritten: Slices that
-    `SiblingsToSplitPass` makes a Split of; what keeps elements of several operands, or none.
+    An output of the graph becomes an Identity. Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; those
+    that select elements of several operands, or none.
     """
 
     op_types = ("Slice", "Split")
+    spares_siblings = True
 
-    def apply(self, model: ir.Model) -> None:
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
-        self._split_members = split_members(model, self.known)
-        super().apply(model)
-
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
-        """See the class."""
-        joined = source_of(node.inputs[0]) if node.inputs else None
+        joined = skip_identities(node.inputs[0]) if node.inputs else None
         concat = None if joined is None else joined.producer()
         if joined is None or concat is None or not is_operator(concat, "Concat"):
             return None
-        if node.op_type == "Slice" and node in self._split_members:
-            raise NotApplied(IN_SPLIT)
-        operands = self._operands(concat)
         if node.op_type == "Split":
-            return self._split(node, opset, concat, operands)
-        shape = self.sizes(joined)
-        entries = written_slice(node, opset, shape)
+            return self._rewrite_split(node, opset, concat)
+        if node in self.split_members:
+            raise Skip(IN_SPLIT)
+        return self._rewrite_slice(node, opset, concat, self.sizes(joined))
+
+    def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> Rewritten | None:
+        operands = self._read_operands(concat)
+        entries = read_slice(node, opset, shape)
         if keeps_all(entries, shape):
             return None  # RemoveIdentitySlicesPass takes it
         axis = operands.axis
         kept = resolve_axis(*entries.get(axis, AxisSlice(0, sum(operands.sizes), 1)), sum(operands.sizes))
-        ends = [*kept[:1], *kept[-1:]]  # an axis may be too long to walk through
+        ends = [*kept[:1], *kept[-1:]]  # of a run, which may be long
         inside = [
             (i, start)
             for i, (start, stop) in enumerate(operands.bounds)
             if ends and all(start <= index < stop for index in ends)
         ]
         if not inside:
-            raise NotApplied("it does not keep elements of one operand of the Concat alone")
+            raise Skip(f"it does not select elements of exactly one operand of Concat {name_of(concat)!r}")
         ((i, start),) = inside
         data = concat.inputs[i]
         assert data is not None
-        new = slice_node(data, {**entries, axis: AxisSlice.of(moved(kept, -start))}, opset)
-        if new is None:
-            raise NotApplied("it would need steps, which Slice has from opset 10 on")
-        new[-1].name = node.name
-        self.put_in_place([node], new, {node.outputs[0]: new[-1].outputs[0]})
-        return "Slice", ()
+        new = build_slice(data, {**entries, axis: AxisSlice.of(moved(kept, -start))}, opset)
+        self.replace_node(node, new)
+        return Rewritten("Slice")
 
-    def _operands(self, concat: ir.Node) -> SplitSpec:
-        """The operands of a Concat as the parts that splitting it would give.
+    def _read_operands(self, concat: ir.Node) -> SplitSpec:
+        """The operands of a Concat, as the parts of a Split that would undo it.
 
         Raises:
-            NotApplied: Not all sizes are known.
+            Skip: Not all sizes are known.
         """
         shapes = [self.sizes(value) for value in concat.inputs]
         known = [shape for shape in shapes if shape is not None]
         if not known or len(known) < len(shapes):
-            raise NotApplied("the shapes of the Concat's operands are not known")
+            raise Skip(f"not all ranks of the operands of Concat {name_of(concat)!r} are known")
         try:
-            axis = normalize_axis(attribute(concat, "axis", 1), len(known[0]))
+            axis = normalize_axis(read_attribute(concat, "axis", 1), len(known[0]))
         except InvalidSlice as reason:
-            raise NotApplied(str(reason)) from None
+            raise Skip(str(reason)) from None
         sizes = [size for shape in known if len(shape) > axis and (size := shape[axis]) is not None]
         if len(sizes) < len(known):
-            raise NotApplied(f"the sizes of the Concat's operands on axis {axis} are not known")
+            raise Skip(f"not all sizes of the operands of Concat {name_of(concat)!r} on axis {axis} are known")
         return SplitSpec(axis, tuple(sizes))
 
-    def _split(self, node: ir.Node, opset: int, concat: ir.Node, operands: SplitSpec) -> Outcome:
-        parts = filled_parts(node, opset, self.sizes(node.inputs[0]))
+    def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> Rewritten:
+        operands = self._read_operands(concat)
+        parts = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
         whole = dict(zip(operands.bounds, concat.inputs, strict=True))
         if parts.axis != operands.axis or any(bounds not in whole for bounds in read.values()):
-            raise NotApplied("its parts are not the operands of the Concat")
-        return self.replace_by(node, {output: whole[bounds] for output, bounds in read.items()}), ()
+            raise Skip(f"its parts are not the operands of Concat {name_of(concat)!r}")
+        return Rewritten(self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))

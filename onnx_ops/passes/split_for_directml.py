@@ -1,14 +1,17 @@
-"""Split, where onnxruntime's DirectML provider computes it wrongly, becomes Slices."""
+"""A Split that onnxruntime's DirectML provider computes wrongly becomes Slices."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.passes.base import NodePass, NotApplied, Outcome, name_of
-from onnx_ops.passes.builders import empty_node, is_used, slice_nodes
+from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_empty, build_slice_1d
+from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
-from onnx_ops.passes.matchers import split_parts
-from onnx_ops.passes.slice_for_directml import MOST_AXES, RANK, left_alone
+from onnx_ops.passes.matchers import read_split
+from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
+from onnx_ops.passes.slice_for_directml import MAX_DIRECTML_AXES, RANK, find_dispute
+from onnx_ops.passes.walk import name_of
 from sliceport.hardening import Defect
 from sliceport.slicing import SplitSpec
 
@@ -20,31 +23,31 @@ EMPTY_PART = Defect("a part is empty", "the provider skips a Split with an empty
 
 
 class SplitForDirectMLPass(NodePass):
-    """Write a Split as a Slice for each part that is used, where onnxruntime-directml 1.24.4 gets it wrong.
+    """Replace a Split that onnxruntime-directml 1.24.4 computes wrongly by a Slice for each part that is read.
 
     1. A part p is multiplied by the Sigmoid of another part q of the same Split, as in a GLU.
-    2. A part is empty. It becomes a constant where its shape is known.
+    2. A part is empty. It becomes a constant if its shape is known.
 
     Given: a, b = Split(x[4], axis=0); y = Mul(a, Sigmoid(b))
     Result: a = Slice(x, [0], [2], [0]); b = Slice(x, [2], [4], [0]); y = Mul(a, Sigmoid(b))
 
-    A tensor of more than 8 axes is reported, see `SliceForDirectMLPass`. Not rewritten: a Split whose part sizes are
-    not constants, nor known from the size of its axis.
+    Reported and not fixed: a tensor of more than 8 axes, see `SliceForDirectMLPass`; a Split whose part sizes are
+    neither constant nor known from the size of its axis.
     """
 
     op_types = ("Split",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Outcome:
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
-        if shape is not None and len(shape) > MOST_AXES:
-            return None, (RANK,)
+        if shape is not None and len(shape) > MAX_DIRECTML_AXES:
+            return Unfixable((RANK,))
         if not any(map(is_used, node.outputs)):
             return None
-        disagreement = left_alone(node, opset, shape)
+        disagreement = find_dispute(node, opset, shape)
         if disagreement is not None:
-            return None, (disagreement,)
+            return Unfixable((disagreement,))
         parts = self._parts(node, opset)
         found = []
         if is_gated(node.outputs):
@@ -54,7 +57,7 @@ class SplitForDirectMLPass(NodePass):
         if not found:
             return None
         if parts is None or data is None:
-            return None, tuple(found)
+            return Unfixable(tuple(found))
         new: list[ir.Node] = []
         successors = {}
         for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
@@ -62,21 +65,21 @@ class SplitForDirectMLPass(NodePass):
                 new += self._part(data, parts.axis, start, stop, opset)
                 new[-1].name = f"{name_of(node)}_{output.name}"
                 successors[output] = new[-1].outputs[0]
-        self.put_in_place([node], new, successors)
-        return "Slice", tuple(found)
+        self.replace_nodes([node], new, successors)
+        return Rewritten("Slice", tuple(found))
 
     def _parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:
-            return split_parts(node, opset, self.sizes(node.inputs[0] if node.inputs else None))
-        except NotApplied:
+            return read_split(node, opset, self.sizes(node.inputs[0] if node.inputs else None))
+        except Skip:
             return None
 
     def _part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """A Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
-        shape, dtype = self.sizes(data), self.known.dtype(data)
+        shape, dtype = self.sizes(data), self.value_info.dtype(data)
         if start == stop and shape is not None and dtype is not None:
             dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]
             known = [dim for dim in dims if dim is not None]
             if len(known) == len(dims):
-                return [empty_node(known, dtype)]
-        return slice_nodes(data, start, stop, axis, opset)
+                return [build_empty(known, dtype)]
+        return build_slice_1d(data, start, stop, axis, opset)

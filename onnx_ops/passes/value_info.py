@@ -1,4 +1,4 @@
-"""What is known of values: sizes and types, by the value and not by its name, which branches may use again."""
+"""Inferred sizes and types of values, by the value and not by its name, which branches may use again."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from onnx_ops.nodes import (
     read_elements,
     slice_spec,
 )
+from onnx_ops.passes.walk import every_node
 from onnx_ops.resolve_shapes import fold, inline_functions, name_left_out_outputs, set_weights_aside
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 
 Sizes = tuple[int | None, ...]
-_ASIDE = "sliceport.aside"
+_OPAQUE_DOMAIN = "sliceport.aside"
 _NUMBER = "sliceport.number"
 _BOUNDS = 5
-_MOST_STEPS = 64
+_MAX_STEPS = 64
 
 
 @dataclass
-class Knowledge:
-    """What is known of values.
+class ValueInfo:
+    """Sizes and types of values, as far as they are known.
 
     Attributes:
         sizes: The size of each axis, None where it is open; of values whose rank is known.
@@ -40,55 +41,55 @@ class Knowledge:
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
     types: dict[ir.Value, ir.TypeProtocol] = field(default_factory=dict)
 
-    def inherit(self, after: ir.Value, before: ir.Value) -> None:
-        """What holds for one value holds for another that takes its place."""
-        self.inherit_from(self, after, before)
+    def copy(self, value: ir.Value, source: ir.Value) -> None:
+        """Let what is known of a value hold for another that replaces it."""
+        self.copy_from(self, value, source)
 
-    def inherit_from(self, other: Knowledge, value: ir.Value, twin: ir.Value) -> None:
-        """What is known elsewhere of a value's twin holds for it."""
-        if twin in other.sizes:
-            self.sizes[value] = other.sizes[twin]
-        if twin in other.types:
-            self.types[value] = other.types[twin]
+    def copy_from(self, other: ValueInfo, value: ir.Value, source: ir.Value) -> None:
+        """Let what another instance knows of a value hold for one here."""
+        if source in other.sizes:
+            self.sizes[value] = other.sizes[source]
+        if source in other.types:
+            self.types[value] = other.types[source]
 
     def dtype(self, value: ir.Value) -> ir.DataType | None:
-        """The type of a tensor's elements."""
-        known = self.types.get(value)
-        return known.dtype if isinstance(known, ir.TensorType) else None
+        """The type of a tensor's elements, if it is known."""
+        type_ = self.types.get(value)
+        return type_.dtype if isinstance(type_, ir.TensorType) else None
 
-    def learn(self, value: ir.Value, type_: ir.TypeProtocol | None, shape: ir.ShapeProtocol | None) -> None:
-        """Take down what was inferred of a value."""
+    def record(self, value: ir.Value, type_: ir.TypeProtocol | None, shape: ir.ShapeProtocol | None) -> None:
+        """Record what was inferred of a value."""
         if shape is not None:
             self.sizes[value] = tuple([dim if isinstance(dim, int) else None for dim in shape])
         if type_ is not None:
             self.types[value] = type_
 
 
-def infer(model: ir.Model, *, folding: bool = False) -> Knowledge:
-    """What can be inferred of the values of all graphs and functions; the model is not changed.
+def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
+    """Infer sizes and types in all graphs and functions; the model is not changed.
 
-    Of a function it is what holds at all places where it is called.
+    Of a value in a function they are those that hold at all its calls.
 
     Args:
         model: The model.
-        folding: Whether to fold constants too, so that shapes that are computed are known; it takes longer.
+        folding: Whether to fold constants too, which takes longer and gives shapes that are computed.
     """
     unmark(model)
     _mark_computed(model)
     while True:
         found = _infer_graphs(model, folding=folding)
-        for function, body in bodies(model, found):
+        for function, body in walk_functions(model, found):
             inferred = _infer_graphs(body, folding=folding)
-            for value, twin in paired(function, body.graph):
-                found.inherit_from(inferred, value, twin)
+            for value, twin in pair_values(function, body.graph):
+                found.copy_from(inferred, value, twin)
         if not _mark_by_sizes(model, found):
             return found
 
 
-def bodies(model: ir.Model, known: Knowledge) -> Iterator[tuple[ir.Function, ir.Model]]:
-    """The functions, each as a model of its own whose inputs have the sizes that they have at all places of call.
+def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.Function, ir.Model]]:
+    """The functions, each as a model of its own whose inputs have the sizes that they have at all its calls.
 
-    Those that are called come after their callers, so that what was found out of these may be put into `known` between.
+    A function comes after those that call it, so that what was inferred in these can be put into `value_info` between.
     """
     waiting = [function for function in model.functions.values() if function.domain != STRIDED_SLICE_DOMAIN]
     callers: list[ir.Graph | ir.Function] = [model.graph]
@@ -99,7 +100,7 @@ def bodies(model: ir.Model, known: Knowledge) -> Iterator[tuple[ir.Function, ir.
             return  # they call each other
         for function in ready:
             calls = [node for caller in callers for node in caller.all_nodes() if _calls(node, function)]
-            yield function, _as_model(model, function, calls, known)
+            yield function, _as_model(model, function, calls, value_info)
         callers += ready
         waiting = [function for function in waiting if function not in ready]
 
@@ -108,12 +109,12 @@ def _calls(node: ir.Node, function: ir.Function) -> bool:
     return node.op_identifier() == function.identifier()
 
 
-def _as_model(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node], known: Knowledge) -> ir.Model:
+def _as_model(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node], value_info: ValueInfo) -> ir.Model:
     graph = function.clone().graph
     for i, value in enumerate(graph.inputs):
         given = [node.inputs[i] if i < len(node.inputs) else None for node in calls]
-        sizes = [known.sizes.get(each) if each is not None else None for each in given]
-        types = {known.types.get(each) if each is not None else None for each in given}
+        sizes = [value_info.sizes.get(each) if each is not None else None for each in given]
+        types = {value_info.types.get(each) if each is not None else None for each in given}
         if len(types) == 1:
             (value.type,) = types
         first = sizes[0] if sizes else None
@@ -125,20 +126,21 @@ def _as_model(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node], 
     return ir.Model(graph, ir_version=model.ir_version, functions=others)
 
 
-def paired(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, ir.Value]]:
-    """The values of a function and those of its twin."""
+def pair_values(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, ir.Value]]:
+    """The values of a function, each with the same one of its copy."""
     values = list(zip(function.inputs, graph.inputs, strict=True))
     for node, twin in zip(function.all_nodes(), graph.all_nodes(), strict=True):
         values += zip(node.outputs, twin.outputs, strict=True)
     return values
 
 
-def probe_of(model: ir.Model) -> ir.Model:
-    """A copy to infer and fold in.
+def build_probe(model: ir.Model) -> ir.Model:
+    """A copy of a model to infer and fold in.
 
-    Nothing follows in it from nodes that engines read differently, nor from those whose attributes a call sets.
+    Nodes that engines read differently, and those whose attributes a call sets, are of an unknown domain in it, so that
+    nothing is inferred from them.
     """
-    _mark_written(model)
+    _mark_by_constants(model)
     probe = _clone(model)
     marked = [node for node, _ in every_node(probe) if MARK in node.meta]
     if marked:  # what the file says of sizes may follow from them
@@ -149,9 +151,9 @@ def probe_of(model: ir.Model) -> ir.Model:
             for value in () if graph is probe.graph else graph.inputs:
                 value.shape = None
     for node in [*marked, *filter(has_open_attribute, probe.graph.all_nodes())]:
-        node.domain = _ASIDE
+        node.domain = _OPAQUE_DOMAIN
     for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
-        imports[_ASIDE] = 1
+        imports[_OPAQUE_DOMAIN] = 1
     return probe
 
 
@@ -159,7 +161,7 @@ def _clone(model: ir.Model) -> ir.Model:
     """A copy.
 
     Raises:
-        ModelError: The model is not whole: a node reads a value that is nowhere.
+        ModelError: A node reads a value that nothing defines.
     """
     try:
         return model.clone()
@@ -171,21 +173,21 @@ def _clone(model: ir.Model) -> ir.Model:
 
 
 def unmark(model: ir.Model) -> None:
-    """Forget which nodes engines read differently."""
+    """Remove the marks of nodes that engines read differently."""
     for node, _ in every_node(model):
         node.meta.pop(MARK, None)
 
 
-def _mark_written(model: ir.Model) -> None:
-    """Mark the nodes about which engines disagree by what is written in them."""
+def _mark_by_constants(model: ir.Model) -> None:
+    """Mark the nodes that engines read differently because of the constants that they read."""
     for node, opset in every_node(model):
         disagreement = contested(node, opset)
         if disagreement is not None:
             node.meta[MARK] = disagreement
 
 
-def _mark_by_sizes(model: ir.Model, found: Knowledge) -> bool:
-    """Mark those about which engines disagree by the sizes that were found; whether there were any."""
+def _mark_by_sizes(model: ir.Model, found: ValueInfo) -> bool:
+    """Mark those that engines read differently because of the sizes that were found; return whether there were any."""
     changed = False
     for node, opset in every_node(model):
         data = node.inputs[0] if node.inputs else None
@@ -198,12 +200,12 @@ def _mark_by_sizes(model: ir.Model, found: Knowledge) -> bool:
 
 
 def _mark_computed(model: ir.Model) -> None:
-    """Mark those about which engines disagree by what is computed from constants, in functions at some call."""
+    """Mark those that engines read differently because of computed constants, in functions at any call."""
     doubtful = [node for node, opset in every_node(model) if _is_doubtful(node, opset)]
     while [node for node in doubtful if MARK not in node.meta]:
         for i, node in enumerate(doubtful):
             node.meta[_NUMBER] = i
-        probe = probe_of(model)
+        probe = build_probe(model)
         for node in doubtful:
             del node.meta[_NUMBER]
         try:
@@ -227,7 +229,7 @@ def _mark_computed(model: ir.Model) -> None:
 
 
 def _is_doubtful(node: ir.Node, opset: int) -> bool:
-    """Whether what is written in a Slice is not known, and engines might disagree about it."""
+    """Whether the bounds of a Slice are not known, and may be some that engines read differently."""
     steps = node.inputs[_BOUNDS - 1] if is_standard(node, "Slice") and len(node.inputs) == _BOUNDS else None
     if steps is None:
         return False
@@ -241,22 +243,12 @@ def _is_doubtful(node: ir.Node, opset: int) -> bool:
 
 
 def _are_ones(value: ir.Value) -> bool:
-    steps = read_elements(value, _MOST_STEPS)
+    steps = read_elements(value, _MAX_STEPS)
     return steps is not None and bool((steps == 1).all())
 
 
-def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are."""
-    version = model.opset_imports.get("", 1)
-    for node in model.graph.all_nodes():
-        yield node, version
-    for function in model.functions.values():
-        for node in function.all_nodes():
-            yield node, function.opset_imports.get("", version)
-
-
-def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
-    probe = probe_of(model)
+def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:
+    probe = build_probe(model)
     graphs = list(zip(model.graphs(), probe.graphs(), strict=True))
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]
@@ -267,12 +259,12 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
     else:
         infer_shapes(probe)
     values += [pair for node, twin in nodes for pair in zip(node.outputs, twin.outputs, strict=True)]
-    found = Knowledge()
+    found = ValueInfo()
     for value, twin in values:
-        found.learn(value, twin.type, twin.shape)
+        found.record(value, twin.type, twin.shape)
     for graph, _ in graphs:
         for value in graph.initializers.values():
             tensor = value.const_value
             if tensor is not None:
-                found.learn(value, ir.TensorType(tensor.dtype), tensor.shape)
+                found.record(value, ir.TensorType(tensor.dtype), tensor.shape)
     return found

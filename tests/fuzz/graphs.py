@@ -555,14 +555,14 @@ def _second_run(way: str, names: tuple[str, ...] | None, after: onnx.ModelProto)
     again = from_proto(after)
     whole = ir.serde.serialize_model(again)
     if way == "harden":
-        changes = [change for change in harden_for_directml(again).changes if change.form is not None]
+        changes = [change for change in harden_for_directml(again).changes if change.replacement is not None]
         if changes:
             return f"{way}: a second run changes {changes[0].op} {changes[0].node!r}"
     else:
         report = rewrite(again) if names is None else rewrite(again, names)
         for name, done in report.changes.items():
             if done:
-                return f"{way}: a second run changes {done[0].op} {done[0].node!r} by {name}: {done[0].form}"
+                return f"{way}: a second run changes {done[0].op} {done[0].node!r} by {name}: {done[0].replacement}"
     if ir.serde.serialize_model(again) != whole:
         return f"{way}: a second run changes the file"
     return None

@@ -79,7 +79,7 @@ def test_nothing_changes_but_in_old_versions_of_the_format(text):
 
 def test_a_gated_split_by_sizes_that_may_be_replaced_is_not_hardened():
     report = harden_for_directml(from_proto(model_of(GLU)))
-    assert [change.form for change in report.changes] == [None]
+    assert [change.replacement for change in report.changes] == [None]
     assert harden_for_directml(from_proto(model_of(GLU, 3))).is_complete
 
 
@@ -123,6 +123,6 @@ def test_inputs_of_a_loops_body():
     proto.graph.node[-1].attribute.append(onnx.helper.make_attribute("body", body))
     model = from_proto(proto)
     whole = ir.serde.serialize_model(model)
-    assert not any(change.form == "Constant" for change in rewrite(model, ("fold",)).changes["fold"])
+    assert not any(change.replacement == "Constant" for change in rewrite(model, ("fold",)).changes["fold"])
     assert [t.name for t in ir.serde.serialize_model(model).graph.node[-1].attribute[0].g.initializer] == ["n"]
     assert [node.reason.code for node in onnx_ops.lower(whole).nodes if node.reason] == ["dynamic_parameter"]

@@ -20,7 +20,8 @@ from onnx import helper, numpy_helper
 import onnx_ops
 from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES
-from onnx_ops.passes.value_info import every_node, infer
+from onnx_ops.passes.value_info import infer_value_info
+from onnx_ops.passes.walk import every_node
 from onnx_ops.resolve_shapes import name_left_out_outputs
 from sliceport.cli import main as cli
 
@@ -126,6 +127,6 @@ def test_no_pass_takes_a_part_for_a_larger_one(name, in_function):
 @pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
 def test_sizes_are_those_of_the_parts(in_function):
     model = from_proto(with_parts(["a", "", ""], in_function=in_function))
-    known = infer(model)
+    known = infer_value_info(model)
     (cut,) = [node for node, _ in every_node(model) if node.op_type == "Split"]
     assert known.sizes[cut.outputs[0]] == (2,)

@@ -113,7 +113,7 @@ def test_function_reference_and_expansion_agree(case):
         made = ExpandStridedSlicePass()
         assert not made(from_proto(plain)).modified
         reason = str(error)
-        assert reason in made.left[0].reason
+        assert reason in made.skipped[0].reason
         return
     for got in (evaluator.run(None, {"x": x})[0], run(with_function, feeds), run(embedded(plain), {"x": x})):
         assert got.shape == wanted.shape
@@ -217,7 +217,7 @@ def test_lowering_and_comparing(tmp_path, with_function, capsys):
     assert [comparison.status for comparison in report.comparisons] == ["equal"] * 2
     out = tmp_path / "o.onnx"
     assert main(["rewrite", str(path), "-o", str(out), "--format", "json"]) == 0
-    assert '"form": "Slice, Squeeze, Unsqueeze"' in capsys.readouterr().out
+    assert '"replacement": "Slice, Squeeze, Unsqueeze"' in capsys.readouterr().out
     rewritten = onnx.load(out)
     assert not rewritten.functions
     assert [opset.domain for opset in rewritten.opset_import] == [""]
@@ -228,4 +228,4 @@ def test_rewriting_leaves_run_time_indices_to_the_function():
     held = from_proto(embedded(model(StridedSliceSpec((1,), (3,)), [4], run_time=True)))
     report = rewrite(held)
     assert report.before == report.after == 1
-    assert "not a constant" in report.left["strided"][0].reason
+    assert "not a constant" in report.skipped["strided"][0].reason

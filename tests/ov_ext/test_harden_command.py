@@ -33,7 +33,7 @@ def test_it_is_right_after(wrong, tmp_path, capsys):
     assert said.out.splitlines()[0].startswith(
         "StridedSlice 'row' is now StridedSlice: with a new axis and a shrunk one"
     )
-    assert said.out.splitlines()[-1] == "2 slicing nodes, 1 rewritten, 0 left wrong"
+    assert said.out.splitlines()[-1] == "2 slicing nodes, 1 rewritten, 0 not fixed"
     assert f"wrote {out}" in said.err
     assert sorted(path.name for path in out.parent.iterdir()) == ["right.bin", "right.xml"]
     data = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -114,7 +114,7 @@ def test_names_stay_and_the_form_is_built_in():
         {
             "node": "row",
             "op": "StridedSlice",
-            "form": "StridedSlice",
+            "replacement": "StridedSlice",
             "defects": [
                 {
                     "id": "new axis and shrink with entries left out",
@@ -176,7 +176,7 @@ def test_long_axes(shape, indices, form):
     source = parameter(shape, "i8")
     model = ov.Model([make("Slice", [source, *map(constant, indices)], ours=False)], [source], "m")
     report = ov_ext.harden(model)
-    assert [change.form for change in report.changes] == ([] if form is None else [form])
+    assert [change.replacement for change in report.changes] == ([] if form is None else [form])
     assert report.needs_extension == (form == "ov_ext.Slice")
     data = np.random.default_rng(0).integers(1, 100, shape).astype(np.int8)
     index = [slice(None)] * data.ndim
@@ -190,7 +190,7 @@ def test_a_shrink_at_run_time_with_other_slices():
     masks = {"shrink_axis_mask": [0, 1, 0], "begin_mask": [1, 0, 1], "end_mask": [1, 0, 1]}
     node = make("StridedSlice", [*params, constant([-1, 1, 1])], masks, ours=False)
     model = ov.Model([node], params, "m")
-    assert [change.form for change in ov_ext.harden(model).changes] == ["Slice + StridedSlice"]
+    assert [change.replacement for change in ov_ext.harden(model).changes] == ["Slice + StridedSlice"]
     data = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
     compiled = CORE.compile_model(model, "CPU")
     for begin in (1, -1, 2):
@@ -204,7 +204,7 @@ def test_nothing_of_any_type(element):
     node = make("Slice", [source, *map(constant, ([2], [2], [-(2**31)], [0]))], ours=False)
     model = ov.Model([node], [source], "m")
     (change,) = ov_ext.harden(model).changes
-    assert change.form == ("ov_ext.Slice" if element == "string" else "Constant")
+    assert change.replacement == ("ov_ext.Slice" if element == "string" else "Constant")
     assert model.output(0).get_shape() == ov.Shape([0])
 
 
@@ -216,6 +216,6 @@ def test_what_breaks_the_specification_is_left_and_said():
     node.set_friendly_name("cut")
     model = ov.Model([node], [source], "m")
     report = ov_ext.harden(model)
-    assert [(change.node, change.form) for change in report.changes] == [("cut", None)]
+    assert [(change.node, change.replacement) for change in report.changes] == [("cut", None)]
     assert "Slice8 'cut': start must hold integers, got nf4" in str(report)
     assert not report.is_complete

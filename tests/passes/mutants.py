@@ -42,7 +42,7 @@ DISABLED = {
 Mutant = tuple[str, str, str]
 RULES: dict[str, Mutant] = {
     "compose through Identity": (
-        "passes/compose_slices", "source_of(node.inputs[0]) if", "node.inputs[0] if"),
+        "passes/compose_slices", "skip_identities(node.inputs[0]) if", "node.inputs[0] if"),
     "compose what becomes a Split": (
         "passes/compose_slices", "if node in self._split_members:", "if False:"),
     "fold 1 and 2": (
@@ -52,12 +52,12 @@ RULES: dict[str, Mutant] = {
     "fold 6": ("passes/fold_slices", "                self._fold_shapes_of(output)", "                pass"),
     "fold floats that are computed": (
         "passes/fold_slices", "_EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else _MOVING", "_EXACT"),
-    "fold by a start of a Shape": ("passes/fold_slices", 'attribute(shape, "start", 0)', "0"),
-    "fold in functions": ("passes/fold_slices", "        for function, body in bodies(model, self.known):",
+    "fold by a start of a Shape": ("passes/fold_slices", 'read_attribute(shape, "start", 0)', "0"),
+    "fold in functions": ("passes/fold_slices", "        for function, body in walk_functions(model, self.value_info):",
         "        for function, body in ():"),
-    "merge 1": ("passes/merge_equal_slices", "tuple(sorted(written_slice(node, opset, shape).items()))", "node"),
-    "merge 2": ("passes/merge_equal_slices", "            return split_parts(node, opset, shape)", "            return node"),
-    "merge 3": ("passes/merge_equal_slices", "        return gathered(node, opset, shape)", "        return node"),
+    "merge 1": ("passes/merge_equal_slices", "tuple(sorted(read_slice(node, opset, shape).items()))", "node"),
+    "merge 2": ("passes/merge_equal_slices", "            return read_split(node, opset, shape)", "            return node"),
+    "merge 3": ("passes/merge_equal_slices", "        return read_gather(node, opset, shape)", "        return node"),
     "merge 4": ("passes/merge_equal_slices", "        part = self._parts.setdefault((*where, *found), node.outputs[0])",
         "        part = node.outputs[0]"),
     "merge 5": ("passes/merge_equal_slices", "if is_dropped else None", "if False else None"),
@@ -75,7 +75,7 @@ RULES: dict[str, Mutant] = {
     "siblings 1": ("passes/siblings_to_split", "    return whole if saved > 0 else None", "    return None"),
     "siblings 2": ("passes/siblings_to_split", "    if more > 0 and (gap", "    if False and (gap"),
     "siblings wide gaps": ("passes/siblings_to_split", "<= GAP_BYTES * saved", ">= 0"),
-    "siblings few Gathers": ("passes/siblings_to_split", "only_single and len(nodes) < FEWEST_GATHERS", "False"),
+    "siblings few Gathers": ("passes/siblings_to_split", "only_single and len(nodes) < MIN_GATHERS", "False"),
     "nested 1": ("passes/split_of_part", '        if outer.op_type == "Split":', '        if outer.op_type == "Split" and None:'),
     "nested 2": ("passes/split_of_part", "        if found is None or data is None:", "        if True:"),
     "strided dropped at the end": ("passes/expand_strided_slice", "INT64_MAX if begin == -1 else begin + 1", "begin + 1"),
@@ -115,13 +115,13 @@ RULES: dict[str, Mutant] = {
     "defaults are constants": ("defaults", "        if value.is_graph_input()\n", "        if False\n"),
     "defaults of old files are none": ("defaults", "if graph is not model.graph or model.ir_version", "if True or model.ir_version"),
     "defaults in another order": ("defaults", "[*(value for value in values if value in there), *left]", "[*left, *returning]"),
-    "gates by replacement": ("passes/base", "        if becomes_gated(values):", "        if False:"),
+    "gates by replacement": ("passes/base", "        if would_be_gated(values):", "        if False:"),
     "gates through Identity": ("passes/gating", '            elif is_operator(node, "Identity"):', "            elif False:"),
     "nodes made for nothing": ("passes/shorten_chains", "            discard(new)\n", ""),
     "sizes of the data": (
-        "passes/base", "        if sizes is not None:\n            self.known.sizes[value]",
-        "        if sizes is None:\n            self.known.inherit(value, data)\n        else:\n"
-        "            self.known.sizes[value]"),
+        "passes/base", "        if sizes is not None:\n            self.value_info.sizes[value]",
+        "        if sizes is None:\n            self.value_info.copy(value, data)\n        else:\n"
+        "            self.value_info.sizes[value]"),
     "malformed nodes": ("passes/base", "if not (is_strided_slice(node) or has_its_values(node)):", "if False:"),
 }  # fmt: skip
 """By what it is about the file, a piece of it, and what stands there instead."""

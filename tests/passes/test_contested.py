@@ -164,10 +164,12 @@ def test_it_is_named_with_what_each_engine_does(contested, start, end, step, axi
     report = rewrite(model)
     if contested is not BELOW_THE_AXIS or place in (in_the_graph, behind_another, computed):
         assert report.contested
-    assert {left.reason for left in report.contested} <= {contested.reason}
-    assert all(left.node for left in report.contested)
-    assert all(left.node in report.text() for left in report.contested)
-    assert [entry["reason"] for entry in report.to_json()["contested"]] == [left.reason for left in report.contested]
+    assert {skipped.reason for skipped in report.contested} <= {contested.reason}
+    assert all(skipped.node for skipped in report.contested)
+    assert all(skipped.node in report.text() for skipped in report.contested)
+    assert [entry["reason"] for entry in report.to_json()["contested"]] == [
+        skipped.reason for skipped in report.contested
+    ]
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
@@ -178,7 +180,7 @@ def test_hardening_leaves_it_and_says_so(contested, start, end, step, axis, plac
     model = from_proto(model_of(place(start, end, step, axis)))
     report = harden_for_directml(model)
     assert not report.is_complete
-    left = [change for change in report.changes if change.form is None]
+    left = [change for change in report.changes if change.replacement is None]
     assert {defect.id for change in left for defect in change.defects} == {contested.id}
     assert "is left as it is: engines disagree about it" in str(report)
 

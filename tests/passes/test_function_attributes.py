@@ -131,7 +131,7 @@ def test_each_call_is_lowered_by_its_own(name, is_default):
 @pytest.mark.parametrize(("name", "way"), [("split", "split"), ("slice of slice", "compose"), ("constant", "fold")])
 def test_it_says_why_it_leaves_a_node(name, way):
     report = rewrite(from_proto(model_of(name)), (way,))
-    reasons = [left.reason for left in report.left[way]]
+    reasons = [skipped.reason for skipped in report.skipped[way]]
     assert any("is the function's attribute 'p', which each call sets for itself" in reason for reason in reasons) or (
         any("is not the same for all inputs" in reason for reason in reasons)
     )

@@ -48,7 +48,7 @@ def hardened(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[tuple[str, l
         assert not kind()(graph).modified
     assert ir.serde.serialize_model(graph) == after
     assert [o.name for o in after.graph.output] == [o.name for o in proto.graph.output]
-    return after, [(change.form, [defect.id for defect in change.defects]) for change in report.changes]
+    return after, [(change.replacement, [defect.id for defect in change.defects]) for change in report.changes]
 
 
 def on_cpu(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
@@ -386,7 +386,7 @@ class TestCommand:
         assert main(["harden", str(tmp_path / "glu.onnx"), "--target", "onnxruntime-dml", "-o", str(out)]) == 0
         said = capsys.readouterr()
         assert said.out.splitlines()[0].startswith("Split 'split' is now Slice: the provider fuses Mul(p, Sigmoid(q))")
-        assert said.out.splitlines()[-1] == "1 slicing node, 1 rewritten, 0 left wrong"
+        assert said.out.splitlines()[-1] == "1 slicing node, 1 rewritten, 0 not fixed"
         assert [path.name for path in out.parent.iterdir()] == ["right.onnx"]
 
     @pytest.mark.usefixtures("directml")
@@ -452,4 +452,4 @@ def test_a_split_that_does_not_fill_its_axis_is_left():
     report = harden_for_directml(
         from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
     )
-    assert [change.form for change in report.changes] == [None]
+    assert [change.replacement for change in report.changes] == [None]

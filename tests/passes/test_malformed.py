@@ -163,7 +163,9 @@ def test_the_reason_is_said():
     )
     done = SplitToSlicePass()
     done(from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)))
-    assert [(left.node, left.reason) for left in done.left] == [("parts", "Split does not have 3 inputs and 2 outputs")]
+    assert [(skipped.node, skipped.reason) for skipped in done.skipped] == [
+        ("parts", "Split does not have 3 inputs and 2 outputs")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""Removing what nothing reads any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+_RANDOM = frozenset(
+    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+)
+"""Operators that stay, because without them others of them would draw other numbers."""
+
+
+def is_used(value: ir.Value) -> bool:
+    """Whether anything reads a value."""
+    return value.is_graph_output() or bool(value.uses())
+
+
+def remove_unread(value: ir.Value | None) -> None:
+    """Remove the constant or standard node behind a value that nothing reads, and what only that read."""
+    unread = [value]
+    while unread:
+        value = unread.pop()
+        if value is None or is_used(value):
+            continue
+        producer = value.producer()
+        if producer is None:
+            if value.is_initializer() and not value.is_graph_input() and value.graph is not None:
+                del value.graph.initializers[value.name or ""]
+        elif _may_go(producer):
+            assert producer.graph is not None
+            unread += producer.inputs
+            producer.graph.remove(producer, safe=True)
+
+
+def _may_go(node: ir.Node) -> bool:
+    is_plain = node.domain in ("", "ai.onnx") and node.op_type not in _RANDOM
+    holds_graph = any(
+        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
+    )
+    return is_plain and not holds_graph and node.graph is not None and not any(map(is_used, node.outputs))
+
+
+def detach(nodes: Sequence[ir.Node]) -> None:
+    """Let new nodes that are not used after all read nothing, for they would count as readers."""
+    for node in nodes:
+        for i in range(len(node.inputs)):
+            node.replace_input_with(i, None)

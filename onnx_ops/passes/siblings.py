@@ -1,0 +1,172 @@
+"""Siblings: nodes that cut one value along one axis, and which of them one Split can replace."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import onnx_ir as ir
+
+from onnx_ops.nodes import has_its_values
+from onnx_ops.passes.cleanup import is_used
+from onnx_ops.passes.gating import is_gated
+from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice, skip_identities
+from onnx_ops.passes.outcome import Skip
+from onnx_ops.passes.value_info import Sizes, ValueInfo
+from onnx_ops.passes.walk import nodes_of
+from sliceport.slicing import resolve_axis
+from sliceport.slicing.tiling import disjoint, tiling
+
+_MAX_GAP_BYTES = 4096
+"""Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
+_MIN_GATHERS = 3
+"""Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
+IN_SPLIT = "SiblingsToSplitPass replaces it, with other nodes that cut the same value, by one Split"
+_SPLIT_OPSET = 2
+"""Split-1 takes its sizes as an input or as an attribute, and onnxruntime has no implementation of it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Neighbouring elements of an axis that a node selects.
+
+    Attributes:
+        node: The node.
+        output: Its output.
+        run: Their indices.
+        is_dropped: Whether the axis is dropped: a Gather of one index.
+    """
+
+    node: ir.Node
+    output: ir.Value
+    run: range
+    is_dropped: bool = False
+
+
+Groups = Mapping[tuple[int, ir.Value, int], Sequence[Part]]
+"""By graph, value and axis, the parts that nodes cut of that axis and of nothing else."""
+
+
+@dataclass(frozen=True)
+class Siblings:
+    """The siblings in a model.
+
+    Attributes:
+        nodes: Slices, Splits and Gathers, in their order, with the version of their operator set.
+        groups: What they cut.
+        value_info: Shapes and types.
+    """
+
+    nodes: Mapping[ir.Node, int]
+    groups: Groups
+    value_info: ValueInfo
+
+    @cached_property
+    def split_members(self) -> frozenset[ir.Node]:
+        """The nodes that `SiblingsToSplitPass` replaces by Splits."""
+        found: set[ir.Node] = set()
+        for (_, data, axis), parts in self.groups.items():
+            rest = parts
+            while chosen := choose_parts(rest, data, axis, self.value_info):
+                nodes = {part.node for part in chosen}
+                found |= nodes
+                rest = [part for part in rest if part.node not in nodes]
+        return frozenset(found)
+
+
+def find_siblings(model: ir.Model, value_info: ValueInfo) -> Siblings:
+    """Search a model for nodes that cut the same values."""
+    nodes = dict(nodes_of(model, "Slice", "Split", "Gather"))
+    groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
+    for node, opset in nodes.items():
+        data = skip_identities(node.inputs[0]) if has_its_values(node) else None
+        if data is None or opset < _SPLIT_OPSET:
+            continue
+        try:
+            axis, parts = _read_parts(node, opset, value_info.sizes.get(data))
+        except Skip:
+            continue
+        if parts:
+            groups[id(node.graph), data, axis].extend(parts)
+    return Siblings(nodes, groups, value_info)
+
+
+def choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[Part] | None:
+    """The parts that one Split can replace, in their order; None if that would save no operator."""
+    size = value_info.sizes[data][axis]
+    assert size is not None
+    whole = _choose_whole_nodes(parts, lambda runs: tiling(runs, size) or [])
+    gapped = _choose_whole_nodes(parts, disjoint)
+    saved, more = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
+    gap = size - sum(len(part.run) for part in gapped)
+    if any(is_gated([part.output for part in found]) for found in (whole, gapped)):
+        return None
+    if more > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, more)):
+        return gapped
+    return whole if saved > 0 else None
+
+
+def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: int) -> bool:
+    """Whether copying `gap` elements of an axis that nothing reads is worth it to save operators."""
+    others = [size for i, size in enumerate(value_info.sizes[data]) if i != axis]
+    sizes = [size for size in others if size is not None]
+    dtype = value_info.dtype(data)
+    if dtype is None or len(sizes) < len(others) or dtype == ir.DataType.STRING:
+        return False
+    return gap * prod(sizes) * dtype.itemsize <= _MAX_GAP_BYTES * saved
+
+
+def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
+    """The axis that a node cuts, and the parts that are read; none if it does something else.
+
+    Raises:
+        Skip: The parameters are not known.
+    """
+    if node.op_type == "Split":
+        spec = read_exact_split(node, opset, shape)
+        read = [(o, range(*b)) for o, b in zip(node.outputs, spec.bounds, strict=True) if is_used(o)]
+        return spec.axis, [Part(node, output, run) for output, run in read] if all(r for _, r in read) else []
+    if node.op_type == "Gather":
+        axis, run, is_dropped = read_gather(node, opset, shape)
+        return axis, [Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else []
+    run_of = read_run(node, opset, shape)
+    return (0, []) if run_of is None else (run_of[0], [Part(node, node.outputs[0], run_of[1])])
+
+
+def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
+    """The only axis that a Slice cuts, and the neighbouring indices that it keeps; None if it does something else.
+
+    Raises:
+        Skip: The bounds or the size of the axis are not known.
+    """
+    entries = read_slice(node, opset, shape)
+    known = dict(enumerate(shape or ()))
+    cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(known.get(axis))}
+    if len(cut) != 1:
+        return None
+    ((axis, entry),) = cut.items()
+    size = known.get(axis)
+    if size is None:
+        raise Skip(f"the size of axis {axis} is not known")
+    run = resolve_axis(*entry, size)
+    return (axis, run) if run and run.step == 1 else None
+
+
+def _choose_whole_nodes(parts: Sequence[Part], choose: Callable[[dict[int, range]], list[int]]) -> list[Part]:
+    """Choose parts so that of each node all are chosen, or none."""
+    while True:
+        chosen = [parts[i] for i in choose({i: part.run for i, part in enumerate(parts)})]
+        every, some = Counter(part.node for part in parts), Counter(part.node for part in chosen)
+        if every == some or all(some[node] in (0, every[node]) for node in every):
+            return chosen
+        parts = [part for part in parts if some[part.node] in (0, every[part.node])]
+
+
+def _count_saved(parts: Sequence[Part]) -> int:
+    """The operators that a Split replaces; 0 for a few Gathers of one index alone, as each leaves a Squeeze."""
+    nodes = {part.node for part in parts}
+    only_single = all(part.is_dropped for part in parts)
+    return 0 if only_single and len(nodes) < _MIN_GATHERS else len(nodes)

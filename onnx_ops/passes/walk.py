@@ -1,0 +1,37 @@
+"""Walking the nodes of a model: graphs, subgraphs and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.nodes import is_standard
+
+
+def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are."""
+    version = model.opset_imports.get("", 1)
+    for node in model.graph.all_nodes():
+        yield node, version
+    for function in model.functions.values():
+        for node in function.all_nodes():
+            yield node, function.opset_imports.get("", version)
+
+
+def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """As `every_node`, without the body of `ov_ext::StridedSlice`, which is rewritten as a whole."""
+    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
+    inside = {node for function in functions for node in function.all_nodes()}
+    return ((node, opset) for node, opset in every_node(model) if node not in inside)
+
+
+def nodes_of(model: ir.Model, *op_types: str) -> Iterator[tuple[ir.Node, int]]:
+    """The rewritable nodes of standard operators, with the version of their operator set."""
+    return ((node, opset) for node, opset in rewritable_nodes(model) if is_standard(node, *op_types))
+
+
+def name_of(node: ir.Node) -> str:
+    """A node's name, or that of its first output."""
+    return node.name or next((output.name for output in node.outputs if output.name), "") or ""
