@@ -1,4 +1,4 @@
-"""Rewriting the slicing that OpenVINO's CPU plugin computes wrongly into forms that it computes right."""
+"""Replacing the slicing that OpenVINO's CPU plugin computes wrongly by operators that it computes right."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _INT32_MAX = 2**31 - 1
 def harden(model: ov.Model) -> Hardening:
     """Rewrite the slicing nodes that OpenVINO's CPU plugin computes wrongly; the others stay as they are.
 
-    The new form is made of built-in operators, so that `ovc`, C++ and `benchmark_app` run the model; our own operator
-    takes the place where there is no such form. Names stay as in `use_custom_ops`.
+    The replacement consists of built-in operators, so that `ovc`, C++ and `benchmark_app` run the model, or is our own
+    operator where these are wrong too. Names stay as in `use_custom_ops`.
 
     Not seen before a model runs, so not rewritten: an index of more than 32 bits, a step of -2^31, which ends the
     process, or a shrink out of range, that only comes with the model's inputs.
@@ -57,10 +57,11 @@ def harden(model: ov.Model) -> Hardening:
             found = defects(view)
             if not found:
                 return None
-            new, form = _repair(view, found)
+            new, replacement = _repair(view, found)
         except InvalidSlice as error:
-            found, new, form = [EngineDefect("against the specification", str(error).rstrip("."))], None, None
-        changes.append(Change(node.get_friendly_name(), view.op, form, tuple(found)))
+            found = [EngineDefect("against the specification", str(error).rstrip("."))]
+            new, replacement = None, None
+        changes.append(Change(node.get_friendly_name(), view.op, replacement, tuple(found)))
         return new
 
     replace_nodes(model, repair)
@@ -68,7 +69,7 @@ def harden(model: ov.Model) -> Hardening:
 
 
 def _repair(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
-    """The node that takes the place, and what it is made of."""
+    """The replacement, and its operators."""
     output = view.ours.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     if is_empty and STRINGS not in found:  # OpenVINO makes no constants of strings that are none
@@ -86,7 +87,7 @@ def _repair(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None,
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Whether a form that reads these inputs is computed wrongly as well, such as by sizes that are now inferred."""
+    """Whether a replacement that reads these inputs is computed wrongly too, as for sizes that are now inferred."""
     if kind_of(node) in BUILT_IN and defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
@@ -158,7 +159,7 @@ def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
         return _new_axes(view)
     if view.rank == 0:  # StridedSlice is wrong on scalars
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
-    node, form = view.inputs[0], []
+    node, operators = view.inputs[0], []
     firsts = {entry for entry in view.entries if entry.kind == "shrink" and _known(view, 0, entry) is None}
     cut = [entry for entry in view.entries if entry in firsts or view.may_reverse_nothing(entry)]
     if cut:
@@ -167,17 +168,17 @@ def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
             return None
         lists = [_join(values) for values in zip(*(found for found in bounds if found), strict=True)]
         node = opset8.slice(node, *lists, _constant([entry.axis for entry in cut])).output(0)
-        form.append("Slice")
+        operators.append("Slice")
     walked = set(cut) - firsts
     entries = [Entry("keep", -1, entry.axis) if entry in walked else entry for entry in view.entries]
     if any(entry.kind != "keep" for entry in entries):
         node = _by_strided_slice(view, node, entries, firsts).output(0)
-        form.append("StridedSlice")
-    return (node.get_node(), " + ".join(form)) if form else (_whole(node), "Slice")
+        operators.append("StridedSlice")
+    return (node.get_node(), " + ".join(operators)) if operators else (_whole(node), "Slice")
 
 
 def _new_axes(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """The form for data of any rank, if nothing but new axes come."""
+    """The replacement for data of any rank, if it only adds axes."""
     bits = list(zip(view.bits("ellipsis"), view.bits("new_axis"), strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
     if "cut" in kinds or "new" not in kinds:

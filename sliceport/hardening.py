@@ -101,7 +101,7 @@ class Hardening:
             elif any(defect.is_disputed for defect in change.defects):
                 done = "is left as it is"
             else:
-                done = "is not fixed, as the engine computes no replacement right"
+                done = "is not fixed, as no replacement is known to be right"
             reasons = "; ".join(defect.reason for defect in change.defects)
             lines.append(f"{change.op} {change.node!r} {done}: {reasons}")
         unfixed = sum(change.replacement is None for change in self.changes)

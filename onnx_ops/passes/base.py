@@ -13,10 +13,11 @@ from onnx_ops.defaults import defaults_aside
 from onnx_ops.nodes import has_its_values, is_strided_slice
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.cleanup import remove_unread
+from onnx_ops.passes.disputes import unmark
 from onnx_ops.passes.gating import GATED, would_be_gated
 from onnx_ops.passes.names import make_names_unique, mark_new
 from onnx_ops.passes.outcome import Rewritten, Skip, Skipped, Unfixable
-from onnx_ops.passes.value_info import Sizes, ValueInfo, unmark
+from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
 from sliceport.hardening import Change
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import SLICING, is_operator, is_standard
-from onnx_ops.passes.value_info import build_probe
+from onnx_ops.passes.probe import build_probe
 from onnx_ops.propagate import LARGE_BYTES
 from onnx_ops.resolve_shapes import name_left_out_outputs, set_weights_aside
 

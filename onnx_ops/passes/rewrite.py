@@ -13,6 +13,7 @@ from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
+from onnx_ops.passes.disputes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass
@@ -27,7 +28,7 @@ from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.slice_of_split import SliceOfSplitPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
-from onnx_ops.passes.value_info import ValueInfo, unmark
+from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of, rewritable_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change

@@ -9,24 +9,12 @@ import onnx_ir as ir
 
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.inference import infer_shapes
-from onnx_ops.nodes import (
-    MARK,
-    SLICING,
-    contested,
-    has_open_attribute,
-    is_standard,
-    read_elements,
-    slice_spec,
-)
-from onnx_ops.passes.walk import every_node
-from onnx_ops.resolve_shapes import fold, inline_functions, name_left_out_outputs, set_weights_aside
-from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
+from onnx_ops.nodes import SLICING, is_standard
+from onnx_ops.passes.disputes import mark_by_sizes, mark_computed, unmark
+from onnx_ops.passes.probe import build_probe
+from onnx_ops.resolve_shapes import fold, name_left_out_outputs, set_weights_aside
 
 Sizes = tuple[int | None, ...]
-_OPAQUE_DOMAIN = "sliceport.aside"
-_NUMBER = "sliceport.number"
-_BOUNDS = 5
-_MAX_STEPS = 64
 
 
 @dataclass
@@ -75,14 +63,14 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
         folding: Whether to fold constants too, which takes longer and gives shapes that are computed.
     """
     unmark(model)
-    _mark_computed(model)
+    mark_computed(model)
     while True:
         found = _infer_graphs(model, folding=folding)
         for function, body in walk_functions(model, found):
             inferred = _infer_graphs(body, folding=folding)
             for value, twin in pair_values(function, body.graph):
                 found.copy_from(inferred, value, twin)
-        if not _mark_by_sizes(model, found):
+        if not mark_by_sizes(model, found.sizes):
             return found
 
 
@@ -132,119 +120,6 @@ def pair_values(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, 
     for node, twin in zip(function.all_nodes(), graph.all_nodes(), strict=True):
         values += zip(node.outputs, twin.outputs, strict=True)
     return values
-
-
-def build_probe(model: ir.Model) -> ir.Model:
-    """A copy of a model to infer and fold in.
-
-    Nodes that engines read differently, and those whose attributes a call sets, are of an unknown domain in it, so that
-    nothing is inferred from them.
-    """
-    _mark_by_constants(model)
-    probe = _clone(model)
-    marked = [node for node, _ in every_node(probe) if MARK in node.meta]
-    if marked:  # what the file says of sizes may follow from them
-        for node, _ in every_node(probe):
-            for output in node.outputs:
-                output.shape = None
-        for graph in probe.graphs():
-            for value in () if graph is probe.graph else graph.inputs:
-                value.shape = None
-    for node in [*marked, *filter(has_open_attribute, probe.graph.all_nodes())]:
-        node.domain = _OPAQUE_DOMAIN
-    for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
-        imports[_OPAQUE_DOMAIN] = 1
-    return probe
-
-
-def _clone(model: ir.Model) -> ir.Model:
-    """A copy.
-
-    Raises:
-        ModelError: A node reads a value that nothing defines.
-    """
-    try:
-        return model.clone()
-    except Exception as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise ModelError(f"the model is not well-formed: nothing defines {cause}.") from error
-
-
-def unmark(model: ir.Model) -> None:
-    """Remove the marks of nodes that engines read differently."""
-    for node, _ in every_node(model):
-        node.meta.pop(MARK, None)
-
-
-def _mark_by_constants(model: ir.Model) -> None:
-    """Mark the nodes that engines read differently because of the constants that they read."""
-    for node, opset in every_node(model):
-        disagreement = contested(node, opset)
-        if disagreement is not None:
-            node.meta[MARK] = disagreement
-
-
-def _mark_by_sizes(model: ir.Model, found: ValueInfo) -> bool:
-    """Mark those that engines read differently because of the sizes that were found; return whether there were any."""
-    changed = False
-    for node, opset in every_node(model):
-        data = node.inputs[0] if node.inputs else None
-        sizes = None if data is None else found.sizes.get(data)
-        disagreement = None if sizes is None or MARK in node.meta else contested(node, opset, sizes)
-        if disagreement is not None:
-            node.meta[MARK] = disagreement
-            changed = True
-    return changed
-
-
-def _mark_computed(model: ir.Model) -> None:
-    """Mark those that engines read differently because of computed constants, in functions at any call."""
-    doubtful = [node for node, opset in every_node(model) if _is_doubtful(node, opset)]
-    while [node for node in doubtful if MARK not in node.meta]:
-        for i, node in enumerate(doubtful):
-            node.meta[_NUMBER] = i
-        probe = build_probe(model)
-        for node in doubtful:
-            del node.meta[_NUMBER]
-        try:
-            inline_functions(probe)
-        except ModelError:
-            return
-        set_weights_aside(probe)
-        for value, facts in infer_shapes(probe).items():
-            if facts.data is not None and value.const_value is None:
-                value.const_value = ir.tensor(facts.data)
-        version = model.opset_imports.get("", 1)
-        turned_out = [
-            (node, disagreement)
-            for node in probe.graph.all_nodes()
-            if _NUMBER in node.meta and (disagreement := contested(node, version)) is not None
-        ]
-        for node, disagreement in turned_out:
-            doubtful[node.meta[_NUMBER]].meta[MARK] = disagreement
-        if not turned_out:
-            return
-
-
-def _is_doubtful(node: ir.Node, opset: int) -> bool:
-    """Whether the bounds of a Slice are not known, and may be some that engines read differently."""
-    steps = node.inputs[_BOUNDS - 1] if is_standard(node, "Slice") and len(node.inputs) == _BOUNDS else None
-    if steps is None:
-        return False
-    try:
-        slice_spec(node, opset)
-    except DynamicSlice:
-        return not _are_ones(steps)
-    except InvalidSlice:
-        pass
-    return False
-
-
-def _are_ones(value: ir.Value) -> bool:
-    steps = read_elements(value, _MAX_STEPS)
-    return steps is not None and bool((steps == 1).all())
 
 
 def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:

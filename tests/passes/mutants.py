@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_REWRITE = "    def rewrite(self, node: ir.Node, opset: int) -> Outcome:"
+_REWRITE = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:"
+_HARDEN = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:"
 _APPLY = "    def apply(self, model: ir.Model) -> None:"
 DISABLED = {
     "strided": ("expand_strided_slice", _REWRITE),
@@ -33,8 +34,8 @@ DISABLED = {
     "nested": ("split_of_part", _REWRITE),
     "scalar": ("scalar_gather_to_slice", _REWRITE),
     "up": ("move_slices_up", _REWRITE),
-    "harden split": ("split_for_directml", _REWRITE),
-    "harden slice": ("slice_for_directml", _REWRITE),
+    "harden split": ("split_for_directml", _HARDEN),
+    "harden slice": ("slice_for_directml", _HARDEN),
     "harden reshape": ("reshape_for_directml", _REWRITE),
 }
 """By pass its file, and the line after which it returns at once."""
@@ -44,14 +45,14 @@ RULES: dict[str, Mutant] = {
     "compose through Identity": (
         "passes/compose_slices", "skip_identities(node.inputs[0]) if", "node.inputs[0] if"),
     "compose what becomes a Split": (
-        "passes/compose_slices", "if node in self._split_members:", "if False:"),
+        "passes/compose_slices", "if node in self.split_members:", "if False:"),
     "fold 1 and 2": (
-        "passes/fold_slices", "if used and len(tensors) == len(used) and _may_fold(node, tensors):", "if False:"),
+        "passes/fold_slices", "if used and len(tensors) == len(used) and may_fold(node, tensors):", "if False:"),
     "fold 4": ("passes/fold_slices", "                self._fold_parameters(node, folded)", "                pass"),
     "fold 5": ("passes/fold_slices", "                self._fold_empty(output)", "                pass"),
     "fold 6": ("passes/fold_slices", "                self._fold_shapes_of(output)", "                pass"),
     "fold floats that are computed": (
-        "passes/fold_slices", "_EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else _MOVING", "_EXACT"),
+        "passes/folding", "_EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else _MOVING", "_EXACT"),
     "fold by a start of a Shape": ("passes/fold_slices", 'read_attribute(shape, "start", 0)', "0"),
     "fold in functions": ("passes/fold_slices", "        for function, body in walk_functions(model, self.value_info):",
         "        for function, body in ():"),
@@ -70,12 +71,12 @@ RULES: dict[str, Mutant] = {
     "identity 3": ("passes/remove_identity_slices", "            if len(node.outputs) != 1:", "            if True:"),
     "identity 4": ("passes/remove_identity_slices", "        if not any(map(is_used, node.outputs)):", "        if False:"),
     "identity 5": ("passes/remove_identity_slices", "if cut and len(cut) < len(entries):", "if False:"),
-    "chain 2": ("passes/shorten_chains", "            if self._kept(axis) == 1 and at", "            if False and at"),
-    "chain 3": ("passes/shorten_chains", "        if single is not None:", "        if False:"),
-    "siblings 1": ("passes/siblings_to_split", "    return whole if saved > 0 else None", "    return None"),
-    "siblings 2": ("passes/siblings_to_split", "    if more > 0 and (gap", "    if False and (gap"),
-    "siblings wide gaps": ("passes/siblings_to_split", "<= GAP_BYTES * saved", ">= 0"),
-    "siblings few Gathers": ("passes/siblings_to_split", "only_single and len(nodes) < MIN_GATHERS", "False"),
+    "chain 2": ("passes/slice_chain", "            if self.kept_size(axis) == 1 and at", "            if False and at"),
+    "chain 3": ("passes/shorten_chains", "        if index is not None:", "        if False:"),
+    "siblings 1": ("passes/siblings", "    return whole if saved > 0 else None", "    return None"),
+    "siblings 2": ("passes/siblings", "    if more > 0 and (gap", "    if False and (gap"),
+    "siblings wide gaps": ("passes/siblings", "<= _MAX_GAP_BYTES * saved", ">= 0"),
+    "siblings few Gathers": ("passes/siblings", "only_single and len(nodes) < _MIN_GATHERS", "False"),
     "nested 1": ("passes/split_of_part", '        if outer.op_type == "Split":', '        if outer.op_type == "Split" and None:'),
     "nested 2": ("passes/split_of_part", "        if found is None or data is None:", "        if True:"),
     "strided dropped at the end": ("passes/expand_strided_slice", "INT64_MAX if begin == -1 else begin + 1", "begin + 1"),
@@ -104,24 +105,25 @@ RULES: dict[str, Mutant] = {
     "contested steps": ("contested", "    if is_stepped and", "    if False and"),
     "contested last part": ("contested", "EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None", "None"),
     "contested below": ("contested", "if step < 0 and size and start < -size:", "if False:"),
-    "contested by what is computed": ("passes/knowledge", "    _mark_computed(model)\n", ""),
-    "contested by sizes": ("passes/knowledge", "        if not _mark_by_sizes(model, found):", "        if True:"),
-    "contested in copies": ("passes/knowledge", "    for node in [*marked, *filter", "    for node in [*filter"),
-    "declared behind contested": ("passes/knowledge", "    if marked:  #", "    if False:  #"),
+    "contested by what is computed": ("passes/value_info", "    mark_computed(model)\n", ""),
+    "contested by sizes": ("passes/value_info", "        if not mark_by_sizes(model, found.sizes):", "        if True:"),
+    "contested in copies": ("passes/probe", "    for node in [*marked, *filter", "    for node in [*filter"),
+    "declared behind contested": ("passes/probe", "    if marked:  #", "    if False:  #"),
     "contested is hardened": ("passes/slice_for_directml", "        if disagreement is not None:", "        if False:"),
     "open attributes in copies": (
-        "passes/knowledge", "*filter(has_open_attribute, probe.graph.all_nodes())", ""),
+        "passes/probe", "*filter(has_open_attribute, probe.graph.all_nodes())", ""),
     "references are defaults": ("nodes", "if attribute is not None and attribute.is_ref():", "if False:"),
     "defaults are constants": ("defaults", "        if value.is_graph_input()\n", "        if False\n"),
     "defaults of old files are none": ("defaults", "if graph is not model.graph or model.ir_version", "if True or model.ir_version"),
     "defaults in another order": ("defaults", "[*(value for value in values if value in there), *left]", "[*left, *returning]"),
     "gates by replacement": ("passes/base", "        if would_be_gated(values):", "        if False:"),
     "gates through Identity": ("passes/gating", '            elif is_operator(node, "Identity"):', "            elif False:"),
-    "nodes made for nothing": ("passes/shorten_chains", "            discard(new)\n", ""),
+    "nodes made for nothing": ("passes/shorten_chains", "            detach(new)\n", ""),
     "sizes of the data": (
         "passes/base", "        if sizes is not None:\n            self.value_info.sizes[value]",
         "        if sizes is None:\n            self.value_info.copy(value, data)\n        else:\n"
         "            self.value_info.sizes[value]"),
+    "siblings of before": ("passes/base", "            self.analysis.forget_siblings()\n", "            pass\n"),
     "malformed nodes": ("passes/base", "if not (is_strided_slice(node) or has_its_values(node)):", "if False:"),
 }  # fmt: skip
 """By what it is about the file, a piece of it, and what stands there instead."""
@@ -152,7 +154,7 @@ FIRST = {
 def mutants() -> dict[str, Mutant]:
     """All mutants by their names."""
     disabled = {
-        f"{name} disabled": (f"passes/{file}", line, f"{line}\n        return {'None' if line == _REWRITE else ''}")
+        f"{name} disabled": (f"passes/{file}", line, f"{line}\n        return {'' if line == _APPLY else 'None'}")
         for name, (file, line) in DISABLED.items()
     }
     return disabled | RULES
@@ -172,7 +174,11 @@ def survives(name: str, mutant: Mutant, folder: Path) -> bool:
     for test in tests:
         command = [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/{test}.py"]
         code = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, check=False
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+            capture_output=True,
+            check=False,
         ).returncode
         if code == 1:
             print(f"  by {test}", flush=True)

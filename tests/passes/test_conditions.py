@@ -343,7 +343,12 @@ STAYS = {
     "gather jumping": ("gather", model([9], ("Gather", ["x", [0, 1, 3]], "y")), "not an arithmetic progression"),
     "gather open": ("gather", model(["n"], ("Gather", ["x", [0, 1]], "y")), "does not fail at an index out of range"),
     "gather beyond": ("gather", model([2], ("Gather", ["x", [1, 2]], "y")), "out of range"),
-    "gather old and backwards": ("gather", model([9], ("Gather", ["x", [3, 2]], "y"), opset=9), "opset 10"),
+    "gather old by steps": (
+        "gather",
+        model([9], ("Gather", ["x", [3, 5]], "y"), opset=9),
+        "the new Slice needs step 2 on axis 0, but Slice has no steps before opset 10, and this is opset 9",
+    ),
+    "gather old and backwards": ("gather", model([9], ("Gather", ["x", [3, 2]], "y"), opset=9), "needs step -1"),
     "chain cut new axis": (
         "chain",
         model([9], cut("x", 2, 8, "a"), ("Unsqueeze", ["a", [0]], "b"), cut("b", 1, 1, "y")),
@@ -531,6 +536,16 @@ def test_stays(case):
 
 def test_every_pass_has_both():
     assert {name for name, _ in FIRES.values()} == set(PASSES) == {name for name, *_ in STAYS.values()}
+
+
+@pytest.mark.parametrize("with_scalar", [False, True])
+def test_a_chain_ends_in_a_gather_unless_a_pass_beside_it_would_replace_that(with_scalar):
+    _, proto = FIRES["chain to Gather"]
+    shortened = from_proto(proto)
+    kinds = [PASSES["chain"], *([PASSES["scalar"]] if with_scalar else [])]
+    assert PASSES["chain"].create(kinds)(shortened).modified
+    after = [node.op_type for node in shortened.graph if node.op_type != "Constant"]
+    assert after == (["Slice", "Squeeze"] if with_scalar else ["Gather"])
 
 
 ANNOTATED = ("compose known", "part", "concat", "gather upwards", "chain to Gather", "siblings", "nested", "split")

@@ -19,6 +19,7 @@ from onnx_ops.passes import (
     ReshapeForDirectMLPass,
     harden_for_directml,
 )
+from onnx_ops.passes.split_for_directml import GATED
 from sliceport.cli.main import main
 from sliceport.directml.device import CallFailed
 
@@ -453,3 +454,7 @@ def test_a_split_that_does_not_fill_its_axis_is_left():
         from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
     )
     assert [change.replacement for change in report.changes] == [None]
+    assert str(report).splitlines() == [
+        "Split 'split' is not fixed, as no replacement is known to be right: " + GATED.reason,
+        "1 slicing node, 0 rewritten, 1 not fixed",
+    ]

@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
-from onnx_ops.passes import PASSES, ComposeSlicesPass, harden_for_directml, rewrite
+from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, harden_for_directml, rewrite
+from onnx_ops.passes.siblings import find_siblings
 from sliceport.cli.main import main
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
@@ -264,6 +265,31 @@ def test_passes_say_when_they_changed_something():
     result = ir.passes.Sequential(*(kind() for kind in PASSES.values()))(model)
     assert result.modified
     assert not ComposeSlicesPass()(model).modified
+
+
+def test_passes_search_for_siblings_once_until_one_changes_the_model(monkeypatch):
+    """Five passes ask for them in each round; the last round is run with shapes that are inferred anew."""
+    searches = []
+
+    def search(model, value_info):
+        searches.append([node.op_type for node in model.graph])
+        return find_siblings(model, value_info)
+
+    monkeypatch.setattr("onnx_ops.passes.analysis.find_siblings", search)
+    assert not any(rewrite(from_proto(slices(([1], [4], [0], [1]), shape=["n"]))).changes.values())
+    assert len(searches) == 2
+    searches.clear()
+    report = rewrite(from_proto(slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=["n"])))
+    assert [name for name, changes in report.changes.items() if changes] == ["compose"]
+    assert [search.count("Slice") for search in searches] == [
+        2,
+        1,
+        1,
+    ]  # before and after the change, and with what is inferred anew
+
+
+def test_what_runs_by_default():
+    assert set(PASSES) - set(BY_DEFAULT) == {"scalar", "up"}
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -1,0 +1,57 @@
+"""Copies of a model to infer and fold in."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_ops.nodes import MARK, contested, has_open_attribute
+from onnx_ops.passes.walk import every_node
+from sliceport.errors import ModelError
+
+_OPAQUE_DOMAIN = "sliceport.aside"
+
+
+def build_probe(model: ir.Model) -> ir.Model:
+    """A copy of a model to infer and fold in.
+
+    Nodes that engines read differently, and those whose attributes a call sets, are of an unknown domain in it, so that
+    nothing is inferred from them.
+    """
+    _mark_by_constants(model)
+    probe = _clone(model)
+    marked = [node for node, _ in every_node(probe) if MARK in node.meta]
+    if marked:  # what the file says of sizes may follow from them
+        for node, _ in every_node(probe):
+            for output in node.outputs:
+                output.shape = None
+        for graph in probe.graphs():
+            for value in () if graph is probe.graph else graph.inputs:
+                value.shape = None
+    for node in [*marked, *filter(has_open_attribute, probe.graph.all_nodes())]:
+        node.domain = _OPAQUE_DOMAIN
+    for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
+        imports[_OPAQUE_DOMAIN] = 1
+    return probe
+
+
+def _clone(model: ir.Model) -> ir.Model:
+    """A copy.
+
+    Raises:
+        ModelError: A node reads a value that nothing defines.
+    """
+    try:
+        return model.clone()
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise ModelError(f"the model is not well-formed: nothing defines {cause}.") from error
+
+
+def _mark_by_constants(model: ir.Model) -> None:
+    """Mark the nodes that engines read differently because of the constants that they read."""
+    for node, opset in every_node(model):
+        disagreement = contested(node, opset)
+        if disagreement is not None:
+            node.meta[MARK] = disagreement

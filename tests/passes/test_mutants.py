@@ -1,0 +1,13 @@
+"""Each mutant of `mutants.py` still finds the piece of code that it changes."""
+
+from __future__ import annotations
+
+import pytest
+from passes.mutants import ROOT, mutants
+
+
+@pytest.mark.parametrize("name", mutants())
+def test_its_piece_is_there_once(name):
+    file, piece, instead = mutants()[name]
+    assert (ROOT / "onnx_ops" / f"{file}.py").read_text().count(piece) == 1
+    assert instead != piece
