@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
     add_change_options(
         command,
         verify="run both on onnxruntime's CPU provider and compare",
-        verbose="also say what is not applied, and why",
+        verbose="also list the nodes that passes skip, and why",
     )
     command.listing = list_passes
     command.set_defaults(run=run)
