@@ -13,13 +13,13 @@ class Defect:
     Attributes:
         id: Its name.
         reason: What the engine does, as part of a sentence.
-        is_disputed: Whether engines disagree about the node, so that any replacement would change what one of them
+        is_contested: Whether engines disagree about the node, so that any replacement would change what one of them
             computes.
     """
 
     id: str
     reason: str
-    is_disputed: bool = field(default=False, kw_only=True)
+    is_contested: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Hardening:
         for change in self.changes:
             if change.replacement is not None:
                 done = f"is now {change.replacement}"
-            elif any(defect.is_disputed for defect in change.defects):
+            elif any(defect.is_contested for defect in change.defects):
                 done = "is left as it is"
             else:
                 done = "is not fixed, as no replacement is known to be right"

@@ -13,7 +13,7 @@ from onnx_ops.defaults import defaults_aside
 from onnx_ops.nodes import has_its_values, is_strided_slice
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.cleanup import remove_unread
-from onnx_ops.passes.disputes import unmark
+from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.gating import GATED, would_be_gated
 from onnx_ops.passes.names import make_names_unique, mark_new
 from onnx_ops.passes.outcome import Rewritten, Skip, Skipped, Unfixable

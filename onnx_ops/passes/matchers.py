@@ -38,7 +38,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
     Raises:
         Skip: They are not constant or not valid, or engines disagree about the node.
     """
-    _check_undisputed(node, opset, shape)
+    _check_uncontested(node, opset, shape)
     return read_slice_by_spec(node, opset, shape)
 
 
@@ -54,7 +54,7 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
         raise Skip(str(reason)) from None
 
 
-def _check_undisputed(node: ir.Node, opset: int, shape: Sizes | None) -> None:
+def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
     disagreement = contested(node, opset, shape)
     if disagreement is not None:
         raise Skip(disagreement.reason)
@@ -76,7 +76,7 @@ def read_attribute_list(node: ir.Node, name: str) -> tuple[int, ...] | None:
     """The integers of a node's attribute; None where it is absent.
 
     Raises:
-        Skip: See `attribute`.
+        Skip: See `read_attribute`.
     """
     try:
         return read_ints(node, name)
@@ -91,7 +91,7 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
         Skip: They are not known, not valid, or do not add up to the size of the axis, if that is known; or engines
             disagree about the node.
     """
-    _check_undisputed(node, opset, shape)
+    _check_uncontested(node, opset, shape)
     axis = read_attribute(node, "axis", 0)
     in_range = shape is not None and -len(shape) <= axis < len(shape)
     size = shape[axis] if shape is not None and in_range else None

@@ -13,7 +13,7 @@ from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
-from onnx_ops.passes.disputes import unmark
+from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass

@@ -58,7 +58,7 @@ class ShortenChainsPass(NodePass):
             links.insert(0, before)
         reasons: list[str] = []
         while len(links) > 1:
-            chain, length = self._chain(links, opset, reasons)
+            chain, length = self._compose(links, opset, reasons)
             if chain is not None and (new := self._shorten(chain, links[:length], opset)) is not None:
                 return Rewritten(new)
             links = links[max(length, 1) :]
@@ -66,7 +66,7 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
         return None
 
-    def _chain(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
+    def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
         """The first links that compose, as a chain, and how many they are; `reasons` gets why they are not more."""
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:

@@ -24,7 +24,7 @@ _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 _MIN_GATHERS = 3
 """Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
-IN_SPLIT = "SiblingsToSplitPass replaces it, with other nodes that cut the same value, by one Split"
+IN_SPLIT = "one Split can replace it together with the other nodes that cut the same value"
 _SPLIT_OPSET = 2
 """Split-1 takes its sizes as an input or as an attribute, and onnxruntime has no implementation of it."""
 

@@ -66,7 +66,7 @@ class SliceForDirectMLPass(NodePass):
         shape = self.sizes(data)
         if shape is not None and len(shape) > MAX_DIRECTML_AXES:
             return Unfixable((RANK,))
-        disagreement = find_dispute(node, opset, shape)
+        disagreement = find_contested(node, opset, shape)
         if disagreement is not None:
             return Unfixable((disagreement,))
         if opset < SLICE_INPUTS_OPSET:
@@ -88,12 +88,12 @@ class SliceForDirectMLPass(NodePass):
         return Rewritten(new[-1].op_type, tuple(found))
 
 
-def find_dispute(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
+def find_contested(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
     """Why a node must stay as it is: on onnxruntime's CPU provider a replacement would compute something else."""
     disagreement = contested(node, opset, shape)
     if disagreement is None or not disagreement.is_of_the_cpu:
         return None
-    return Defect(disagreement.id, disagreement.reason, is_disputed=True)
+    return Defect(disagreement.id, disagreement.reason, is_contested=True)
 
 
 def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import read_split
 from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
-from onnx_ops.passes.slice_for_directml import MAX_DIRECTML_AXES, RANK, find_dispute
+from onnx_ops.passes.slice_for_directml import MAX_DIRECTML_AXES, RANK, find_contested
 from onnx_ops.passes.walk import name_of
 from sliceport.hardening import Defect
 from sliceport.slicing import SplitSpec
@@ -45,10 +45,10 @@ class SplitForDirectMLPass(NodePass):
             return Unfixable((RANK,))
         if not any(map(is_used, node.outputs)):
             return None
-        disagreement = find_dispute(node, opset, shape)
+        disagreement = find_contested(node, opset, shape)
         if disagreement is not None:
             return Unfixable((disagreement,))
-        parts = self._parts(node, opset)
+        parts = self._read_parts(node, opset)
         found = []
         if is_gated(node.outputs):
             found.append(GATED)
@@ -62,19 +62,19 @@ class SplitForDirectMLPass(NodePass):
         successors = {}
         for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
             if is_used(output):
-                new += self._part(data, parts.axis, start, stop, opset)
+                new += self._build_part(data, parts.axis, start, stop, opset)
                 new[-1].name = f"{name_of(node)}_{output.name}"
                 successors[output] = new[-1].outputs[0]
         self.replace_nodes([node], new, successors)
         return Rewritten("Slice", tuple(found))
 
-    def _parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
+    def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:
             return read_split(node, opset, self.sizes(node.inputs[0] if node.inputs else None))
         except Skip:
             return None
 
-    def _part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
+    def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """A Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
         shape, dtype = self.sizes(data), self.value_info.dtype(data)
         if start == stop and shape is not None and dtype is not None:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import SLICING, is_standard
-from onnx_ops.passes.disputes import mark_by_sizes, mark_computed, unmark
+from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.resolve_shapes import fold, name_left_out_outputs, set_weights_aside
 

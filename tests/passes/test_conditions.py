@@ -309,7 +309,7 @@ STAYS = {
     "compose in a tile": (
         "compose",
         model([9], cut("x", 1, 5, "a"), cut("a", 0, 2, "y"), cut("a", 2, 4, "z"), outputs=("y", "z")),
-        "SiblingsToSplitPass replaces it",
+        "one Split can replace it",
     ),
     "compose contested": (
         "compose",

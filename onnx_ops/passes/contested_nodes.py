@@ -25,7 +25,7 @@ def unmark(model: ir.Model) -> None:
 
 
 def mark_by_sizes(model: ir.Model, found: Mapping[ir.Value, Sequence[int | None]]) -> bool:
-    """Mark those that engines read differently because of the sizes that were found; return whether there were any."""
+    """Mark nodes that engines read differently because of the sizes that were found; return whether there were any."""
     changed = False
     for node, opset in every_node(model):
         data = node.inputs[0] if node.inputs else None
@@ -38,7 +38,7 @@ def mark_by_sizes(model: ir.Model, found: Mapping[ir.Value, Sequence[int | None]
 
 
 def mark_computed(model: ir.Model) -> None:
-    """Mark those that engines read differently because of computed constants, in functions at any call."""
+    """Mark nodes that engines read differently because of computed constants, in functions at any call."""
     doubtful = [node for node, opset in every_node(model) if _is_doubtful(node, opset)]
     while [node for node in doubtful if MARK not in node.meta]:
         for i, node in enumerate(doubtful):
