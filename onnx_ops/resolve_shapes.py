@@ -163,13 +163,15 @@ def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
     Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
     """
     settled = Settled()
-    if _is_settled(model, slicing, settled.known):
+    unresolved = _resolve_nodes(model, slicing, settled.known)
+    if _is_settled(model, slicing, unresolved):
         return settled
     set_weights_aside(model)
     name_left_out_outputs(model)
     found = infer_shapes(model)
     settled.dead = _find_dead(model, found)
-    if _is_settled(model, slicing, settled.known):
+    unresolved = _resolve_nodes(model, slicing, settled.known)
+    if _is_settled(model, slicing, unresolved):
         return settled
     read = [value.producer() for node in slicing for value in node.inputs if value is not None]
     nodes = dict.fromkeys([*(node for node in read if node is not None), *slicing])
@@ -232,14 +234,18 @@ def _make_initializers(
     return constants
 
 
-def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Known]) -> bool:
-    """Whether nothing is left to find out about the slicing nodes; their outputs get the shapes that follow."""
-    settled = True
+def _resolve_nodes(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Known]) -> list[ir.Node]:
+    """Resolve the slicing nodes of known shape and parameters into `known`, and give their outputs their shapes.
+
+    Returns:
+        The nodes whose shape or parameters are not known yet.
+    """
+    unresolved = []
     for node in slicing:
         if id(node) in known:
             continue
         if not is_known(node):
-            settled = False
+            unresolved.append(node)
             continue
         try:
             known[id(node)] = found = resolve(node, model.opset_imports.get(node.domain, 1))
@@ -248,9 +254,16 @@ def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Kn
         for output, region in zip(node.outputs, found[1], strict=False):
             output.shape = ir.Shape(region.output_shape)
             output.type = output.type or (None if node.inputs[0] is None else node.inputs[0].type)
+    return unresolved
+
+
+def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], unresolved: Sequence[ir.Node]) -> bool:
+    """Whether inference would tell nothing more about the slicing nodes: all are resolved, and none folds."""
+    if unresolved:
+        return False
     if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
-        return settled
-    return settled and not any_constant(model, slicing)
+        return True
+    return not any_constant(model, slicing)
 
 
 def any_constant(model: ir.Model, slicing: Sequence[ir.Node]) -> bool:
