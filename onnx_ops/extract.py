@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_ops.defaults import forget_defaults
 from onnx_ops.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
 from onnx_ops.resolve_shapes import bind_shapes, inline_functions, settle, unknown_inputs
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
-from sliceport.slicing.node import Cut, SlicingNode
+from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
 
 InputShapes = Mapping[str, Sequence[int]]
@@ -35,14 +35,14 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
     _mark_origins(model)
     inline_functions(model)
     bind_shapes(model, input_shapes or {})
-    written = [_as_written(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
+    written = [_describe(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
     settled = settle(model, [w.node for w in written])
     remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - settled.dead
     hint = _shapes_hint(model)
     return [
-        _resolved(w, settled.known.get(id(w.node)), hint)
+        _resolve(w, settled.known.get(id(w.node)), hint)
         if id(w.node) in remaining
-        else _folded(w, settled.constants.get(id(w.node), ()))
+        else Folded(*w.place(), constants=settled.constants.get(id(w.node), ()))
         for w in written
     ]
 
@@ -58,13 +58,13 @@ class _Written(NamedTuple):
     outputs: tuple[str, ...]
     used: tuple[bool, ...]
 
-    def becomes(self, element: str, **found: Any) -> SlicingNode:
-        """The node with what was found out about it."""
+    def place(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
+        """The fields that all slicing nodes have, in the order of `NodeInModel`."""
         node = self.node
         origin = node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
-        return SlicingNode(
-            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, element, self.outputs,
-            origin=origin, **found,
+        return (
+            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element(node), self.outputs,
+            origin,
         )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _name(node: ir.Node) -> str:
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
-def _as_written(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Written:
+def _describe(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Written:
     data = node.inputs[0] if node.inputs else None
     outputs = node.outputs
     return _Written(
@@ -110,34 +110,30 @@ def _as_written(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Writ
     )
 
 
-def _resolved(written: _Written, known: Known | None, hint: str) -> SlicingNode:
+def _resolve(written: _Written, known: Known | None, hint: str) -> Resolved | Refused:
     node = written.node
-    data = node.inputs[0] if node.inputs else None
     try:
-        if data is None:
+        if not node.inputs or node.inputs[0] is None:
             raise InvalidSlice("data is missing")
         spec, parts = known or resolve(node, written.opset)
         if len(parts) != len(written.outputs):
             raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(written.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
-        return written.becomes("", refusal=_refusal(f"{node.op_type} {written.name!r}", error, node, hint))
+        return Refused(*written.place(), refusal=_refuse(f"{node.op_type} {written.name!r}", error, node, hint))
     cuts = tuple(map(Cut, written.outputs, parts, written.used))
-    return written.becomes(_element(data, node), spec=spec, cuts=cuts)
+    return Resolved(*written.place(), cuts=cuts, spec=spec)
 
 
-def _folded(written: _Written, constants: tuple[bytes, ...]) -> SlicingNode:
-    dtype = next((output.dtype for output in written.node.outputs if output.dtype is not None), None)
-    return written.becomes("" if dtype is None else dtype.name, folded=True, constants=constants)
-
-
-def _element(data: ir.Value, node: ir.Node) -> str:
-    """The element type of the node's data, which is also that of its outputs."""
-    if data.const_value is not None:
+def _element(node: ir.Node) -> str:
+    """The element type of the node's data, which is also that of its outputs; empty where it is not known."""
+    data = node.inputs[0] if node.inputs else None
+    if data is not None and data.const_value is not None:
         return data.const_value.dtype.name
-    return next((value.dtype.name for value in (data, *node.outputs) if value.dtype is not None), "")
+    values = node.outputs if data is None else (data, *node.outputs)
+    return next((value.dtype.name for value in values if value.dtype is not None), "")
 
 
-def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint: str) -> Refusal:
+def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint: str) -> Refusal:
     if isinstance(error, InvalidSlice):
         return Refusal("invalid", f"{label}: {error}.")
     if isinstance(error, MissingParameter):

@@ -26,8 +26,9 @@ from onnx_ops import shape_arithmetic
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.shape_arithmetic import Array, Dims
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice
-from sliceport.slicing.spec import MASKS
+from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice, resolve_axis
+from sliceport.slicing.masks import MASK_ATTRIBUTES
+from sliceport.slicing.spec import normalize_axis
 
 LARGE_BYTES = 8192
 """Constants of more bytes are weights: their shape counts, their values are not looked at."""
@@ -581,17 +582,14 @@ def _slice(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
         cut = {axis % len(data.dims) for axis in axes if -len(data.dims) <= axis < len(data.dims)}
         return [Fact(data.element, tuple([None if i in cut else dim for i, dim in enumerate(data.dims)]))]
     spec = SliceSpec(starts, ends, axes, steps)
-    region = spec.resolve([dim if isinstance(dim, int) else 0 for dim in data.dims])
-    named = spec.by_axis(len(data.dims))
-    dims = tuple(
-        [
-            dim if i not in named or named[i].is_whole(None) else size if isinstance(dim, int) else None
-            for i, (dim, size) in enumerate(zip(data.dims, region.output_shape, strict=True))
-        ]
-    )
-    result = Fact(data.element, dims)
+    dims = list(data.dims)
+    for axis, entry in spec.by_axis(len(dims)).items():
+        dim = dims[axis]
+        if not entry.is_whole(None):
+            dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else None
+    result = Fact(data.element, tuple(dims))
     if data.sizes is not None:
-        _select(data, [result], [region])
+        _select(data, [result], [spec.resolve(data.sizes)])
     return [result]
 
 
@@ -602,8 +600,8 @@ def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Fact]) -> list[Fact] |
     sizes = inputs[0].sizes if inputs else None
     if sizes is None or begin is None or end is None or (has_strides and strides is None):
         return None
-    masks = {name: _attribute(node, name) or () for name in MASKS}
-    region = StridedSliceSpec(begin, end, strides, **masks).resolve(sizes)
+    masks = Masks.of({name: _attribute(node, name) for name in MASK_ATTRIBUTES})
+    region = StridedSliceSpec(begin, end, strides, masks).resolve(sizes)
     result = Fact(inputs[0].element, region.output_shape)
     _select(inputs[0], [result], [region])
     return [result]
@@ -615,10 +613,7 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
     if data.dims is None or not data.dims:
         return [Fact(data.element) for _ in range(count)]
     axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-    rank = len(data.dims)
-    if not -rank <= axis < rank:
-        raise InvalidSlice("axis")
-    axis %= rank
+    axis = normalize_axis(axis, len(data.dims))
     size = data.dims[axis]
     has_input = (opset == 1 or opset >= _SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
     parts: Sequence[int | None] | None = _listed(inputs, 1) if has_input else _attribute(node, "split")
@@ -630,7 +625,7 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
     elif parts is None:
         parts = [None] * count
     if len(parts) != count or any(part is not None and part < 0 for part in parts):
-        raise InvalidSlice("split")
+        raise InvalidSlice(f"split={list(parts)} must have a size of at least 0 for each of the {count} outputs")
     results = [Fact(data.element, (*data.dims[:axis], part, *data.dims[axis + 1 :])) for part in parts]
     known = [part for part in parts if part is not None]
     sizes = data.sizes

@@ -24,7 +24,7 @@ from ov_ext.values import as_constant
 from sliceport.errors import InvalidSlice
 from sliceport.hardening import Change, Defect, Hardening
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
-from sliceport.slicing.spec import MASKS, Entry
+from sliceport.slicing.masks import Entry, Masks
 
 _INT32_MAX = 2**31 - 1
 
@@ -178,7 +178,7 @@ def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 
 def _new_axes(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """The form for data of any rank, if nothing but new axes come."""
-    bits = list(zip(view.bits("ellipsis"), view.bits("new_axis"), strict=True))
+    bits = list(zip(view.bits.ellipsis, view.bits.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
     if "cut" in kinds or "new" not in kinds:
         return None
@@ -193,7 +193,7 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
     if entry.kind == "shrink":
         return _pick(view, 0, entry), INT64_MAX, _INT32_MAX
     begin, end, step = (_known(view, i, entry) for i in range(3))
-    masked = [view.bits(name)[entry.position] for name in ("begin", "end")]
+    masked = [mask[entry.position] for mask in (view.bits.begin, view.bits.end)]
     if any(masked) and step is None:
         return None
     limits = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
@@ -220,17 +220,17 @@ def _by_strided_slice(
     Those of `firsts` shrink an axis of which one element is left.
     """
     shape = view.inputs[0].get_partial_shape()
-    masks = dict.fromkeys(MASKS, (0,) * len(entries))
-    masks["new_axis_mask"] = tuple(int(entry.kind == "new") for entry in entries)
-    masks["shrink_axis_mask"] = tuple(int(entry.kind == "shrink") for entry in entries)
     whole = [entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0) for entry in entries]
-    for name in ("begin", "end"):
-        bits = view.bits(name)
-        masks[f"{name}_mask"] = tuple(
-            1 if is_whole else bits[entry.position] if entry.kind == "slice" else 0
+    begin, end = (
+        tuple(
+            1 if is_whole else mask[entry.position] if entry.kind == "slice" else 0
             for entry, is_whole in zip(entries, whole, strict=True)
         )
-    both = zip(entries, masks["begin_mask"], masks["end_mask"], whole, strict=True)
+        for mask in (view.bits.begin, view.bits.end)
+    )
+    new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
+    masks = Masks(begin, end, new_axis, shrink_axis).align(len(entries))
+    both = zip(entries, masks.begin, masks.end, whole, strict=True)
     needed = [
         (
             entry.kind == "shrink" or (entry.kind == "slice" and not begins),

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
+from sliceport.directml.layouts import Layout
 from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 GROUP = "sliceport.formats"
 InputShapes = Mapping[str, Sequence[int]]
 Path = str | os.PathLike[str]
-Layout = str | Mapping[str, Sequence[int]] | None
 Lines = Mapping[str, str]
 """Names and a line about each."""
 

@@ -17,7 +17,7 @@ from onnx_ops.passes.matchers import filled_parts, gathered, source_of, written_
 from onnx_ops.passes.value_info import Knowledge, Sizes
 from sliceport.hardening import Change
 from sliceport.slicing import resolve_axis
-from sliceport.slicing.tiling import disjoint, filled, tiling
+from sliceport.slicing.tiling import fill_gaps, find_tiling, select_disjoint
 
 GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
@@ -89,7 +89,7 @@ class SiblingsToSplitPass(SlicingPass):
         size, shape = self.size(data, axis), self.sizes(data)
         assert size is not None
         assert shape is not None
-        runs = filled([part.run for part in parts], size)
+        runs = fill_gaps([part.run for part in parts], size)
         new = split_node(data, axis, list(map(len, runs)), opset)
         split = new[-1]
         split.name = first.name
@@ -147,8 +147,8 @@ def chosen_parts(parts: Sequence[Part], data: ir.Value, axis: int, known: Knowle
     """The parts that one Split is to make, in their order; None if no operator is saved."""
     size = known.sizes[data][axis]
     assert size is not None
-    whole = _of_whole_nodes(parts, lambda runs: tiling(runs, size) or [])
-    gapped = _of_whole_nodes(parts, disjoint)
+    whole = _of_whole_nodes(parts, lambda runs: find_tiling(runs, size) or [])
+    gapped = _of_whole_nodes(parts, select_disjoint)
     saved, more = _starts(whole) - 1, _starts(gapped) - max(_starts(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in found]) for found in (whole, gapped)):

@@ -11,7 +11,7 @@ from onnx_ops.passes.compose_slices import keeps_all
 from onnx_ops.passes.matchers import attribute, filled_parts, source_of, written_slice
 from onnx_ops.passes.siblings_to_split import IN_SPLIT, split_members
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import AxisSlice, SplitSpec, moved, resolve_axis
+from sliceport.slicing import AxisSlice, SplitSpec, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
 
 
@@ -65,7 +65,7 @@ class SliceOfConcatPass(NodePass):
         ((i, start),) = inside
         data = concat.inputs[i]
         assert data is not None
-        new = slice_node(data, {**entries, axis: AxisSlice.of(moved(kept, -start))}, opset)
+        new = slice_node(data, {**entries, axis: AxisSlice.of(shift(kept, -start))}, opset)
         if new is None:
             raise NotApplied("it would need steps, which Slice has from opset 10 on")
         new[-1].name = node.name

@@ -60,10 +60,10 @@ class Carrier:
     group: int = 1
 
 
-def carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Carrier]:
+def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Carrier]:
     """The ways to move elements of a type with the data types that an operator takes, best first.
 
-    >>> next(carriers("BFLOAT16", frozenset({DataType.UINT16})))
+    >>> next(find_carriers("BFLOAT16", frozenset({DataType.UINT16})))
     Carrier(data_type=<DataType.UINT16: 4>, spread=1, group=1)
     """
     bits = ELEMENT_BITS[element]

@@ -12,7 +12,7 @@ from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator, tensor_to_json, to_json
 from sliceport.directml.tensor import BufferTensor
 from sliceport.errors import InvalidSlice, Refusal, UnsupportedSlice
-from sliceport.slicing.node import SlicingNode
+from sliceport.slicing.node import Resolved, SlicingNode
 
 if TYPE_CHECKING:
     import os
@@ -94,6 +94,12 @@ class LoweredNode:
     reason: Refusal | None = None
     calls: tuple[Call, ...] = ()
     aliases: tuple[Alias, ...] = ()
+
+    @property
+    def resolved(self) -> Resolved:
+        """The node, where the verdict is `lowered`, `alias` or `empty`."""
+        assert isinstance(self.node, Resolved)
+        return self.node
 
 
 class Source(Protocol):

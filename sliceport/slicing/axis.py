@@ -16,10 +16,10 @@ INT64_MIN = -(2**63)
 
 
 class Window(NamedTuple):
-    """The tight window around the kept indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
+    """The tight window around the selected indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
 
-    `offset` is the lowest index kept, `size` the extent from there to the highest one, `(n - 1) * |stride| + 1`, and
-    `stride` the signed step; a negative stride starts at the window's end. All three are in elements.
+    `offset` is the lowest selected index, `size` the extent from there to the highest one, `(n - 1) * |stride| + 1`,
+    and `stride` the signed step; a negative stride starts at the window's end. All three are in elements.
     """
 
     offset: int
@@ -27,19 +27,19 @@ class Window(NamedTuple):
     stride: int
 
 
-def canonical(kept: range) -> range:
-    """`kept` in the one spelling for its elements: empty is `range(0)`, one element has step 1, the end has no slack.
+def canonicalize(selected: range) -> range:
+    """The one spelling of a range: empty is `range(0)`, a single element has step 1, `stop` is next to the last index.
 
-    >>> canonical(range(4, 100, 200))
+    >>> canonicalize(range(4, 100, 200))
     range(4, 5)
-    >>> canonical(range(0, 6, 4))
+    >>> canonicalize(range(0, 6, 4))
     range(0, 5, 4)
     """
-    count = len(kept)
+    count = len(selected)
     if count > 1:
-        step = kept.step
-        return range(kept[0], kept[-1] + (1 if step > 0 else -1), step)
-    return range(kept[0], kept[0] + 1) if count else range(0)
+        step = selected.step
+        return range(selected[0], selected[-1] + (1 if step > 0 else -1), step)
+    return range(selected[0], selected[0] + 1) if count else range(0)
 
 
 def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> range:
@@ -56,7 +56,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
 
     Args:
         start: First index, negative from the end; None for the beginning in the direction of `step`.
-        stop: First index not kept, negative from the end; None for as far as the axis goes.
+        stop: First index not selected, negative from the end; None for as far as the axis goes.
         step: Any non-zero integer.
         size: Number of elements on the axis.
 
@@ -72,7 +72,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
         raise InvalidSlice("step must not be 0")
     if step < 0 and start is not None and start < -size:
         start = -size
-    return canonical(range(size)[start:stop:step])
+    return canonicalize(range(size)[start:stop:step])
 
 
 def compose(outer: range, inner: range) -> range:
@@ -85,16 +85,16 @@ def compose(outer: range, inner: range) -> range:
         return range(0)
     step = outer.step * inner.step
     first = outer[inner[0]]
-    return canonical(range(first, first + len(inner) * step, step))
+    return canonicalize(range(first, first + len(inner) * step, step))
 
 
-def moved(kept: range, by: int) -> range:
+def shift(selected: range, by: int) -> range:
     """The same indices further along the axis by some elements; none may fall below 0.
 
-    >>> moved(range(4, 2, -1), -3)
+    >>> shift(range(4, 2, -1), -3)
     range(1, -1, -1)
     """
-    return range(kept.start + by, kept.stop + by, kept.step)
+    return range(selected.start + by, selected.stop + by, selected.step)
 
 
 def progression(indices: Sequence[int], size: int) -> range | None:
@@ -109,27 +109,27 @@ def progression(indices: Sequence[int], size: int) -> range | None:
         return None
     found = [index % size for index in indices]
     step = found[1] - found[0] if len(found) > 1 else 1
-    kept = range(found[0], found[0] + len(found) * step, step) if found and step else range(0)
-    return canonical(kept) if list(kept) == found else None
+    selected = range(found[0], found[0] + len(found) * step, step) if found and step else range(0)
+    return canonicalize(selected) if list(selected) == found else None
 
 
-def window(kept: range) -> Window:
+def window(selected: range) -> Window:
     """The tight window of a non-empty axis.
 
     >>> window(range(5, -1, -2))
     Window(offset=1, size=5, stride=-2)
     """
-    first, last = kept[0], kept[-1]
-    return Window(min(first, last), abs(last - first) + 1, kept.step if len(kept) > 1 else 1)
+    first, last = selected[0], selected[-1]
+    return Window(min(first, last), abs(last - first) + 1, selected.step if len(selected) > 1 else 1)
 
 
-def as_slice(kept: range) -> slice:
+def as_slice(selected: range) -> slice:
     """The Python slice that selects exactly these indices, for `array[...]`.
 
     >>> as_slice(range(4, -1, -2))
     slice(4, None, -2)
     """
-    return slice(kept.start, kept.stop if kept.stop >= 0 else None, kept.step)
+    return slice(selected.start, selected.stop if selected.stop >= 0 else None, selected.step)
 
 
 def merge(outer: range, inner: range, inner_size: int) -> range | None:
@@ -155,17 +155,17 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
         step = inner.step
     else:
         return None
-    return canonical(range(first, first + len(outer) * len(inner) * step, step))
+    return canonicalize(range(first, first + len(outer) * len(inner) * step, step))
 
 
 def coalesce(
-    sizes: Sequence[int], kept: Sequence[range], contiguous: Sequence[bool] | None = None
+    sizes: Sequence[int], selected: Sequence[range], contiguous: Sequence[bool] | None = None
 ) -> tuple[list[int], list[range], list[int]]:
     """Neighbouring axes that slice as one become one; the fewest axes that select the same elements in the same order.
 
     Args:
         sizes: Size of each axis, outermost first.
-        kept: Non-empty indices kept on each axis.
+        selected: Non-empty indices selected on each axis.
         contiguous: For each axis but the last, whether stepping once along it is stepping as often as the next axis is
             long along that one, in the memory of every tensor involved; then no size may be 1. None: packed tensors.
 
@@ -177,7 +177,7 @@ def coalesce(
     out_kept: list[range] = []
     innermost: list[int] = []
     for axis in range(len(sizes) - 1, -1, -1):
-        size, keep = sizes[axis], kept[axis]
+        size, keep = sizes[axis], selected[axis]
         if size == 1:
             continue
         if out_sizes and (contiguous is None or contiguous[axis]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing.axis import Window, canonical, coalesce, compose, window
+from sliceport.slicing.axis import Window, canonicalize, coalesce, compose, window
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Region:
 
     Attributes:
         input_shape: Size of each input axis.
-        ranges: The indices kept on each input axis, in output order (`canonical` spelling).
+        ranges: The indices selected on each input axis, in output order (`canonical` spelling).
         output_shape: Size of each output axis.
 
     >>> x_1_newaxis = Region((2, 3), (range(1, 2), range(3)), (1, 3))
@@ -44,13 +44,13 @@ class Region:
                 raise InvalidSlice(f"ranges {self.ranges} select nothing, but the output shape is {self.output_shape}")
             object.__setattr__(self, "ranges", (range(0),) * len(self.input_shape))
             return
-        for size, kept in zip(self.input_shape, self.ranges, strict=True):
-            if not (0 <= kept[0] < size and 0 <= kept[-1] < size):
-                raise InvalidSlice(f"{kept} leaves an axis of {size} elements")
+        for size, selected in zip(self.input_shape, self.ranges, strict=True):
+            if not (0 <= selected[0] < size and 0 <= selected[-1] < size):
+                raise InvalidSlice(f"{selected} leaves an axis of {size} elements")
         longer = [n for n in map(len, self.ranges) if n != 1]
         if longer != [n for n in self.output_shape if n != 1]:
             raise InvalidSlice(f"ranges of lengths {longer} cannot come out as {self.output_shape}")
-        object.__setattr__(self, "ranges", tuple(map(canonical, self.ranges)))
+        object.__setattr__(self, "ranges", tuple(map(canonicalize, self.ranges)))
 
     @classmethod
     def of(cls, input_shape: Sequence[int], ranges: Sequence[range]) -> Region:
@@ -75,7 +75,7 @@ class Region:
     @property
     def selects_all(self) -> bool:
         """Whether every element is selected in its order: the output is the same buffer, perhaps of another shape."""
-        return all(kept == range(size) for kept, size in zip(self.ranges, self.input_shape, strict=True))
+        return all(selected == range(size) for selected, size in zip(self.ranges, self.input_shape, strict=True))
 
     @property
     def is_identity(self) -> bool:
@@ -99,8 +99,8 @@ class Region:
         if following.is_empty or self.is_empty:
             empty = (range(0),) * len(self.input_shape)
             return Region(self.input_shape, empty, following.output_shape)
-        inner = iter([kept for kept, n in zip(following.ranges, self.output_shape, strict=True) if n != 1])
-        ranges = tuple(kept if len(kept) == 1 else compose(kept, next(inner)) for kept in self.ranges)
+        inner = iter([selected for selected, n in zip(following.ranges, self.output_shape, strict=True) if n != 1])
+        ranges = tuple(selected if len(selected) == 1 else compose(selected, next(inner)) for selected in self.ranges)
         return Region(self.input_shape, ranges, following.output_shape)
 
     def windows(self) -> tuple[Window, ...]:
@@ -115,18 +115,18 @@ class Region:
         """
         if self.is_empty:
             return self
-        sizes, kept, _ = coalesce(self.input_shape, self.ranges)
-        return Region.of(sizes, kept)
+        sizes, selected, _ = coalesce(self.input_shape, self.ranges)
+        return Region.of(sizes, selected)
 
 
-def cover(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
+def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     """The axis that the regions tile, and the regions' order along it; None if they do not tile one.
 
     Regions of one shape tile an axis when each keeps the other axes whole and, on that axis, they are contiguous
     forward runs that follow one another from its first to its last element, each element once. They keep every axis.
 
     >>> left, right = Region.of((2, 6), (range(2), range(4))), Region.of((2, 6), (range(2), range(4, 6)))
-    >>> cover([right, left])
+    >>> find_tiled_axis([right, left])
     (1, [1, 0])
     """
     if len(regions) < 2 or any(r.is_empty or r.input_shape != regions[0].input_shape for r in regions):
@@ -139,8 +139,12 @@ def cover(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     order = sorted(range(len(regions)), key=lambda i: regions[i].ranges[axis].start)
     expected = 0
     for i in order:
-        kept = regions[i].ranges[axis]
-        if kept.step != 1 or kept.start != expected or regions[i].output_shape != tuple(map(len, regions[i].ranges)):
+        selected = regions[i].ranges[axis]
+        if (
+            selected.step != 1
+            or selected.start != expected
+            or regions[i].output_shape != tuple(map(len, regions[i].ranges))
+        ):
             return None
-        expected = kept.stop
+        expected = selected.stop
     return (axis, order) if expected == shape[axis] else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -13,19 +14,20 @@ from running import gathered, padded, run_call, run_node
 
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
-from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.layouts import Options
+from sliceport.directml.lower import lower_nodes
 from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split
 from sliceport.directml.program import LoweredNode
 from sliceport.directml.tensor import BufferTensor, DataType, axis_order, packed_strides
 from sliceport.errors import UsageError
 from sliceport.slicing import Region, SplitSpec
-from sliceport.slicing.node import Cut, SlicingNode
+from sliceport.slicing.node import Cut, Resolved
 
 
-def node(*regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused=()) -> SlicingNode:
+def node(*regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused=()) -> Resolved:
     outputs = tuple(f"{name}{i}" for i in range(len(regions)))
     cuts = tuple(Cut(o, r, i not in unused) for i, (o, r) in enumerate(zip(outputs, regions, strict=True)))
-    return SlicingNode(name, "Slice" if len(regions) == 1 else "Split", "", 13, (), value, element, outputs, cuts=cuts)
+    return Resolved(name, "Slice" if len(regions) == 1 else "Split", "", 13, (), value, element, outputs, cuts=cuts)
 
 
 def lower_one(*regions: Region, element: str = "FLOAT", unused=(), **options) -> LoweredNode:
@@ -373,7 +375,7 @@ class TestViews:
     def test_a_value_of_an_outer_graph_is_found_from_a_branch(self):
         first = node(Region.of((8,), (range(4, 8),)), name="a")
         inner = node(Region.of((4,), (range(1, 3),)), name="b", value="a0")
-        inner = SlicingNode(**{f: getattr(inner, f) for f in inner.__slots__} | {"scope": ("if.then_branch",)})
+        inner = replace(inner, scope=("if.then_branch",))
         call = lower_nodes([first, inner], Options(views=True)).calls[0]
         assert (call.input.value, call.input.byte_offset) == ("x", 16)
 
