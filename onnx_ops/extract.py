@@ -1,4 +1,4 @@
-"""From a model to its slicing nodes, each resolved or with the reason why not."""
+"""From an ONNX model to its slicing nodes: each resolved, folded, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_ops.defaults import forget_defaults
 from onnx_ops.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
-from onnx_ops.resolve_shapes import bind_shapes, inline_functions, settle, unknown_inputs
+from onnx_ops.resolve_shapes import bind_shapes, inline_functions, resolve_shapes, unknown_inputs
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
@@ -19,13 +19,13 @@ _ORIGIN = "io.sliceport.origin"
 
 
 def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
-    """The slicing nodes of a model in its order, those of subgraphs and (at each place of call) of functions included.
+    """The slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
 
     The model is prepared in place: functions inlined, shapes bound and inferred, constants folded.
 
     Args:
         model: The model; its large constants are not read.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes of inputs whose shape the model does not fix, by name.
 
     Raises:
         ModelError: A function cannot be inlined.
@@ -36,19 +36,19 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
     inline_functions(model)
     bind_shapes(model, input_shapes or {})
     written = [_describe(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
-    settled = settle(model, [w.node for w in written])
-    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - settled.dead
+    resolved = resolve_shapes(model, [w.node for w in written])
+    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - resolved.dead
     hint = _shapes_hint(model)
     return [
-        _resolve(w, settled.known.get(id(w.node)), hint)
+        _resolve(w, resolved.known.get(id(w.node)), hint)
         if id(w.node) in remaining
-        else Folded(*w.place(), constants=settled.constants.get(id(w.node), ()))
+        else Folded(*w.place(), constants=resolved.constants.get(id(w.node), ()))
         for w in written
     ]
 
 
 class _Written(NamedTuple):
-    """A slicing node as the model has it before it is prepared: names may change and readers vanish after that."""
+    """A slicing node before the model is prepared, which may rename values and remove their readers."""
 
     node: ir.Node
     name: str
@@ -156,7 +156,7 @@ def _missing_shape(node: ir.Node) -> str:
 
 
 def _shapes_hint(model: ir.Model) -> str:
-    """What the user can give so that more becomes known: which dimensions of which inputs, and how to write them."""
+    """The end of a message: which dimensions of which inputs are unknown, and how to give them."""
     wanted = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value, axes in unknown_inputs(model):

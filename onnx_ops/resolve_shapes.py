@@ -143,8 +143,8 @@ def _evaluate(dim: ir.SymbolicDim, name: str, sizes: Mapping[str, int]) -> int |
 
 
 @dataclass(slots=True)
-class Settled:
-    """What came out of settling a model, by the `id` of the slicing node.
+class ResolvedShapes:
+    """What is known of the slicing nodes of a model, by their `id`.
 
     Attributes:
         known: What each node selects, as far as it could be resolved.
@@ -157,27 +157,27 @@ class Settled:
     dead: set[int] = field(default_factory=set)
 
 
-def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
+def resolve_shapes(model: ir.Model, slicing: Sequence[ir.Node]) -> ResolvedShapes:
     """Infer shapes and fold constants as far as the slicing nodes need it.
 
     Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
     """
-    settled = Settled()
-    unresolved = _resolve_nodes(model, slicing, settled.known)
-    if _is_settled(model, slicing, unresolved):
-        return settled
-    set_weights_aside(model)
+    resolved = ResolvedShapes()
+    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    if _is_resolved(model, slicing, unresolved):
+        return resolved
+    detach_large_initializers(model)
     name_left_out_outputs(model)
     found = infer_shapes(model)
-    settled.dead = _find_dead(model, found)
-    unresolved = _resolve_nodes(model, slicing, settled.known)
-    if _is_settled(model, slicing, unresolved):
-        return settled
+    resolved.dead = _find_dead(model, found)
+    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    if _is_resolved(model, slicing, unresolved):
+        return resolved
     read = [value.producer() for node in slicing for value in node.inputs if value is not None]
     nodes = dict.fromkeys([*(node for node in read if node is not None), *slicing])
-    settled.constants = _make_initializers(nodes, slicing, found)
-    settled.known.clear()  # folding knows more
-    return settled
+    resolved.constants = _make_initializers(nodes, slicing, found)
+    resolved.known.clear()  # folding knows more
+    return resolved
 
 
 def _find_dead(model: ir.Model, found: Mapping[ir.Value, Found]) -> set[int]:
@@ -257,7 +257,7 @@ def _resolve_nodes(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int,
     return unresolved
 
 
-def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], unresolved: Sequence[ir.Node]) -> bool:
+def _is_resolved(model: ir.Model, slicing: Sequence[ir.Node], unresolved: Sequence[ir.Node]) -> bool:
     """Whether inference would tell nothing more about the slicing nodes: all are resolved, and none folds."""
     if unresolved:
         return False
@@ -288,7 +288,7 @@ def _is_small_constant(value: ir.Value) -> bool:
     return tensor is not None and tensor.nbytes <= LARGE_BYTES
 
 
-def set_weights_aside(model: ir.Model) -> None:
+def detach_large_initializers(model: ir.Model) -> None:
     """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
     for name, value in list(model.graph.initializers.items()):
         tensor = value.const_value

@@ -162,7 +162,7 @@ def _infer(context: Any) -> None:
     output.tensor_type.elem_type = data.tensor_type.elem_type
     if data.tensor_type.HasField("shape"):
         try:
-            dims = _output_dims(context, data.tensor_type.shape.dim)
+            dims = _infer_dims(context, data.tensor_type.shape.dim)
         except InvalidSlice as error:
             raise onnx.shape_inference.InferenceError(f"StridedSlice: {error}.") from None
         if dims is not None:
@@ -171,12 +171,12 @@ def _infer(context: Any) -> None:
     context.set_output_type(0, output)
 
 
-def _output_dims(context: Any, dims: Any) -> list[Any] | None:
-    count = _count(context)
+def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
+    count = _count_entries(context)
     if count is None:
         return None
-    begin, end, strides = [_list(context, i) for i in (1, 2, 3)]
-    masks = Masks.of({name: _mask(context, name) for name in MASK_ATTRIBUTES})
+    begin, end, strides = [_read_list(context, i) for i in (1, 2, 3)]
+    masks = Masks.of({name: _read_mask(context, name) for name in MASK_ATTRIBUTES})
     spec = None
     if begin is not None and end is not None and (strides is not None or not context.has_input(3)):
         spec = StridedSliceSpec(begin, end, strides, masks)
@@ -195,10 +195,10 @@ def _output_dims(context: Any, dims: Any) -> list[Any] | None:
     return result
 
 
-def _count(context: Any) -> int | None:
+def _count_entries(context: Any) -> int | None:
     """How many entries there are."""
     for i in (1, 2, 3):
-        listed = _list(context, i)
+        listed = _read_list(context, i)
         if listed is not None:
             return len(listed)
         found = context.get_input_type(i) if context.has_input(i) else None
@@ -209,13 +209,13 @@ def _count(context: Any) -> int | None:
     return None
 
 
-def _list(context: Any, index: int) -> tuple[int, ...] | None:
+def _read_list(context: Any, index: int) -> tuple[int, ...] | None:
     tensor = context.get_input_data(index) if context.has_input(index) else None
     if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
         return None
     return tuple(onnx.numpy_helper.to_array(tensor).reshape(-1).tolist())
 
 
-def _mask(context: Any, name: str) -> tuple[int, ...]:
+def _read_mask(context: Any, name: str) -> tuple[int, ...]:
     attribute = context.get_attribute(name)
     return () if attribute is None else tuple(attribute.ints)

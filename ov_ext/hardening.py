@@ -159,7 +159,7 @@ def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     if view.rank == 0:  # StridedSlice is wrong on scalars
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
     node, form = view.inputs[0], []
-    firsts = {entry for entry in view.entries if entry.kind == "shrink" and _known(view, 0, entry) is None}
+    firsts = {entry for entry in view.entries if entry.kind == "shrink" and _find_known(view, 0, entry) is None}
     cut = [entry for entry in view.entries if entry in firsts or view.may_reverse_nothing(entry)]
     if cut:
         bounds = [_slice_bounds(view, entry) for entry in cut]
@@ -192,7 +192,7 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
     """Start, stop and step of Slice for an entry; None where a masked one depends on a step that is not known."""
     if entry.kind == "shrink":
         return _pick(view, 0, entry), INT64_MAX, _INT32_MAX
-    begin, end, step = (_known(view, i, entry) for i in range(3))
+    begin, end, step = (_find_known(view, i, entry) for i in range(3))
     masked = [mask[entry.position] for mask in (view.bits.begin, view.bits.end)]
     if any(masked) and step is None:
         return None
@@ -248,7 +248,7 @@ def _by_strided_slice(
 
 def _index_list(view: BuiltInNode, index: int, entries: Sequence[Entry | None], firsts: Collection[Entry]) -> ov.Output:
     """The elements of an index input for some entries, 1 where it does not matter."""
-    known = [1 if e is None else 0 if e in firsts else _known(view, index, e) for e in entries]
+    known = [1 if e is None else 0 if e in firsts else _find_known(view, index, e) for e in entries]
     is_as_it_is = [-1 if e is None or e in firsts else e.position for e in entries] == list(range(view.count or 0))
     if None in known and is_as_it_is:
         return _whole_bytes(view.inputs[1 + index])
@@ -275,7 +275,7 @@ def _whole_bytes(source: ov.Output) -> ov.Output:
     return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 
-def _known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
+def _find_known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
     """The element of an index input for an entry, if it is known; steps that are not given are 1."""
     if index >= len(view.values):
         return 1

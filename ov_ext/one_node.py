@@ -108,10 +108,10 @@ class OneNode:
     def _model(self, ours: bool) -> ov.Model:
         source = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_constant(source) for source in inputs_of(self._written)[1:]]
-        made = self._made([source.output(0), *indices], ours)
+        made = self._build([source.output(0), *indices], ours)
         return ov.Model(made.outputs(), [source], "node")
 
-    def _made(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
+    def _build(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
         kind = kind_of(self._written)
         if kind == ("Split", "opset1"):
             return opset1.split(*inputs, self._written.get_output_size())

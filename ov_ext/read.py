@@ -1,4 +1,4 @@
-"""From an OpenVINO model to its slicing nodes, each resolved or with the reason why not."""
+"""From an OpenVINO model to its slicing nodes: each resolved, folded, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def name_of(value: ov.Output) -> str:
 
 
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """The slicing nodes of a model in its order, those of bodies included, the built-in ones and ours."""
+    """The slicing nodes of a model in its order, built-in ones and ours, with those of the bodies of control flow."""
     constants: dict[int, bool] = {}
     hint = _shapes_hint(model)
     return [_read(node, scope, constants, hint) for scope, node in _slicing_nodes(model)]
@@ -129,7 +129,7 @@ def _find_constant(node: ov.Node, known: dict[int, bool]) -> bool:
 
 
 def _shapes_hint(model: ov.Model) -> str:
-    """What the user can give so that more becomes known, as the command line takes it."""
+    """The end of a message: shapes to give, as the command line takes them."""
     shapes: dict[str, list[int | None] | None] = {}
     for value in model.inputs:
         shape = value.get_partial_shape()
@@ -169,7 +169,7 @@ def _read(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool], hin
 
 
 def _resolve(node: ov.Node) -> _Selection:
-    """What is written in a node, and what each output selects.
+    """The spec of a node, and what each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.

@@ -9,7 +9,6 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
-from sliceport.directml.layouts import Layout
 from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sliceport.directml.feature_levels import FeatureLevel
+    from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun

@@ -13,7 +13,7 @@ from onnx_ops.passes.builders import drop_unread, empty_node, is_used, mark_new,
 from onnx_ops.passes.matchers import attribute
 from onnx_ops.passes.value_info import bodies, paired, probe_of
 from onnx_ops.propagate import LARGE_BYTES
-from onnx_ops.resolve_shapes import name_left_out_outputs, set_weights_aside
+from onnx_ops.resolve_shapes import detach_large_initializers, name_left_out_outputs
 from sliceport.hardening import Change
 from sliceport.slicing import INT64_MAX, resolve_axis
 
@@ -167,7 +167,7 @@ def _folded(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     wanted = [value for value in dict.fromkeys(read) if value in made]
     name_left_out_outputs(probe)
-    set_weights_aside(probe)
+    detach_large_initializers(probe)
     found = infer_shapes(probe)
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in wanted:

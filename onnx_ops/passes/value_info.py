@@ -18,7 +18,7 @@ from onnx_ops.nodes import (
     read_elements,
     slice_spec,
 )
-from onnx_ops.resolve_shapes import fold, inline_functions, name_left_out_outputs, set_weights_aside
+from onnx_ops.resolve_shapes import detach_large_initializers, fold, inline_functions, name_left_out_outputs
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 
 Sizes = tuple[int | None, ...]
@@ -210,7 +210,7 @@ def _mark_computed(model: ir.Model) -> None:
             inline_functions(probe)
         except ModelError:
             return
-        set_weights_aside(probe)
+        detach_large_initializers(probe)
         for value, facts in infer_shapes(probe).items():
             if facts.data is not None and value.const_value is None:
                 value.const_value = ir.tensor(facts.data)
@@ -261,7 +261,7 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> Knowledge:
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]
     name_left_out_outputs(probe)
-    set_weights_aside(probe)
+    detach_large_initializers(probe)
     if folding:
         fold(probe, [twin for _, twin in nodes if is_standard(twin, *SLICING)])
     else:

@@ -1,7 +1,7 @@
-"""Which operator does a strided copy at a feature level, and its descriptor.
+"""Choosing the operator that performs a strided copy at a feature level, and building its descriptor.
 
 A split is one SPLIT; a mere change of layout ELEMENT_WISE_IDENTITY; everything else SLICE1, or below feature level 2.1
-SLICE. Element types that the operator does not take at that level are moved as bits (`find_carriers`).
+SLICE. Element types that the operator does not take at that level are copied as bits (`find_carriers`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator
 
 
 class NotLoweredError(Exception):
-    """No operator does it: the code of a `Refusal` and the rule that is in the way."""
+    """No operator performs the copy: the code of a `Refusal` and the rule that is in the way."""
 
     def __init__(self, code: str, rule: str) -> None:
         super().__init__(rule)
@@ -63,7 +63,8 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
     if any(selected.step < 0 for selected in copy.selected[0]):
         raise NotLoweredError(
             "feature_level",
-            f"a backward step needs DML_OPERATOR_SLICE1 (feature level 2.1), and this is for feature level {level}",
+            f"a backward step needs DML_OPERATOR_SLICE1, which feature level {level} does not have; lower for feature "
+            f"level 2.1 or higher",
         )
     return _describe(copy, element, level, SLICE, _build_slice)
 
@@ -80,20 +81,23 @@ def _describe(copy: StridedCopy, element: str, level: FeatureLevel, schema: Oper
             return _build(recast, carrier, support, build)
     raise NotLoweredError(
         "unaligned_type",
-        f"{element} elements of {ELEMENT_BITS[element]} bits are cut inside the smallest data type that {schema.type} "
-        f"takes at feature level {level}",
+        f"{element} elements have {ELEMENT_BITS[element]} bits, and a bound falls inside an element of the smallest "
+        f"data type that {schema.type} takes at feature level {level}",
     )
 
 
 def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema, support: Support) -> None:
     rank = len(copy.sizes)
-    if any(abs(selected.step) > INT32_MAX for selected in copy.selected[0]):
-        raise NotLoweredError("size_limit", f"a step of more than {INT32_MAX} is beyond {schema.type}")
+    step = max((abs(selected.step) for selected in copy.selected[0]), default=1)
+    if step > INT32_MAX:
+        raise NotLoweredError(
+            "size_limit", f"its step of {step} elements is more than {schema.type} takes ({INT32_MAX})"
+        )
     if rank > support.max_rank:
         raise NotLoweredError(
             "rank_limit",
-            f"{rank} dimensions remain where no more of them coalesce, but {schema.type} takes at most "
-            f"{support.max_rank} at feature level {level}",
+            f"{rank} dimensions remain after coalescing, but {schema.type} takes at most {support.max_rank} at feature "
+            f"level {level}",
         )
 
 
@@ -108,7 +112,7 @@ def _build(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build)
             elements = max(tensor.element_count, tensor.physical_size)
             raise NotLoweredError(
                 "size_limit",
-                f"a tensor of {elements} {carrier.data_type.name} elements is more than DirectML's {UINT32_MAX}",
+                f"a tensor of {elements} {carrier.data_type.name} elements exceeds DirectML's limit of {UINT32_MAX}",
             )
         if tensor.may_overlap and tensor is not input_tensor:
             raise NotLoweredError("invalid", "the output's strides put two elements at one address")

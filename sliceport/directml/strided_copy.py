@@ -1,7 +1,7 @@
-"""A copy in memory: the axes along which a slicing operator walks its input and output buffers.
+"""A strided copy: the axes along which a slicing operator walks its input and output buffers.
 
-This is the form between a `Region` and DirectML's descriptors, where strides are known and axes may be dropped,
-reordered, merged and recast to another element width as long as the same bytes go to the same places.
+It is the form between a `Region` and DirectML's descriptors. Strides are known here. Axes may be dropped, reordered,
+merged and recast to another element width, as long as the same bytes go to the same places.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from sliceport.slicing import Region, coalesce
 
 @dataclass(frozen=True, slots=True)
 class StridedCopy:
-    """One input cut into one or more outputs, outermost axis first; every axis has more than one input element.
+    """One input copied to one or more outputs, outermost axis first; every axis has more than one input element.
 
     Attributes:
         sizes: Input size per axis.
         input_strides: Elements of the input buffer per step along each axis.
         selected: Per output, the indices selected on each axis.
-        output_strides: Per output, elements of its buffer per step along each axis (any number where one is selected).
+        output_strides: Per output, elements of its buffer per step along each axis (any number for a single index).
         split_axis: The axis that the outputs tile, as a position in `sizes`; None when there is one output.
         is_packed: Whether all strides are known to be those of packed row-major tensors.
     """
@@ -43,7 +43,7 @@ class StridedCopy:
         output_strides: Sequence[Sequence[int] | None],
         split_axis: int | None = None,
     ) -> StridedCopy:
-        """The copy of non-empty regions of one shape, coalesced to the fewest axes.
+        """The copy that selects non-empty regions of one shape, coalesced to the fewest axes.
 
         Args:
             regions: What each output selects.
@@ -75,11 +75,11 @@ class StridedCopy:
 
     @property
     def _is_unit_innermost(self) -> bool:
-        """Whether the elements of the innermost axis lie side by side, so that several can be moved as one."""
+        """Whether the elements of the innermost axis are adjacent, so that several can be copied as one."""
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
-        """The same bytes moved as elements of `carrier`; None where a cut falls inside one of them."""
+        """The same bytes copied as elements of `carrier`; None where a bound of a slice falls inside one of them."""
         if carrier.spread > 1:
             return self._spread_elements(carrier.spread)
         if carrier.group > 1:
@@ -87,7 +87,7 @@ class StridedCopy:
         return self
 
     def _drop_repeats(self) -> StridedCopy:
-        """Axes of one element dropped, and broadcast axes (stride 0) cut to what is selected of them."""
+        """Drop axes of one element, and cut broadcast axes (stride 0) to what is selected of them."""
         sizes, selected = list(self.sizes), [list(ranges) for ranges in self.selected]
         for axis, stride in enumerate(self.input_strides):
             if stride == 0 and axis != self.split_axis:
@@ -107,7 +107,7 @@ class StridedCopy:
         )
 
     def _list_orders(self) -> list[list[int]]:
-        """Axis orders worth trying: as written, and by how the tensors lie in memory. Small ranks try them all."""
+        """Axis orders to try: as written, and by memory strides. For small ranks these are all orders."""
         axes = list(range(len(self.sizes)))
         if len(axes) <= 4:
             return [list(order) for order in permutations(axes)]
@@ -136,14 +136,14 @@ class StridedCopy:
         )
 
     def _is_contiguous(self, axis: int) -> bool:
-        """Whether one step along `axis` is a whole walk along the next one, in the input and in every output."""
+        """Whether the stride of `axis` spans the whole next axis, in the input and in every output."""
         inner = axis + 1
         if not self._continues_input(axis):
             return False
         for counts, strides in zip(self.counts, self.output_strides, strict=True):
             outer = axis
             while counts[outer] == 1 and outer and self._continues_input(outer - 1):
-                outer -= 1  # an axis of one selected element merges outwards too: what counts is the next longer one
+                outer -= 1  # an axis with one selected index merges outwards too, so the next longer one counts
             if counts[inner] > 1 and counts[outer] > 1 and strides[outer] != counts[inner] * strides[inner]:
                 return False
         return True
@@ -153,7 +153,7 @@ class StridedCopy:
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
     def _spread_elements(self, spread: int) -> StridedCopy:
-        """Each element as `spread` smaller ones: a new innermost axis."""
+        """Copy each element as `spread` smaller ones, along a new innermost axis."""
         return StridedCopy(
             (*self.sizes, spread),
             (*(stride * spread for stride in self.input_strides), 1),
@@ -164,7 +164,7 @@ class StridedCopy:
         )._coalesce()
 
     def _group_elements(self, group: int) -> StridedCopy | None:
-        """`group` elements of the innermost axis as one larger one, where no cut falls inside one.
+        """Copy `group` elements of the innermost axis as one larger one; None where a bound falls inside one.
 
         The last group of a buffer may be partly padding, as the last byte of a 4-bit tensor is.
         """
@@ -195,7 +195,7 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int], split_axis: int | None) -> tuple[int, ...]:
-    """The output's strides, one for each input axis; axes of which one element is selected have no say and get 1."""
+    """The output's strides by input axis; axes with one selected index, whose stride does not matter, get 1."""
     if split_axis is not None:
         return tuple(strides)
     longer = iter([stride for n, stride in zip(region.output_shape, strides, strict=True) if n != 1])
@@ -203,5 +203,5 @@ def _align_strides(region: Region, strides: Sequence[int], split_axis: int | Non
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """The output stride of merged axes: that of the innermost one of which more than one element is selected."""
+    """The output stride of merged axes: that of the innermost one with more than one selected index."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

@@ -132,7 +132,9 @@ def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int
 
 @dataclass(frozen=True)
 class BufferTensor:
-    """DML_BUFFER_TENSOR_DESC: how a tensor lies in a buffer. Any numbers can be written; `check` holds the rules.
+    """DML_BUFFER_TENSOR_DESC: how a tensor lies in a buffer.
+
+    It can hold any numbers; `check` tells whether they obey the rules.
 
     Attributes:
         data_type: Element type.

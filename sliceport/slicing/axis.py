@@ -1,7 +1,8 @@
-"""One axis: the indices it keeps as a `range`, in output order.
+"""One axis: the selected indices as a `range`, in output order.
 
 `range` is the canonical form of a sliced axis: `len` is the output size, `==` and `hash` compare the elements selected,
-and slicing a range composes two slices. Every function here returns ranges in one spelling (`canonical`).
+and slicing a range composes two slices. Every function here returns ranges in canonical spelling
+(`canonicalize`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def canonicalize(selected: range) -> range:
 
 
 def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> range:
-    """The indices that one sliced axis keeps, in output order, by the clamping rule that ONNX and OpenVINO share.
+    """The indices that a slice selects from one axis, in output order, clamped as ONNX and OpenVINO do.
 
     Guarantees:
       * every index lies in `[0, size)`;
@@ -89,7 +90,7 @@ def compose(outer: range, inner: range) -> range:
 
 
 def shift(selected: range, by: int) -> range:
-    """The same indices further along the axis by some elements; none may fall below 0.
+    """The same indices moved along the axis by `by` elements; none may fall below 0.
 
     >>> shift(range(4, 2, -1), -3)
     range(1, -1, -1)
@@ -98,7 +99,9 @@ def shift(selected: range, by: int) -> range:
 
 
 def progression(indices: Sequence[int], size: int) -> range | None:
-    """Listed indices of an axis, negative from the end, as a range; None if one is out of range, or they are no range.
+    """A list of indices as a range; None if one is out of bounds, or if they are not evenly spaced.
+
+    Negative indices count from the end.
 
     >>> progression([-1, 2, 0], size=5)
     range(4, -1, -2)
@@ -135,9 +138,9 @@ def as_slice(selected: range) -> slice:
 def merge(outer: range, inner: range, inner_size: int) -> range | None:
     """The two non-empty axes `outer` and `inner` as one axis of `outer size * inner_size` elements, or None.
 
-    Index `(o, i)` becomes `o * inner_size + i`. They are one axis exactly when the indices so made, in output order,
-    are an arithmetic progression: an axis of one element always is; two longer axes are when the last step of `inner`
-    carries over into the next element of `outer`, whatever the offsets and directions.
+    Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly when these indices, in output order, are an
+    arithmetic progression. That holds where either axis selects a single element, and where one more step of `inner`
+    after its last index leads to the next index of `outer`, whatever the offsets and directions.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)
@@ -161,35 +164,35 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
 def coalesce(
     sizes: Sequence[int], selected: Sequence[range], contiguous: Sequence[bool] | None = None
 ) -> tuple[list[int], list[range], list[int]]:
-    """Neighbouring axes that slice as one become one; the fewest axes that select the same elements in the same order.
+    """Merge neighbouring axes: the fewest axes that select the same elements in the same order.
 
     Args:
         sizes: Size of each axis, outermost first.
         selected: Non-empty indices selected on each axis.
-        contiguous: For each axis but the last, whether stepping once along it is stepping as often as the next axis is
-            long along that one, in the memory of every tensor involved; then no size may be 1. None: packed tensors.
+        contiguous: For each axis but the last, whether its stride is the size times the stride of the next axis in
+            the memory of every tensor involved; then no size may be 1. None: all tensors are packed.
 
     Returns:
-        The merged sizes, the merged indices, and for each merged axis the innermost of the axes that it came from
-        (whose memory stride it has). Axes of size 1 vanish; no axis at all is left of a single element.
+        The merged sizes, the merged indices, and for each merged axis the innermost of the axes that it is made of,
+        whose memory stride it has. Axes of size 1 are dropped; for a single element no axis remains.
     """
     out_sizes: list[int] = []
-    out_kept: list[range] = []
+    out_selected: list[range] = []
     innermost: list[int] = []
     for axis in range(len(sizes) - 1, -1, -1):
-        size, keep = sizes[axis], selected[axis]
+        size, indices = sizes[axis], selected[axis]
         if size == 1:
             continue
         if out_sizes and (contiguous is None or contiguous[axis]):
-            both = merge(keep, out_kept[-1], out_sizes[-1])
+            both = merge(indices, out_selected[-1], out_sizes[-1])
             if both is not None:
-                out_kept[-1] = both
+                out_selected[-1] = both
                 out_sizes[-1] *= size
                 continue
         out_sizes.append(size)
-        out_kept.append(keep)
+        out_selected.append(indices)
         innermost.append(axis)
     out_sizes.reverse()
-    out_kept.reverse()
+    out_selected.reverse()
     innermost.reverse()
-    return out_sizes, out_kept, innermost
+    return out_sizes, out_selected, innermost

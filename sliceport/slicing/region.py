@@ -1,4 +1,4 @@
-"""A region: what is selected from a tensor of known shape. One form for all three standards."""
+"""A region: the elements that an operator selects from a tensor of known shape, in one form for all standards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sliceport.slicing.axis import Window, canonicalize, coalesce, compose, wind
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The elements that a slicing operator selects, in output order, and the shape they come out in.
+    """The elements that a slicing operator selects, in output order, and the shape of the output.
 
     Element `k` of the output, counted in row-major order, is element `k` of the grid `ranges[0] x ranges[1] x ...`,
-    counted in row-major order. New and dropped axes only ever have size 1, so they show in `output_shape` alone: the
+    counted in row-major order. New and dropped axes always have size 1, so they appear in `output_shape` alone: the
     sizes other than 1 of the output are, in order, the lengths other than 1 of the ranges.
 
     Guarantees:
@@ -24,7 +24,7 @@ class Region:
 
     Attributes:
         input_shape: Size of each input axis.
-        ranges: The indices selected on each input axis, in output order (`canonical` spelling).
+        ranges: The indices selected on each input axis, in output order (`canonicalize`d).
         output_shape: Size of each output axis.
 
     >>> x_1_newaxis = Region((2, 3), (range(1, 2), range(3)), (1, 3))
@@ -46,10 +46,10 @@ class Region:
             return
         for size, selected in zip(self.input_shape, self.ranges, strict=True):
             if not (0 <= selected[0] < size and 0 <= selected[-1] < size):
-                raise InvalidSlice(f"{selected} leaves an axis of {size} elements")
+                raise InvalidSlice(f"{selected} is not within an axis of {size} elements")
         longer = [n for n in map(len, self.ranges) if n != 1]
         if longer != [n for n in self.output_shape if n != 1]:
-            raise InvalidSlice(f"ranges of lengths {longer} cannot come out as {self.output_shape}")
+            raise InvalidSlice(f"ranges of lengths {longer} do not fit the output shape {self.output_shape}")
         object.__setattr__(self, "ranges", tuple(map(canonicalize, self.ranges)))
 
     @classmethod
@@ -83,7 +83,7 @@ class Region:
         return self.output_shape == self.input_shape and (self.is_empty or self.selects_all)
 
     def then(self, following: Region) -> Region:
-        """The region that selects in one go what `following` selects from this region's output.
+        """The one region that selects what `following` selects from this region's output.
 
         Raises:
             InvalidSlice: `following` is not a region of this one's output shape.
@@ -94,7 +94,7 @@ class Region:
         """
         if following.input_shape != self.output_shape:
             raise InvalidSlice(
-                f"a region of shape {following.input_shape} cannot follow one that gives {self.output_shape}"
+                f"a region of shape {following.input_shape} cannot follow one whose output shape is {self.output_shape}"
             )
         if following.is_empty or self.is_empty:
             empty = (range(0),) * len(self.input_shape)
@@ -108,7 +108,7 @@ class Region:
         return tuple(map(window, self.ranges))
 
     def coalesce(self) -> Region:
-        """The same elements in the same order, of the same packed buffer seen with the fewest axes.
+        """The same elements of the same packed buffer, in the same order, with the fewest axes.
 
         >>> Region.of((4, 3, 5), (range(1, 3), range(3), range(5))).coalesce()
         Region(input_shape=(60,), ranges=(range(15, 45),), output_shape=(30,))

@@ -1,6 +1,6 @@
-"""What is written: each standard's slicing operator in that standard's words, resolved to a `Region`.
+"""Specs: the parameters of each standard's slicing operator, in that standard's words; each resolves to a `Region`.
 
-Messages raised here lack the operator and node; whoever knows them puts them in front.
+Messages raised here do not name the operator and node; the caller, who knows them, prepends them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AxisSlice(NamedTuple):
 
     @classmethod
     def of(cls, selected: range) -> AxisSlice:
-        """The slice that keeps these indices.
+        """The slice that selects these indices.
 
         >>> AxisSlice.of(range(3, -1, -1)).end == INT64_MIN
         True
@@ -50,15 +50,15 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def is_whole(self, size: int | None) -> bool:
-        """Whether all of an axis is selected in its order; of an open size (None): whatever the size."""
+        """Whether all of an axis is selected in order; for an unknown size (None), whether it is for every size."""
         if size is None:
             return self == (0, INT64_MAX, 1)
         return resolve_axis(*self, size) == range(size)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
-        """The one slice that does what this and another after it do, if there is one.
+        """The one slice that is equal to this one followed by another; None if there is none.
 
-        Of an open size (None) it is one that holds for every size: both go forward and count from the front.
+        For an unknown size (None) the result holds for every size, so both must go forward and count from the front.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -76,7 +76,7 @@ class AxisSlice(NamedTuple):
 
 
 def cut_shape(entries: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:
-    """What is left of a shape.
+    """The shape that remains after slices of some axes.
 
     >>> cut_shape({1: AxisSlice(0, 9, 2)}, (4, 5))
     (4, 3)
@@ -187,10 +187,10 @@ class SplitSpec:
 
     @classmethod
     def evenly(cls, axis: int, shape: Sequence[int], parts: int, *, uneven_last: bool = False) -> SplitSpec:
-        """`parts` equal parts of an axis of a tensor of `shape`.
+        """A split into `parts` equal parts of an axis of a tensor of `shape`.
 
         With `uneven_last` (ONNX Split-18's `num_outputs`) each part has `ceil(dim / parts)` elements and the last one
-        what is left; without it the parts must be equal.
+        the rest; without it all parts must be equal.
 
         Raises:
             InvalidSlice: The axis does not divide so.
@@ -214,7 +214,7 @@ class SplitSpec:
 
     @classmethod
     def with_rest(cls, axis: int, shape: Sequence[int], sizes: Sequence[int]) -> SplitSpec:
-        """Parts of which one may be -1: what the others leave of the axis of a tensor of `shape`.
+        """A split of a tensor of `shape` where one size may be -1: the rest of the axis.
 
         Raises:
             InvalidSlice: The axis is out of range.

@@ -85,7 +85,7 @@ class TestComposition:
             assert region.then(Region.whole(region.output_shape)) == region
 
     def test_shapes_must_fit(self):
-        with pytest.raises(InvalidSlice, match=r"a region of shape \(3,\) cannot follow one that gives \(2,\)"):
+        with pytest.raises(InvalidSlice, match=r"a region of shape \(3,\) cannot follow one whose output shape"):
             Region.of((4,), (range(2),)).then(Region.whole((3,)))
 
 
@@ -110,10 +110,10 @@ class TestRules:
         ("arguments", "message"),
         [
             (((2, 3), (range(2),), (2,)), "a region of rank 2 needs as many ranges, got 1"),
-            (((2,), (range(3),), (3,)), r"range\(0, 3\) leaves an axis of 2 elements"),
-            (((2,), (range(1, -2, -1),), (3,)), "leaves an axis of 2 elements"),
-            (((2,), (range(2),), (3,)), r"ranges of lengths \[2\] cannot come out as \(3,\)"),
-            (((2, 3), (range(2), range(3)), (3, 2)), "cannot come out as"),
+            (((2,), (range(3),), (3,)), r"range\(0, 3\) is not within an axis of 2 elements"),
+            (((2,), (range(1, -2, -1),), (3,)), "is not within an axis of 2 elements"),
+            (((2,), (range(2),), (3,)), r"ranges of lengths \[2\] do not fit the output shape \(3,\)"),
+            (((2, 3), (range(2), range(3)), (3, 2)), "do not fit the output shape"),
             (((2,), (range(0),), (1,)), "select nothing, but the output shape is"),
         ],
     )
@@ -188,5 +188,5 @@ def test_nothing_has_one_form_whatever_it_was_cut_from():
 
 @pytest.mark.parametrize("kept", [range(-1, 2), range(1, -2, -1), range(2, 5), range(4, 1, -1), range(-4, -1)])
 def test_what_leaves_the_axis_is_no_region(kept):
-    with pytest.raises(InvalidSlice, match="leaves an axis of 4 elements"):
+    with pytest.raises(InvalidSlice, match="is not within an axis of 4 elements"):
         Region((4,), (kept,), (len(kept),))
