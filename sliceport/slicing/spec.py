@@ -153,8 +153,7 @@ class SliceSpec:
         if rank == 0:
             raise InvalidSlice("data is a scalar, but slicing needs at least one axis")
         count = len(self.starts)
-        for name in ("ends", "axes", "steps"):
-            values: tuple[int, ...] | None = getattr(self, name)
+        for name, values in (("ends", self.ends), ("axes", self.axes), ("steps", self.steps)):
             if values is not None and len(values) != count:
                 raise InvalidSlice(
                     f"{name} and starts must have the same length, got {name}={list(values)} and "
