@@ -29,7 +29,7 @@ class OnnxruntimeDML:
         from onnx_ops.compare.one_node import element_dtype, output_names
         from sliceport.engines.directml import shared_device
 
-        resolved = node.lowered.node
+        resolved = node.lowered.resolved
         array = data.view(element_dtype(resolved.element)).reshape(resolved.cuts[0].region.input_shape)
         names = output_names(resolved)
         results = shared_device().run_onnx(node.model.SerializeToString(), {"data": array}, names)

@@ -1,17 +1,17 @@
-"""From a model to its slicing nodes, each resolved or with the reason why not."""
+"""From an ONNX model to its slicing nodes: each resolved, folded, or refused with the reason."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from onnx_ops.defaults import forget_defaults
 from onnx_ops.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
-from onnx_ops.resolve_shapes import bind_shapes, inline_functions, settle, unknown_inputs
+from onnx_ops.resolve_shapes import bind_shapes, inline_functions, resolve_shapes, unknown_inputs
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
-from sliceport.slicing.node import Cut, SlicingNode
+from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
 
 InputShapes = Mapping[str, Sequence[int]]
@@ -19,13 +19,13 @@ _ORIGIN = "io.sliceport.origin"
 
 
 def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
-    """The slicing nodes of a model in its order, those of subgraphs and (at each place of call) of functions included.
+    """The slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
 
     The model is prepared in place: functions inlined, shapes bound and inferred, constants folded.
 
     Args:
         model: The model; its large constants are not read.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes of inputs whose shape the model does not fix, by name.
 
     Raises:
         ModelError: A function cannot be inlined.
@@ -35,20 +35,20 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
     _mark_origins(model)
     inline_functions(model)
     bind_shapes(model, input_shapes or {})
-    written = [_as_written(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
-    settled = settle(model, [w.node for w in written])
-    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - settled.dead
+    written = [_describe(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
+    resolved = resolve_shapes(model, [w.node for w in written])
+    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - resolved.dead
     hint = _shapes_hint(model)
     return [
-        _resolved(w, settled.known.get(id(w.node)), hint)
+        _resolve(w, resolved.known.get(id(w.node)), hint)
         if id(w.node) in remaining
-        else _folded(w, settled.constants.get(id(w.node), ()))
+        else Folded(*w.place(), constants=resolved.constants.get(id(w.node), ()))
         for w in written
     ]
 
 
 class _Written(NamedTuple):
-    """A slicing node as the model has it before it is prepared: names may change and readers vanish after that."""
+    """A slicing node before the model is prepared, which may rename values and remove their readers."""
 
     node: ir.Node
     name: str
@@ -58,13 +58,13 @@ class _Written(NamedTuple):
     outputs: tuple[str, ...]
     used: tuple[bool, ...]
 
-    def becomes(self, element: str, **found: Any) -> SlicingNode:
-        """The node with what was found out about it."""
+    def place(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
+        """The fields that all slicing nodes have, in the order of `NodeInModel`."""
         node = self.node
         origin = node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
-        return SlicingNode(
-            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, element, self.outputs,
-            origin=origin, **found,
+        return (
+            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element(node), self.outputs,
+            origin,
         )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _name(node: ir.Node) -> str:
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
-def _as_written(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Written:
+def _describe(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Written:
     data = node.inputs[0] if node.inputs else None
     outputs = node.outputs
     return _Written(
@@ -110,34 +110,30 @@ def _as_written(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Writ
     )
 
 
-def _resolved(written: _Written, known: Known | None, hint: str) -> SlicingNode:
+def _resolve(written: _Written, known: Known | None, hint: str) -> Resolved | Refused:
     node = written.node
-    data = node.inputs[0] if node.inputs else None
     try:
-        if data is None:
+        if not node.inputs or node.inputs[0] is None:
             raise InvalidSlice("data is missing")
         spec, parts = known or resolve(node, written.opset)
         if len(parts) != len(written.outputs):
             raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(written.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
-        return written.becomes("", refusal=_refusal(f"{node.op_type} {written.name!r}", error, node, hint))
+        return Refused(*written.place(), refusal=_refuse(f"{node.op_type} {written.name!r}", error, node, hint))
     cuts = tuple(map(Cut, written.outputs, parts, written.used))
-    return written.becomes(_element(data, node), spec=spec, cuts=cuts)
+    return Resolved(*written.place(), cuts=cuts, spec=spec)
 
 
-def _folded(written: _Written, constants: tuple[bytes, ...]) -> SlicingNode:
-    dtype = next((output.dtype for output in written.node.outputs if output.dtype is not None), None)
-    return written.becomes("" if dtype is None else dtype.name, folded=True, constants=constants)
-
-
-def _element(data: ir.Value, node: ir.Node) -> str:
-    """The element type of the node's data, which is also that of its outputs."""
-    if data.const_value is not None:
+def _element(node: ir.Node) -> str:
+    """The element type of the node's data, which is also that of its outputs; empty where it is not known."""
+    data = node.inputs[0] if node.inputs else None
+    if data is not None and data.const_value is not None:
         return data.const_value.dtype.name
-    return next((value.dtype.name for value in (data, *node.outputs) if value.dtype is not None), "")
+    values = node.outputs if data is None else (data, *node.outputs)
+    return next((value.dtype.name for value in values if value.dtype is not None), "")
 
 
-def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint: str) -> Refusal:
+def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint: str) -> Refusal:
     if isinstance(error, InvalidSlice):
         return Refusal("invalid", f"{label}: {error}.")
     if isinstance(error, MissingParameter):
@@ -160,7 +156,7 @@ def _missing_shape(node: ir.Node) -> str:
 
 
 def _shapes_hint(model: ir.Model) -> str:
-    """What the user can give so that more becomes known: which dimensions of which inputs, and how to write them."""
+    """The end of a message: which dimensions of which inputs are unknown, and how to give them."""
     wanted = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value, axes in unknown_inputs(model):

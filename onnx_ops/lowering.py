@@ -16,10 +16,10 @@ from onnx_ops.extract import read_slicing_nodes
 from onnx_ops.io import data_files_released, from_file_proto, from_proto, read_proto
 from onnx_ops.propagate import LARGE_BYTES
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
-from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.layouts import Layout, Options, freeze_layout
+from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
 
-Layout = str | Mapping[str, Sequence[int]] | None
 AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model
 
 
@@ -50,7 +50,9 @@ def lower(
         UsageError: An option does not fit the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
-    options = Options(FeatureLevel.parse(feature_level), as_layout(input_layout), as_layout(output_layout), views=views)
+    options = Options(
+        FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
+    )
     with _collector_paused():
         prepared, source = _read(model)
         with data_files_released(prepared, LARGE_BYTES):
@@ -82,10 +84,3 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def as_layout(layout: Layout) -> str | dict[str, tuple[int, ...]] | None:
-    """A layout as `Options` takes it."""
-    if layout is None or isinstance(layout, str):
-        return layout
-    return {name: tuple(strides) for name, strides in layout.items()}

@@ -16,8 +16,9 @@ import onnx_ir as ir
 from onnx_ops.contested import Contested, contested_parts, contested_slice
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from sliceport.errors import DynamicSlice, InvalidSlice
-from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
-from sliceport.slicing.spec import MASKS, normalize_axis
+from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing.masks import MASK_ATTRIBUTES
+from sliceport.slicing.spec import normalize_axis
 
 SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
@@ -219,7 +220,8 @@ def strided_slice_spec(node: ir.Node) -> StridedSliceSpec:
     begin, end, strides = _input(node, 1, "begin"), _input(node, 2, "end"), _input(node, 3, "strides")
     if begin is None or end is None:
         raise InvalidSlice(f"{'begin' if begin is None else 'end'} is missing")
-    return StridedSliceSpec(begin, end, strides, **{name: read_ints(node, name) or () for name in MASKS})
+    masks = Masks.of({name: read_ints(node, name) for name in MASK_ATTRIBUTES})
+    return StridedSliceSpec(begin, end, strides, masks)
 
 
 def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:

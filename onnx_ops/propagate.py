@@ -26,8 +26,9 @@ from onnx_ops import shape_arithmetic
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.shape_arithmetic import Array, Dims
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice
-from sliceport.slicing.spec import MASKS
+from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice, resolve_axis
+from sliceport.slicing.masks import MASK_ATTRIBUTES
+from sliceport.slicing.spec import normalize_axis
 
 LARGE_BYTES = 8192
 """Constants of more bytes are weights: their shape counts, their values are not looked at."""
@@ -211,7 +212,9 @@ class _Propagation:
             if tensor.name not in replaceable:
                 scope.facts[tensor.name] = self._of_tensor(tensor)
         for i, value in enumerate(graph.input):
-            fact = scope.facts.get(value.name) or self._merged(given[i] if i < len(given) else NOTHING, value.type)
+            fact = scope.facts.get(value.name) or self._merge_declared(
+                given[i] if i < len(given) else NOTHING, value.type
+            )
             scope.facts[value.name] = fact
             self._report(fact)
         for node in graph.node:
@@ -228,8 +231,8 @@ class _Propagation:
         for i, name in enumerate(node.output):
             fact = outputs[i] if i < len(outputs) else NOTHING
             if name in scope.declared and not (fact.dims is not None and _is_slicing(node)):
-                fact = self._merged(fact, scope.declared[name])
-            fact = self._bounded(fact)
+                fact = self._merge_declared(fact, scope.declared[name])
+            fact = self._limit(fact)
             if name:
                 scope.facts[name] = fact
             if is_reported:
@@ -286,7 +289,7 @@ class _Propagation:
         if node.op_type == "Loop":
             count = len(inputs) - 2
             carried = [Fact(fact.element, None, fact.other) for fact in body[1 : 1 + count]]
-            return carried + [_stacked(fact) for fact in body[1 + count :]]
+            return carried + [_stack(fact) for fact in body[1 + count :]]
         return []
 
     def _call(
@@ -383,7 +386,7 @@ class _Propagation:
         fact.data = _elements(tensor)
         return fact
 
-    def _merged(self, fact: Fact, declared: onnx.TypeProto) -> Fact:
+    def _merge_declared(self, fact: Fact, declared: onnx.TypeProto) -> Fact:
         """What was inferred, and what is declared where nothing was."""
         written = _of_type(declared.SerializeToString())
         if fact is NOTHING or not (fact.element or fact.other):
@@ -398,7 +401,7 @@ class _Propagation:
             return fact
         return Fact(fact.element, dims, fact.other, fact.data, fact.integers)
 
-    def _bounded(self, fact: Fact) -> Fact:
+    def _limit(self, fact: Fact) -> Fact:
         """A fact without what would take too much memory in all."""
         if fact.dims is not None:
             self._dims += len(fact.dims)
@@ -540,7 +543,7 @@ def _either(condition: Fact, results: Mapping[str, Sequence[Fact]]) -> list[Fact
     return merged
 
 
-def _stacked(fact: Fact) -> Fact:
+def _stack(fact: Fact) -> Fact:
     """What a Loop makes of an output of its body that it collects."""
     return Fact(fact.element, None if fact.dims is None else (None, *fact.dims))
 
@@ -565,7 +568,7 @@ def _slice(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
     if data.dims is None:
         return [Fact(data.element)]
     if opset >= _INPUTS_OPSET:
-        lists = [_listed(inputs, i) for i in range(1, 5)]
+        lists = [_read_list(inputs, i) for i in range(1, 5)]
         given = [len(node.input) > i and bool(node.input[i]) for i in range(1, 5)]
         count = _length(inputs[1]) if given[0] else None
     else:
@@ -581,29 +584,26 @@ def _slice(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
         cut = {axis % len(data.dims) for axis in axes if -len(data.dims) <= axis < len(data.dims)}
         return [Fact(data.element, tuple([None if i in cut else dim for i, dim in enumerate(data.dims)]))]
     spec = SliceSpec(starts, ends, axes, steps)
-    region = spec.resolve([dim if isinstance(dim, int) else 0 for dim in data.dims])
-    named = spec.by_axis(len(data.dims))
-    dims = tuple(
-        [
-            dim if i not in named or named[i].is_whole(None) else size if isinstance(dim, int) else None
-            for i, (dim, size) in enumerate(zip(data.dims, region.output_shape, strict=True))
-        ]
-    )
-    result = Fact(data.element, dims)
+    dims = list(data.dims)
+    for axis, entry in spec.by_axis(len(dims)).items():
+        dim = dims[axis]
+        if not entry.is_whole(None):
+            dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else None
+    result = Fact(data.element, tuple(dims))
     if data.sizes is not None:
-        _select(data, [result], [region])
+        _select(data, [result], [spec.resolve(data.sizes)])
     return [result]
 
 
 def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Fact]) -> list[Fact] | None:
-    lists = [_listed(inputs, i) for i in range(1, 4)]
+    lists = [_read_list(inputs, i) for i in range(1, 4)]
     has_strides = len(node.input) > 3 and bool(node.input[3])
     begin, end, strides = lists
     sizes = inputs[0].sizes if inputs else None
     if sizes is None or begin is None or end is None or (has_strides and strides is None):
         return None
-    masks = {name: _attribute(node, name) or () for name in MASKS}
-    region = StridedSliceSpec(begin, end, strides, **masks).resolve(sizes)
+    masks = Masks.of({name: _attribute(node, name) for name in MASK_ATTRIBUTES})
+    region = StridedSliceSpec(begin, end, strides, masks).resolve(sizes)
     result = Fact(inputs[0].element, region.output_shape)
     _select(inputs[0], [result], [region])
     return [result]
@@ -615,13 +615,10 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
     if data.dims is None or not data.dims:
         return [Fact(data.element) for _ in range(count)]
     axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-    rank = len(data.dims)
-    if not -rank <= axis < rank:
-        raise InvalidSlice("axis")
-    axis %= rank
+    axis = normalize_axis(axis, len(data.dims))
     size = data.dims[axis]
     has_input = (opset == 1 or opset >= _SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
-    parts: Sequence[int | None] | None = _listed(inputs, 1) if has_input else _attribute(node, "split")
+    parts: Sequence[int | None] | None = _read_list(inputs, 1) if has_input else _attribute(node, "split")
     if has_input and parts is None:
         parts = [None] * count
     elif parts is None and isinstance(size, int):
@@ -630,7 +627,7 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
     elif parts is None:
         parts = [None] * count
     if len(parts) != count or any(part is not None and part < 0 for part in parts):
-        raise InvalidSlice("split")
+        raise InvalidSlice(f"split={list(parts)} must have a size of at least 0 for each of the {count} outputs")
     results = [Fact(data.element, (*data.dims[:axis], part, *data.dims[axis + 1 :])) for part in parts]
     known = [part for part in parts if part is not None]
     sizes = data.sizes
@@ -654,7 +651,7 @@ def _shape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact]:
     if dims is None:
         return [Fact(onnx.TensorProto.INT64, (None,))]
     bounds = {a.name: a.i for a in node.attribute}
-    kept = dims[slice(*_clamped(bounds.get("start", 0), bounds.get("end"), len(dims)))]
+    kept = dims[slice(*_clamp(bounds.get("start", 0), bounds.get("end"), len(dims)))]
     fact = Fact(onnx.TensorProto.INT64, (len(kept),))
     if len(kept) <= shape_arithmetic.MAX_ELEMENTS:
         listed = shape_arithmetic.unknown((len(kept),))
@@ -663,7 +660,7 @@ def _shape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact]:
     return [fact]
 
 
-def _clamped(start: int, end: int | None, rank: int) -> tuple[int, int]:
+def _clamp(start: int, end: int | None, rank: int) -> tuple[int, int]:
     first, last = (min(max(at + rank if at < 0 else at, 0), rank) for at in (start, rank if end is None else end))
     return first, max(first, last)
 
@@ -702,7 +699,7 @@ def _reshape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact]
     if wanted is None or wanted.ndim != 1:
         return None
     allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)
-    return [Fact(inputs[0].element, shape_arithmetic.reshaped(inputs[0].dims, list(wanted), allowzero=allowzero))]
+    return [Fact(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, list(wanted), allowzero=allowzero))]
 
 
 def _concat(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
@@ -735,7 +732,7 @@ def _expand(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact] | 
     wanted = inputs[1].listed()
     if wanted is None or wanted.ndim != 1:
         return None
-    return [Fact(inputs[0].element, shape_arithmetic.expanded(inputs[0].dims, list(wanted)))]
+    return [Fact(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, list(wanted)))]
 
 
 def _constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
@@ -766,7 +763,7 @@ def _length(fact: Fact) -> int | None:
     return size if isinstance(size, int) and size <= MAX_RANK else None
 
 
-def _listed(inputs: Sequence[Fact], index: int) -> tuple[int, ...] | None:
+def _read_list(inputs: Sequence[Fact], index: int) -> tuple[int, ...] | None:
     """The integers of an input that is a list of them; None where they are not known."""
     fact = inputs[index] if index < len(inputs) else NOTHING
     if fact.data is None or fact.element not in _INDEX_TYPES or fact.data.ndim != 1:

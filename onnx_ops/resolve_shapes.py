@@ -143,8 +143,8 @@ def _evaluate(dim: ir.SymbolicDim, name: str, sizes: Mapping[str, int]) -> int |
 
 
 @dataclass(slots=True)
-class Settled:
-    """What came out of settling a model, by the `id` of the slicing node.
+class ResolvedShapes:
+    """What is known of the slicing nodes of a model, by their `id`.
 
     Attributes:
         known: What each node selects, as far as it could be resolved.
@@ -157,25 +157,27 @@ class Settled:
     dead: set[int] = field(default_factory=set)
 
 
-def settle(model: ir.Model, slicing: Sequence[ir.Node]) -> Settled:
+def resolve_shapes(model: ir.Model, slicing: Sequence[ir.Node]) -> ResolvedShapes:
     """Infer shapes and fold constants as far as the slicing nodes need it.
 
     Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
     """
-    settled = Settled()
-    if _is_settled(model, slicing, settled.known):
-        return settled
-    set_weights_aside(model)
+    resolved = ResolvedShapes()
+    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    if _is_resolved(model, slicing, unresolved):
+        return resolved
+    detach_large_initializers(model)
     name_left_out_outputs(model)
     found = infer_shapes(model)
-    settled.dead = _find_dead(model, found)
-    if _is_settled(model, slicing, settled.known):
-        return settled
+    resolved.dead = _find_dead(model, found)
+    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    if _is_resolved(model, slicing, unresolved):
+        return resolved
     read = [value.producer() for node in slicing for value in node.inputs if value is not None]
     nodes = dict.fromkeys([*(node for node in read if node is not None), *slicing])
-    settled.constants = _make_initializers(nodes, slicing, found)
-    settled.known.clear()  # folding knows more
-    return settled
+    resolved.constants = _make_initializers(nodes, slicing, found)
+    resolved.known.clear()  # folding knows more
+    return resolved
 
 
 def _find_dead(model: ir.Model, found: Mapping[ir.Value, Found]) -> set[int]:
@@ -232,14 +234,18 @@ def _make_initializers(
     return constants
 
 
-def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Known]) -> bool:
-    """Whether nothing is left to find out about the slicing nodes; their outputs get the shapes that follow."""
-    settled = True
+def _resolve_nodes(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Known]) -> list[ir.Node]:
+    """Resolve the slicing nodes of known shape and parameters into `known`, and give their outputs their shapes.
+
+    Returns:
+        The nodes whose shape or parameters are not known yet.
+    """
+    unresolved = []
     for node in slicing:
         if id(node) in known:
             continue
         if not is_known(node):
-            settled = False
+            unresolved.append(node)
             continue
         try:
             known[id(node)] = found = resolve(node, model.opset_imports.get(node.domain, 1))
@@ -248,9 +254,16 @@ def _is_settled(model: ir.Model, slicing: Sequence[ir.Node], known: dict[int, Kn
         for output, region in zip(node.outputs, found[1], strict=False):
             output.shape = ir.Shape(region.output_shape)
             output.type = output.type or (None if node.inputs[0] is None else node.inputs[0].type)
+    return unresolved
+
+
+def _is_resolved(model: ir.Model, slicing: Sequence[ir.Node], unresolved: Sequence[ir.Node]) -> bool:
+    """Whether inference would tell nothing more about the slicing nodes: all are resolved, and none folds."""
+    if unresolved:
+        return False
     if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
-        return settled
-    return settled and not any_constant(model, slicing)
+        return True
+    return not any_constant(model, slicing)
 
 
 def any_constant(model: ir.Model, slicing: Sequence[ir.Node]) -> bool:
@@ -275,7 +288,7 @@ def _is_small_constant(value: ir.Value) -> bool:
     return tensor is not None and tensor.nbytes <= LARGE_BYTES
 
 
-def set_weights_aside(model: ir.Model) -> None:
+def detach_large_initializers(model: ir.Model) -> None:
     """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
     for name, value in list(model.graph.initializers.items()):
         tensor = value.const_value

@@ -56,7 +56,7 @@ def unknown(sizes: Sequence[int]) -> Array:
     return np.full(tuple(sizes), None, object)
 
 
-def reshaped(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool) -> Dims:
+def reshape(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool) -> Dims:
     """The sizes that Reshape gives.
 
     Args:
@@ -64,9 +64,9 @@ def reshaped(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool
         wanted: The shape that it is given, None where a size is not known.
         allowzero: Whether a 0 is a size and not that of the data.
 
-    >>> reshaped(("N", 6), [0, -1, 2], allowzero=False)
+    >>> reshape(("N", 6), [0, -1, 2], allowzero=False)
     ('N', 3, 2)
-    >>> reshaped((4, 6), [None, 12], allowzero=False)
+    >>> reshape((4, 6), [None, 12], allowzero=False)
     (2, 12)
     """
     copied = [i for i, size in enumerate(wanted) if size == 0 and not allowzero]
@@ -89,10 +89,10 @@ def reshaped(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool
     return tuple(result)
 
 
-def expanded(dims: Dims, wanted: Sequence[int | None]) -> Dims:
+def expand(dims: Dims, wanted: Sequence[int | None]) -> Dims:
     """The sizes that Expand gives.
 
-    >>> expanded((3, 1), [2, None, 4])
+    >>> expand((3, 1), [2, None, 4])
     (2, 3, 4)
     """
     rank = max(len(dims), len(wanted))

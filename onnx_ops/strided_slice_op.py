@@ -19,8 +19,8 @@ from onnx_ops.domains import STRIDED_SLICE_DOMAIN as DOMAIN
 from onnx_ops.nodes import STRIDED_SLICE_VERSION as VERSION
 from onnx_ops.nodes import constant, is_strided_slice
 from sliceport.errors import InvalidSlice, UsageError
-from sliceport.slicing import StridedSliceSpec, as_slice
-from sliceport.slicing.spec import MASKS
+from sliceport.slicing import Masks, StridedSliceSpec, as_slice, resolve_axis
+from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _MIN_OPSET = 14
 _WITH_STRIDES = 4
@@ -79,7 +79,7 @@ def embed_function(model: ir.Model) -> bool:
     for node in nodes:
         if len(node.inputs) < _WITH_STRIDES or node.inputs[_WITH_STRIDES - 1] is None:
             _write_strides(node)
-        for name in MASKS:  # not every runtime knows the defaults of functions
+        for name in MASK_ATTRIBUTES:  # not every runtime knows the defaults of functions
             if name not in node.attributes:
                 node.attributes[name] = ir.AttrInt64s(name, [0])
     model.functions[key] = ir.serde.deserialize_function(function())
@@ -114,9 +114,9 @@ def reference_op() -> type:
         op_domain = DOMAIN
 
         def _run(self, data: Any, begin: Any, end: Any, strides: Any = None, **masks: Any) -> tuple[Any]:
-            listed = [None if values is None else tuple(map(int, values)) for values in (begin, end, strides)]
-            bits = {name: tuple(mask) for name, mask in masks.items() if mask is not None}
-            region = StridedSliceSpec(*listed, **bits).resolve(data.shape)  # type: ignore[arg-type]
+            steps = None if strides is None else tuple(map(int, strides))
+            spec = StridedSliceSpec(tuple(map(int, begin)), tuple(map(int, end)), steps, Masks.of(masks))
+            region = spec.resolve(data.shape)
             return (data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape),)
 
     return StridedSlice
@@ -142,7 +142,7 @@ def _schema() -> onnx.defs.OpSchema:
             ("T", [name for name in types if name.startswith("tensor(")], "Any tensor."),
             ("Tind", _INDEX_TYPES, "Indices."),
         ],
-        attributes=[kind.Attribute(name, kind.AttrType.INTS, "", required=False) for name in MASKS],
+        attributes=[kind.Attribute(name, kind.AttrType.INTS, "", required=False) for name in MASK_ATTRIBUTES],
     )
     if hasattr(schema, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
         schema.set_type_and_shape_inference_function(_infer)
@@ -162,7 +162,7 @@ def _infer(context: Any) -> None:
     output.tensor_type.elem_type = data.tensor_type.elem_type
     if data.tensor_type.HasField("shape"):
         try:
-            dims = _output_dims(context, data.tensor_type.shape.dim)
+            dims = _infer_dims(context, data.tensor_type.shape.dim)
         except InvalidSlice as error:
             raise onnx.shape_inference.InferenceError(f"StridedSlice: {error}.") from None
         if dims is not None:
@@ -171,35 +171,34 @@ def _infer(context: Any) -> None:
     context.set_output_type(0, output)
 
 
-def _output_dims(context: Any, dims: Any) -> list[Any] | None:
-    count = _count(context)
+def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
+    count = _count_entries(context)
     if count is None:
         return None
-    known = [_list(context, i) for i in (1, 2, 3)]
-    has_strides = context.has_input(3)
-    masks = {name: _mask(context, name) for name in MASKS}
-    lists = [values if values is not None else (0,) * count for values in known[:2]]
-    strides = known[2] if has_strides else None
-    spec = StridedSliceSpec(lists[0], lists[1], strides, **masks)
-    is_known = known[0] is not None and known[1] is not None and (not has_strides or strides is not None)
+    begin, end, strides = [_read_list(context, i) for i in (1, 2, 3)]
+    masks = Masks.of({name: _read_mask(context, name) for name in MASK_ATTRIBUTES})
+    spec = None
+    if begin is not None and end is not None and (strides is not None or not context.has_input(3)):
+        spec = StridedSliceSpec(begin, end, strides, masks)
+        spec.check([dim.dim_value if dim.HasField("dim_value") else None for dim in dims])
     result = []
-    for entry in spec.entries(len(dims)):
+    for entry in masks.entries(count, len(dims)):
         made = onnx.TensorShapeProto.Dimension()
         if entry.kind == "keep":
             made.CopyFrom(dims[entry.axis])
         elif entry.kind == "new":
             made.dim_value = 1
-        elif entry.kind == "slice" and is_known and dims[entry.axis].HasField("dim_value"):
-            (made.dim_value,) = spec.single(entry.position).resolve((dims[entry.axis].dim_value,)).output_shape
+        elif entry.kind == "slice" and spec is not None and dims[entry.axis].HasField("dim_value"):
+            made.dim_value = len(resolve_axis(*spec.bounds(entry.position), dims[entry.axis].dim_value))
         if entry.kind != "shrink":
             result.append(made)
     return result
 
 
-def _count(context: Any) -> int | None:
+def _count_entries(context: Any) -> int | None:
     """How many entries there are."""
     for i in (1, 2, 3):
-        listed = _list(context, i)
+        listed = _read_list(context, i)
         if listed is not None:
             return len(listed)
         found = context.get_input_type(i) if context.has_input(i) else None
@@ -210,13 +209,13 @@ def _count(context: Any) -> int | None:
     return None
 
 
-def _list(context: Any, index: int) -> tuple[int, ...] | None:
+def _read_list(context: Any, index: int) -> tuple[int, ...] | None:
     tensor = context.get_input_data(index) if context.has_input(index) else None
     if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
         return None
     return tuple(onnx.numpy_helper.to_array(tensor).reshape(-1).tolist())
 
 
-def _mask(context: Any, name: str) -> tuple[int, ...]:
+def _read_mask(context: Any, name: str) -> tuple[int, ...]:
     attribute = context.get_attribute(name)
     return () if attribute is None else tuple(attribute.ints)

@@ -16,7 +16,8 @@ from ov_ext.one_node import OneNode
 from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
-from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.layouts import Options
+from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, Report, compare_node, reproducing_command
 from sliceport.engines.engine import Engine
@@ -69,7 +70,7 @@ def compare(
         elif lowered.verdict == "folded":
             comparisons.append(Comparison(lowered, "", "folded"))
         else:
-            comparisons += _compare(lowered, OneNode(lowered.node, written), engines, seed)
+            comparisons += _compare(lowered, OneNode(lowered.resolved, written), engines, seed)
     command = reproducing_command(
         model,
         input_shapes=input_shapes or {},
@@ -81,7 +82,7 @@ def compare(
 
 
 def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], seed: int) -> Iterator[Comparison]:
-    node = lowered.node
+    node = lowered.resolved
     if isinstance(node.spec, SplitSpec):
         engines = [engine for engine in engines if engine.name != ours.OURS.name]  # there is no Split of ours
     if node.element not in ELEMENT_BITS:

@@ -16,8 +16,7 @@ from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, custom, inputs_of, kind_of, masks_of
 from ov_ext.values import bounds_of, list_bounds, list_length
 from sliceport.hardening import Defect
-from sliceport.slicing import StridedSliceSpec
-from sliceport.slicing.spec import Entry
+from sliceport.slicing import Entry, Masks
 
 FLOAT_EXACT = 2**24
 _INT32_MIN = -(2**31)
@@ -187,7 +186,7 @@ class BuiltInNode:
         found = [list_bounds(source) for source in self.inputs[1:]]
         self.values = [_exact(bounds) for bounds in found]
         self.at_run_time = any(values is None or None in values for values in self.values)
-        self.masks = masks_of(node) if self.op == "StridedSlice" else {}
+        self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
         lengths = [list_length(source) for source in self.inputs[1:]]
         self.count = next((length for length in lengths if length is not None), None)
         self.element = self.inputs[0].get_element_type().get_type_name()
@@ -199,8 +198,7 @@ class BuiltInNode:
         """The entries beside the axes; Slice's are not aligned so."""
         if self.op == "Slice" or self.count is None or self.rank is None:
             return []
-        nothing = (0,) * self.count
-        return StridedSliceSpec(nothing, nothing, **self.masks).entries(self.rank)
+        return self.masks.entries(self.count, self.rank)
 
     @cached_property
     def ours(self) -> ov.Node:
@@ -224,10 +222,10 @@ class BuiltInNode:
         step = None if steps is None else steps[entry.position]
         return step is None or step < 0
 
-    def bits(self, name: str) -> tuple[int, ...]:
-        """A mask as long as there are entries."""
-        mask = self.masks.get(f"{name}_mask", ())
-        return (*mask, *(0,) * self.count)[: self.count] if self.count is not None else mask
+    @cached_property
+    def bits(self) -> Masks:
+        """The masks with one bit per entry, where the number of entries is known."""
+        return self.masks if self.count is None else self.masks.align(self.count)
 
 
 def defects(view: BuiltInNode) -> list[EngineDefect]:
@@ -238,16 +236,18 @@ def defects(view: BuiltInNode) -> list[EngineDefect]:
 def _of_masks(view: BuiltInNode) -> Iterator[EngineDefect]:
     if view.op != "StridedSlice" or view.count is None:
         return
-    new, shrink, ellipsis = view.bits("new_axis"), view.bits("shrink_axis"), view.bits("ellipsis")
+    new, shrink, ellipsis = view.bits.new_axis, view.bits.shrink_axis, view.bits.ellipsis
     any_new, any_shrink = any(new), any(shrink)
     if any_new and any_shrink and not any(ellipsis) and (view.rank is None or view.count < view.rank + sum(new)):
         yield NEW_AND_SHRINK
-    if any(map(_both, view.bits("begin"), shrink)):
+    if any(map(_both, view.bits.begin, shrink)):
         yield BEGIN_MASK_AND_SHRINK
-    if any(any(view.masks[f"{name}_mask"][view.count :]) for name in ("new_axis", "shrink_axis", "ellipsis")):
+    if any(any(mask[view.count :]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield BITS_BEYOND
     hides_nothing = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
-    if any(len(mask) < view.count for mask in view.masks.values()) and (hides_nothing or (any_new and any_shrink)):
+    if any(len(mask) < view.count for mask in view.masks.attributes.values()) and (
+        hides_nothing or (any_new and any_shrink)
+    ):
         yield SHORT_MASKS
     if any(map(_both, ellipsis, new)) or any(map(_both, ellipsis, shrink)):
         yield SHARED_ELLIPSIS
@@ -306,7 +306,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
     """Whether the data can be a scalar: its rank is 0, or not known, and no entry takes an axis."""
     if view.rank is not None or view.count is None:
         return view.rank == 0
-    return all(map(_either, view.bits("new_axis"), view.bits("ellipsis")))
+    return all(map(_either, view.bits.new_axis, view.bits.ellipsis))
 
 
 def _is_counted_in_floats(size: ov.Dimension) -> bool:

@@ -11,7 +11,7 @@ from openvino.frontend.onnx import ConversionExtension
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import as_constant, ones_like
-from sliceport.slicing.spec import MASKS
+from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 DOMAIN = "ov_ext"
 
@@ -43,7 +43,7 @@ def _slice(node: Any) -> list[ov.Output]:
 
 def _strided_slice(node: Any) -> list[ov.Output]:
     inputs = [_input(node, i) for i in range(node.get_input_size())]
-    masks = {name: node.get_attribute(name) for name in MASKS if node.has_attribute(name)}
+    masks = {name: node.get_attribute(name) for name in MASK_ATTRIBUTES if node.has_attribute(name)}
     while inputs and inputs[-1] is None:
         inputs.pop()
     return StridedSlice(inputs, **masks).outputs()  # type: ignore[no-any-return]

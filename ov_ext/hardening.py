@@ -24,7 +24,7 @@ from ov_ext.values import as_constant
 from sliceport.errors import InvalidSlice
 from sliceport.hardening import Change, Defect, Hardening
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
-from sliceport.slicing.spec import MASKS, Entry
+from sliceport.slicing.masks import Entry, Masks
 
 _INT32_MAX = 2**31 - 1
 
@@ -160,7 +160,7 @@ def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     if view.rank == 0:  # StridedSlice is wrong on scalars
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
     node, operators = view.inputs[0], []
-    firsts = {entry for entry in view.entries if entry.kind == "shrink" and _known(view, 0, entry) is None}
+    firsts = {entry for entry in view.entries if entry.kind == "shrink" and _find_known(view, 0, entry) is None}
     cut = [entry for entry in view.entries if entry in firsts or view.may_reverse_nothing(entry)]
     if cut:
         bounds = [_slice_bounds(view, entry) for entry in cut]
@@ -179,7 +179,7 @@ def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 
 def _new_axes(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """The replacement for data of any rank, if it only adds axes."""
-    bits = list(zip(view.bits("ellipsis"), view.bits("new_axis"), strict=True))
+    bits = list(zip(view.bits.ellipsis, view.bits.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
     if "cut" in kinds or "new" not in kinds:
         return None
@@ -193,8 +193,8 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
     """Start, stop and step of Slice for an entry; None where a masked one depends on a step that is not known."""
     if entry.kind == "shrink":
         return _pick(view, 0, entry), INT64_MAX, _INT32_MAX
-    begin, end, step = (_known(view, i, entry) for i in range(3))
-    masked = [view.bits(name)[entry.position] for name in ("begin", "end")]
+    begin, end, step = (_find_known(view, i, entry) for i in range(3))
+    masked = [mask[entry.position] for mask in (view.bits.begin, view.bits.end)]
     if any(masked) and step is None:
         return None
     limits = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
@@ -221,17 +221,17 @@ def _by_strided_slice(
     Those of `firsts` shrink an axis of which one element is left.
     """
     shape = view.inputs[0].get_partial_shape()
-    masks = dict.fromkeys(MASKS, (0,) * len(entries))
-    masks["new_axis_mask"] = tuple(int(entry.kind == "new") for entry in entries)
-    masks["shrink_axis_mask"] = tuple(int(entry.kind == "shrink") for entry in entries)
     whole = [entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0) for entry in entries]
-    for name in ("begin", "end"):
-        bits = view.bits(name)
-        masks[f"{name}_mask"] = tuple(
-            1 if is_whole else bits[entry.position] if entry.kind == "slice" else 0
+    begin, end = (
+        tuple(
+            1 if is_whole else mask[entry.position] if entry.kind == "slice" else 0
             for entry, is_whole in zip(entries, whole, strict=True)
         )
-    both = zip(entries, masks["begin_mask"], masks["end_mask"], whole, strict=True)
+        for mask in (view.bits.begin, view.bits.end)
+    )
+    new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
+    masks = Masks(begin, end, new_axis, shrink_axis).align(len(entries))
+    both = zip(entries, masks.begin, masks.end, whole, strict=True)
     needed = [
         (
             entry.kind == "shrink" or (entry.kind == "slice" and not begins),
@@ -249,7 +249,7 @@ def _by_strided_slice(
 
 def _index_list(view: BuiltInNode, index: int, entries: Sequence[Entry | None], firsts: Collection[Entry]) -> ov.Output:
     """The elements of an index input for some entries, 1 where it does not matter."""
-    known = [1 if e is None else 0 if e in firsts else _known(view, index, e) for e in entries]
+    known = [1 if e is None else 0 if e in firsts else _find_known(view, index, e) for e in entries]
     is_as_it_is = [-1 if e is None or e in firsts else e.position for e in entries] == list(range(view.count or 0))
     if None in known and is_as_it_is:
         return _whole_bytes(view.inputs[1 + index])
@@ -276,7 +276,7 @@ def _whole_bytes(source: ov.Output) -> ov.Output:
     return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 
-def _known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
+def _find_known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
     """The element of an index input for an entry, if it is known; steps that are not given are 1."""
     if index >= len(view.values):
         return 1

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import openvino as ov
 
-from onnx_ops.lowering import Layout, as_layout
 from ov_ext.files import read_model
 from ov_ext.read import bind_shapes, read_slicing_nodes
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
-from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.layouts import Layout, Options, freeze_layout
+from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
 
 
@@ -44,7 +44,9 @@ def lower(
         UsageError: An option does not fit the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
-    options = Options(FeatureLevel.parse(feature_level), as_layout(input_layout), as_layout(output_layout), views=views)
+    options = Options(
+        FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
+    )
     prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
     bind_shapes(prepared, input_shapes or {})
     program = lower_nodes(read_slicing_nodes(prepared), options)

@@ -22,7 +22,7 @@ from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import as_constant, list_bounds, ones_like
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.slicing import Region, as_slice
-from sliceport.slicing.node import SlicingNode
+from sliceport.slicing.node import Resolved
 
 Bytes = npt.NDArray[np.uint8]
 OURS = "ov_ext"
@@ -39,7 +39,7 @@ class OneNode:
         defects: What OpenVINO is known to do wrong with the built-in operator.
     """
 
-    def __init__(self, node: SlicingNode, written: ov.Node) -> None:
+    def __init__(self, node: Resolved, written: ov.Node) -> None:
         self._node = node
         self._written = written
         self._element = written.get_input_element_type(0)
@@ -108,10 +108,10 @@ class OneNode:
     def _model(self, ours: bool) -> ov.Model:
         source = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_constant(source) for source in inputs_of(self._written)[1:]]
-        made = self._made([source.output(0), *indices], ours)
+        made = self._build([source.output(0), *indices], ours)
         return ov.Model(made.outputs(), [source], "node")
 
-    def _made(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
+    def _build(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
         kind = kind_of(self._written)
         if kind == ("Split", "opset1"):
             return opset1.split(*inputs, self._written.get_output_size())
@@ -121,7 +121,7 @@ class OneNode:
             return Slice(inputs) if ours else opset8.slice(*inputs)
         masks = masks_of(self._written)
         if ours:
-            return StridedSlice(inputs, **masks)
+            return StridedSlice(inputs, **masks.attributes)
         return strided_slice([*inputs, *([ones_like(inputs[1])] if len(inputs) == 3 else [])], masks)
 
     def _tensor(self, data: Bytes) -> ov.Tensor:

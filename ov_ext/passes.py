@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import openvino as ov
 from openvino import opset1, opset8
@@ -10,7 +10,7 @@ from openvino import opset1, opset8
 from ov_ext.slice import Slice
 from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import ones_like
-from sliceport.slicing.spec import MASKS
+from sliceport.slicing import Masks
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
 OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
@@ -94,10 +94,9 @@ def inputs_of(node: ov.Node) -> list[ov.Output]:
     return [node.input_value(i) for i in range(node.get_input_size())]
 
 
-def masks_of(node: ov.Node) -> dict[str, tuple[int, ...]]:
-    """The five masks of a StridedSlice, built in or ours."""
-    attributes = node.get_attributes()
-    return {name: tuple(attributes.get(name) or ()) for name in MASKS}
+def masks_of(node: ov.Node) -> Masks:
+    """The masks of a StridedSlice, built in or ours."""
+    return Masks.of(node.get_attributes())
 
 
 def custom(node: ov.Node) -> ov.Node:
@@ -106,7 +105,7 @@ def custom(node: ov.Node) -> ov.Node:
     Raises:
         InvalidSlice: The node breaks the rules.
     """
-    new = Slice() if kind_of(node) == ("Slice", "opset8") else StridedSlice(**masks_of(node))
+    new = Slice() if kind_of(node) == ("Slice", "opset8") else StridedSlice(**masks_of(node).attributes)
     new.set_friendly_name(node.get_friendly_name())
     new.set_inputs(inputs_of(node))
     return new
@@ -122,7 +121,7 @@ def _built_in(node: ov.Node) -> ov.Node:
     return strided_slice(inputs, masks)
 
 
-def strided_slice(inputs: list[ov.Output], masks: Mapping[str, tuple[int, ...]]) -> ov.Node:
-    """The built-in StridedSlice, which wants all its masks as long."""
-    length = max(map(len, masks.values()))
-    return opset1.strided_slice(*inputs, *([*mask] + [0] * (length - len(mask)) for mask in masks.values()))
+def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:
+    """The built-in StridedSlice, which wants all its masks of one length."""
+    length = max(map(len, masks.attributes.values()))
+    return opset1.strided_slice(*inputs, *map(list, masks.align(length).attributes.values()))

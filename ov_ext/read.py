@@ -1,4 +1,4 @@
-"""From an OpenVINO model to its slicing nodes, each resolved or with the reason why not."""
+"""From an OpenVINO model to its slicing nodes: each resolved, folded, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ov_ext.passes import inputs_of, kind_of, masks_of
 from ov_ext.values import index_array, is_integral, list_bounds
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
-from sliceport.slicing.node import Cut, SlicingNode, Spec
+from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode, Spec
 from sliceport.wording import example_shapes
 
 SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
@@ -76,10 +76,10 @@ def name_of(value: ov.Output) -> str:
 
 
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """The slicing nodes of a model in its order, those of bodies included, the built-in ones and ours."""
+    """The slicing nodes of a model in its order, built-in ones and ours, with those of the bodies of control flow."""
     constants: dict[int, bool] = {}
     hint = _shapes_hint(model)
-    return [_read(node, scope, _is_constant(node, constants), hint) for scope, node in _slicing_nodes(model)]
+    return [_read(node, scope, constants, hint) for scope, node in _slicing_nodes(model)]
 
 
 def slicing_nodes(model: ov.Model) -> list[ov.Node]:
@@ -101,8 +101,11 @@ def _nodes(model: ov.Model, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str,
             yield from _nodes(body, (*scope, f"{name}.{title}"))
 
 
-def _is_constant(node: ov.Node, known: dict[int, bool]) -> bool:
-    """Whether a node's outputs are known before the model runs: constants, shapes that are static, what follows."""
+def _find_constant(node: ov.Node, known: dict[int, bool]) -> bool:
+    """Find out whether a node's outputs are known before the model runs: constants, static shapes, what follows.
+
+    What is found goes to `known`, by the nodes' instance numbers.
+    """
     waiting = [node]
     while waiting:
         top = waiting[-1]
@@ -126,7 +129,7 @@ def _is_constant(node: ov.Node, known: dict[int, bool]) -> bool:
 
 
 def _shapes_hint(model: ov.Model) -> str:
-    """What the user can give so that more becomes known, as the command line takes it."""
+    """The end of a message: shapes to give, as the command line takes them."""
     shapes: dict[str, list[int | None] | None] = {}
     for value in model.inputs:
         shape = value.get_partial_shape()
@@ -136,41 +139,37 @@ def _shapes_hint(model: ov.Model) -> str:
     return f"; give sizes, as in {example_shapes(shapes)} (an example)" if shapes else ""
 
 
-class _Written(NamedTuple):
+class _Selection(NamedTuple):
     spec: Spec
     regions: tuple[Region, ...]
 
 
-def _read(node: ov.Node, scope: tuple[str, ...], is_constant: bool, hint: str) -> SlicingNode:
+def _read(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool], hint: str) -> SlicingNode:
     kind, version = kind_of(node)
     data = node.input_value(0)
     op_type, number = (kind[:-1], kind[-1]) if version == "ov_ext" else (kind, version.removeprefix("opset"))
     name = node.get_friendly_name()
     outputs = tuple(name_of(output) for output in node.outputs())
     element = _ELEMENTS.get(data.get_element_type().get_type_name(), data.get_element_type().get_type_name().upper())
-    found = SlicingNode(
-        name, op_type, version if version == "ov_ext" else "", int(number), scope, name_of(data), element, outputs
-    )  # fmt: skip
-    if is_constant:
-        return _with(found, folded=True)
+    domain = version if version == "ov_ext" else ""
+    place = (name, op_type, domain, int(number), scope, name_of(data), element, outputs)
+    if _find_constant(node, constants):
+        return Folded(*place)
+    label = f"{op_type} {name!r}"
     try:
-        spec, regions = _resolved(node)
+        spec, regions = _resolve(node)
     except InvalidSlice as error:
-        return _with(found, refusal=Refusal("invalid", f"{found.label}: {error}."))
+        return Refused(*place, refusal=Refusal("invalid", f"{label}: {error}."))
     except DynamicSlice as error:
         code = "dynamic_parameter" if data.get_partial_shape().is_static else "missing_shape"
-        return _with(found, refusal=Refusal(code, f"{found.label}: {error}{hint if code == 'missing_shape' else ''}."))
+        refusal = Refusal(code, f"{label}: {error}{hint if code == 'missing_shape' else ''}.")
+        return Refused(*place, refusal=refusal)
     used = [bool(output.get_target_inputs()) for output in node.outputs()]
-    return _with(found, spec=spec, cuts=tuple(map(Cut, outputs, regions, used)))
+    return Resolved(*place, cuts=tuple(map(Cut, outputs, regions, used)), spec=spec)
 
 
-def _with(node: SlicingNode, **found: object) -> SlicingNode:
-    names = ("name", "op_type", "domain", "opset", "scope", "input", "element", "outputs")
-    return SlicingNode(*(getattr(node, name) for name in names), **found)  # type: ignore[arg-type]
-
-
-def _resolved(node: ov.Node) -> _Written:
-    """What is written in a node, and what each output selects.
+def _resolve(node: ov.Node) -> _Selection:
+    """The spec of a node, and what each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -183,14 +182,14 @@ def _resolved(node: ov.Node) -> _Written:
     kind = kind_of(node)
     if kind in SPLITS:
         spec = _split_spec(node, sizes)
-        return _Written(spec, spec.resolve(sizes))
+        return _Selection(spec, spec.resolve(sizes))
     lists = [_list(source) for source in inputs_of(node)[1:]]
     cut: SliceSpec | StridedSliceSpec
     if kind in SLICES:
         cut = SliceSpec(lists[0], lists[1], lists[3] if len(lists) > 3 else None, lists[2])
     else:
-        cut = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, **masks_of(node))
-    return _Written(cut, (cut.resolve(sizes),))
+        cut = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, masks_of(node))
+    return _Selection(cut, (cut.resolve(sizes),))
 
 
 def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:

@@ -152,16 +152,16 @@ class SlicingOp(ov.Op):
         element = data.get_element_type().get_type_name()
         try:
             if element in _NOT_WHOLE_BYTES:
-                region = self.region(tuple(data.shape), _listed(_index_arrays(inputs)))
+                region = self.region(tuple(data.shape), _list_indices(_index_arrays(inputs)))
                 _NOT_WHOLE_BYTES[element](region, data, outputs[0])
                 return True
             source = data.data
-            plans = self._plans_of_connected() if type(inputs) is TensorVector else None
+            plans = self._find_connected_plans() if type(inputs) is TensorVector else None
             if plans is None:
                 plans = self._memory.of(_as_key(_index_arrays(inputs))).plans
             plan = plans.get(source.shape)
             if plan is None:
-                plan = Plan(self.region(source.shape, _listed(_index_arrays(inputs))))
+                plan = Plan(self.region(source.shape, _list_indices(_index_arrays(inputs))))
                 _keep(plans, source.shape, plan)
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
@@ -188,7 +188,7 @@ class SlicingOp(ov.Op):
         self._memory = _Memory()
         self._connected = None
 
-    def _plans_of_connected(self) -> dict[Any, Plan] | None:
+    def _find_connected_plans(self) -> dict[Any, Plan] | None:
         """The plans for the constant indices that are connected now; None if one is no constant."""
         sources = self.input_values()[1:]
         if self._connected is None or self._connected[0] != sources:
@@ -275,7 +275,7 @@ def _as_key(arrays: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([(array.dtype.char, array.shape, array.tobytes()) for array in arrays])
 
 
-def _listed(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+def _list_indices(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     return tuple([tuple(integers(array)) for array in arrays])
 
 

@@ -11,8 +11,7 @@ from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
 from ov_ext.values import is_integral, list_length
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Region, StridedSliceSpec
-from sliceport.slicing.spec import MASKS
+from sliceport.slicing import Masks, Region, StridedSliceSpec
 
 NAMES = ("begin", "end", "strides")
 
@@ -48,14 +47,14 @@ class StridedSlice(SlicingOp):
         """
         super().__init__()
         given = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
-        self._masks = {name: tuple(map(int, mask)) for name, mask in zip(MASKS, given, strict=True)}
+        self._masks = Masks(*[tuple(map(int, mask)) for mask in given])
         if inputs is not None:
             self.set_inputs(inputs)
 
     @property
     def masks(self) -> dict[str, tuple[int, ...]]:
         """The five masks by name."""
-        return dict(self._masks)
+        return self._masks.attributes
 
     def without_inputs(self) -> StridedSlice:
         """The same operator, not connected."""
@@ -65,12 +64,12 @@ class StridedSlice(SlicingOp):
 
     def visit_attributes(self, visitor: Any) -> bool:
         """Write or read the masks; OpenVINO cannot write an empty list, and 0 alone means the same."""
-        lists = {name: list(mask) or [0] for name, mask in self._masks.items()}
+        lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}
         try:
             visitor.on_attributes(lists)
         except RuntimeError:
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
-        self._masks = {name: tuple(mask) for name, mask in lists.items()}
+        self._masks = Masks.of(lists)
         self.forget()
         return True
 
@@ -91,8 +90,7 @@ class StridedSlice(SlicingOp):
         known = {name: length for name, length in lengths.items() if length is not None}
         if len(set(known.values())) > 1:
             raise InvalidSlice(f"begin, end and strides must have the same length, got {known}")
-        rank = self.get_input_partial_shape(0).rank
-        StridedSliceSpec((), (), **self._masks).entries(rank.get_length() if rank.is_static else 0)  # the masks' bits
+        self._masks.check()
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
@@ -103,8 +101,9 @@ class StridedSlice(SlicingOp):
             return None
         begin, end, *rest = indices
         strides = rest[0] if rest else [Bounds(1, 1)] * count
+        masks = self._masks.align(count)
         output: list[tuple[Bounds, int | None]] = []
-        for kind, i, axis in StridedSliceSpec((0,) * count, (0,) * count, **self._masks).entries(len(sizes)):
+        for kind, i, axis in self._masks.entries(count, len(sizes)):
             if kind == "new":
                 output.append((Bounds(1, 1), None))
             elif kind == "keep":
@@ -113,7 +112,7 @@ class StridedSlice(SlicingOp):
                 stride = strides[i].low if strides is not None and strides[i].is_exact else None
                 if stride == 0:
                     raise InvalidSlice(f"the stride of axis {axis} (entry {i}) is 0, but it must not be")
-                first, stop = self._bound(begin, "begin_mask", i), self._bound(end, "end_mask", i)
+                first, stop = _bound(begin, masks.begin[i], i), _bound(end, masks.end[i], i)
                 found = sliced_size(sizes[axis], first, stop, stride)
                 output.append((found.bounds, axis if found.keeps_size else None))
         return output
@@ -121,14 +120,14 @@ class StridedSlice(SlicingOp):
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
         """What is selected from data of a shape."""
         begin, end, *strides = indices
-        return StridedSliceSpec(begin, end, strides[0] if strides else None, **self._masks).resolve(shape)
+        return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
 
     def _index_sources(self) -> list[ov.Output]:
         return [self.input_value(i) for i in range(1, self.get_input_size())]
 
-    def _bound(self, index: list[Bounds] | None, mask: str, i: int) -> Bounds | None:
-        """Bounds of an entry; None where its mask bit says that it is ignored."""
-        bits = self._masks[mask]
-        if i < len(bits) and bits[i]:
-            return None
-        return ANY_INDEX if index is None else index[i]
+
+def _bound(index: list[Bounds] | None, is_ignored: int, i: int) -> Bounds | None:
+    """Bounds of an entry; None where its mask bit says that it is ignored."""
+    if is_ignored:
+        return None
+    return ANY_INDEX if index is None else index[i]

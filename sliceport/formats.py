@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sliceport.directml.feature_levels import FeatureLevel
+    from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 GROUP = "sliceport.formats"
 InputShapes = Mapping[str, Sequence[int]]
 Path = str | os.PathLike[str]
-Layout = str | Mapping[str, Sequence[int]] | None
 Lines = Mapping[str, str]
 """Names and a line about each."""
 

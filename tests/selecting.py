@@ -11,7 +11,7 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from sliceport.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 
 ABOVE = (INT64_MAX, INT64_MAX - 1, 2**31 - 1, 2**31, 1000)
 BELOW = (INT64_MIN, INT64_MIN + 1, -(2**31), -(2**31) - 1, -1000)
@@ -146,7 +146,7 @@ class _StridedSlice:
             masks.append(tuple(bits))
         begin, end, strides = (tuple(entry[i] for entry in self.entries) for i in range(3))
         without_strides = all(step == 1 for step in strides) and self.draw(st.booleans())
-        return StridedSliceSpec(begin, end, None if without_strides else strides, *masks)
+        return StridedSliceSpec(begin, end, None if without_strides else strides, Masks(*masks))
 
 
 @st.composite

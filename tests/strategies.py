@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from sliceport.slicing import INT64_MAX, INT64_MIN, Region, SliceSpec, StridedSliceSpec
+from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, Region, SliceSpec, StridedSliceSpec
 
 FAR = (INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 100, -100)
 
@@ -53,9 +53,5 @@ def strided_slice_specs(draw, rank: int) -> StridedSliceSpec:
         tuple(draw(st.lists(numbers, min_size=count, max_size=count))),
         tuple(draw(st.lists(numbers, min_size=count, max_size=count))),
         draw(st.one_of(st.none(), st.lists(numbers, min_size=count, max_size=count).map(tuple))),
-        draw(mask),
-        draw(mask),
-        draw(mask),
-        draw(mask),
-        () if ellipsis is None else (0,) * ellipsis + (1,),
+        Masks(*[draw(mask) for _ in range(4)], () if ellipsis is None else (0,) * ellipsis + (1,)),
     )

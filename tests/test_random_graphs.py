@@ -18,6 +18,7 @@ from running import as_bytes, gathered, padded, run_call
 import onnx_ops
 from onnx_ops.compare.onnxruntime_cpu import capture
 from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.slicing.node import Resolved
 
 DTYPES = (np.float32, np.int64, np.float16, np.int8, np.bool_, np.float64)
 GRAPHS = 60
@@ -135,7 +136,8 @@ def run_program(program: onnx_ops.Program, values: dict[str, np.ndarray]) -> dic
     got = {call.id: run_call(call, values) for call in program.calls}
     found = {name: data for outputs in got.values() for name, data in outputs.items()}
     for lowered in program.nodes:
-        found |= {cut.output: np.zeros(0, np.uint8) for cut in lowered.node.cuts if cut.region.is_empty}
+        cuts = lowered.node.cuts if isinstance(lowered.node, Resolved) else ()
+        found |= {cut.output: np.zeros(0, np.uint8) for cut in cuts if cut.region.is_empty}
         for alias in lowered.aliases:
             data = values[alias.value][alias.byte_offset :]
             found[alias.output] = data if alias.tensor is None else gathered(padded(data, 16), alias.tensor)

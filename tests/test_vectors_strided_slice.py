@@ -11,8 +11,8 @@ from running import as_bytes, run_node
 from vectors import array, load
 
 from sliceport.directml.lower import lower_nodes
-from sliceport.slicing import Region, SliceSpec, StridedSliceSpec, as_slice
-from sliceport.slicing.node import Cut, SlicingNode
+from sliceport.slicing import Masks, Region, SliceSpec, StridedSliceSpec, as_slice
+from sliceport.slicing.node import Cut, Resolved
 
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 ELEMENTS = {"float32": "FLOAT", "int64": "INT64", "int32": "INT32", "int16": "INT16", "int8": "INT8", "uint8": "UINT8"}
@@ -37,11 +37,11 @@ def select(data: np.ndarray, region: Region) -> np.ndarray:
 @pytest.mark.parametrize("case", TENSORFLOW, ids=lambda c: c["name"])
 def test_tensorflow_cases_are_right_and_as_simple_as_the_plugins(case):
     data, expected = array(case["input"]), array(case["expected"])
-    spec = StridedSliceSpec(tuple(case["begin"]), tuple(case["end"]), tuple(case["strides"]), **masks_of(case))
+    spec = StridedSliceSpec(tuple(case["begin"]), tuple(case["end"]), tuple(case["strides"]), Masks.of(case))
     region = spec.resolve(data.shape)
     assert region.output_shape == expected.shape
     element = ELEMENTS[case["input"]["dtype"]]
-    node = SlicingNode("n", "StridedSlice", "", 1, (), "x", element, ("y",), cuts=(Cut("y", region),))
+    node = Resolved("n", "StridedSlice", "", 1, (), "x", element, ("y",), cuts=(Cut("y", region),))
     (lowered,) = lower_nodes([node]).nodes
     assert np.array_equal(run_node(lowered, as_bytes(data))["y"][: expected.nbytes], as_bytes(expected))
     simplified = case["simplified"]
@@ -60,7 +60,7 @@ def test_openvino_reference(case):
     data = np.array(case["data"], np.int64).reshape(case["data_shape"])
     if case["op"] == "StridedSlice":
         arguments = (tuple(case["begin"]), tuple(case["end"]), optional(case["stride"]))
-        region = StridedSliceSpec(*arguments, **masks_of(case)).resolve(data.shape)
+        region = StridedSliceSpec(*arguments, Masks.of(case)).resolve(data.shape)
         by_oracle = oracle.strided_slice(data, *arguments, **masks_of(case))
     else:
         arguments = (tuple(case["start"]), tuple(case["stop"]), optional(case["axes"]), tuple(case["step"]))
@@ -77,7 +77,7 @@ def test_openvino_fuzz():
     for case in FUZZ:
         data = 1 + np.arange(prod(case["shape"])).reshape(case["shape"])
         arguments = (tuple(case["begin"]), tuple(case["end"]), tuple(case["stride"]))
-        region = StridedSliceSpec(*arguments, **masks_of(case)).resolve(data.shape)
+        region = StridedSliceSpec(*arguments, Masks.of(case)).resolve(data.shape)
         assert list(region.output_shape) == case["expected_shape"]
         assert select(data, region).reshape(-1).tolist() == case["expected"]
         assert oracle.strided_slice(data, *arguments, **masks_of(case)).reshape(-1).tolist() == case["expected"]

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from sliceport.slicing import SliceSpec, SplitSpec
-from sliceport.slicing.node import SlicingNode
+from sliceport.slicing.node import Resolved
 
 
 def element_dtype(element: str) -> np.dtype[Any]:
@@ -18,12 +18,12 @@ def element_dtype(element: str) -> np.dtype[Any]:
     return np.dtype(ir.DataType[element].numpy())
 
 
-def output_names(node: SlicingNode) -> list[str]:
+def output_names(node: Resolved) -> list[str]:
     """The names that `one_node` gives to what the node's cuts select, in order."""
     return [f"out{i}" for i in range(len(node.cuts))]
 
 
-def one_node(node: SlicingNode, names: Sequence[str]) -> onnx.ModelProto:
+def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
     """A model of one Slice-13 or Split-13 that reads `data` and writes the given names."""
     spec = node.spec
     assert isinstance(spec, SliceSpec | SplitSpec)

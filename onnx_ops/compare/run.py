@@ -28,6 +28,7 @@ from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node
 from sliceport.engines.engine import Engine, NodeEngine
 from sliceport.engines.registry import choose_engines
 from sliceport.errors import ModelError
+from sliceport.slicing.node import Folded
 
 REFERENCE = onnxruntime_cpu.NAME
 DEFAULT_EXECUTORS = (REFERENCE, "dml-emulator")
@@ -132,7 +133,7 @@ def _compare_node(
 ) -> Comparison:
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
-        model = one_node(lowered.node, output_names(lowered.node))
+        model = one_node(lowered.resolved, output_names(lowered.resolved))
     return compare_node(lowered, engine, known, done, reference=REFERENCE, model=model, alone=alone)
 
 
@@ -151,7 +152,7 @@ def _runs(
     if not nodes:
         return [_ModelRun({})], ()
     made = {output.name for node in model.graph for output in node.outputs}
-    read = {node.input for node in nodes if not node.folded}
+    read = {node.input for node in nodes if not isinstance(node, Folded)}
     names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
     _load_small_tensors(model)
     name_left_out_outputs(model)
@@ -200,7 +201,7 @@ def _load_small_tensors(model: ir.Model) -> None:
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     """The node's input and outputs when it runs by itself, as it is written, on random data."""
-    node = lowered.node
+    node = lowered.resolved
     array = random_array(
         ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MAX_RANDOM
     )
@@ -212,6 +213,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
     """A folded node: the constants against what the model computes."""
     node = lowered.node
+    assert isinstance(node, Folded)
     known = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
     if node.scope or not known or node.element in INEXACT:
         return Comparison(lowered, "", "folded")

@@ -10,7 +10,7 @@ from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, contested, is_standard, read_elements, slice_spec
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.passes.walk import every_node
-from onnx_ops.resolve_shapes import inline_functions, set_weights_aside
+from onnx_ops.resolve_shapes import detach_large_initializers, inline_functions
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 
 _NUMBER = "sliceport.number"
@@ -50,7 +50,7 @@ def mark_computed(model: ir.Model) -> None:
             inline_functions(probe)
         except ModelError:
             return
-        set_weights_aside(probe)
+        detach_large_initializers(probe)
         for value, facts in infer_shapes(probe).items():
             if facts.data is not None and value.const_value is None:
                 value.const_value = ir.tensor(facts.data)

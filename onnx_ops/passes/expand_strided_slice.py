@@ -15,8 +15,6 @@ from onnx_ops.passes.walk import rewritable_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
-_ANY_SIZE = 2**62
-
 
 class ExpandStridedSlicePass(NodePass):
     """Write `ov_ext::StridedSlice` as a Slice, a Squeeze of the dropped axes and an Unsqueeze of the new ones.
@@ -76,7 +74,7 @@ def _align(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice], 
     Raises:
         InvalidSlice: The node is invalid, as far as the sizes are known.
     """
-    spec.resolve([_ANY_SIZE if size is None else size for size in sizes])  # the checks
+    spec.check(sizes)
     cuts: dict[int, AxisSlice] = {}
     dropped: list[int] = []
     added: list[int] = []
@@ -85,7 +83,7 @@ def _align(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice], 
         if entry.kind == "new":
             added.append(rank)
         elif entry.kind == "slice":
-            cuts[entry.axis] = _spell_for_all_engines(_unmask(spec.single(entry.position)), sizes[entry.axis])
+            cuts[entry.axis] = _spell_for_all_engines(_unmask(spec, entry.position), sizes[entry.axis])
         elif entry.kind == "shrink":
             begin = spec.begin[entry.position]
             cuts[entry.axis] = AxisSlice(begin, INT64_MAX if begin == -1 else begin + 1, 1)
@@ -99,12 +97,12 @@ def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:
     return entry if size is None or entry.step > 0 else AxisSlice.of(resolve_axis(*entry, size))
 
 
-def _unmask(single: StridedSliceSpec) -> AxisSlice:
+def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
     """The bounds of one entry, with those that its masks ignore written out."""
-    step = 1 if single.strides is None else single.strides[0]
+    begin, end, step = spec.bounds(position)
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
-    start = far_start if single.begin_mask[0] else single.begin[0]
-    end = far_end if single.end_mask[0] else single.end[0]
+    start = far_start if begin is None else begin
+    end = far_end if end is None else end
     if step < 0 and end in CONTESTED_ENDS:  # nothing lies beyond; onnxruntime would reverse the axis
         end = min(CONTESTED_ENDS) - 1
     return AxisSlice(start, end, step)

@@ -10,7 +10,7 @@ from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import SLICING, is_operator, is_standard
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.propagate import LARGE_BYTES
-from onnx_ops.resolve_shapes import name_left_out_outputs, set_weights_aside
+from onnx_ops.resolve_shapes import detach_large_initializers, name_left_out_outputs
 
 FOLDED = (*SLICING, "Gather")
 """The operators whose values are asked for."""
@@ -41,7 +41,7 @@ def fold_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     wanted = [value for value in dict.fromkeys(read) if value in made]
     name_left_out_outputs(probe)
-    set_weights_aside(probe)
+    detach_large_initializers(probe)
     found = infer_shapes(probe)
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in wanted:

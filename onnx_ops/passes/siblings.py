@@ -18,7 +18,7 @@ from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import nodes_of
 from sliceport.slicing import resolve_axis
-from sliceport.slicing.tiling import disjoint, tiling
+from sliceport.slicing.tiling import find_tiling
 
 _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
@@ -98,8 +98,8 @@ def choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: V
     """The parts that one Split can replace, in their order; None if that would save no operator."""
     size = value_info.sizes[data][axis]
     assert size is not None
-    whole = _choose_whole_nodes(parts, lambda runs: tiling(runs, size) or [])
-    gapped = _choose_whole_nodes(parts, disjoint)
+    whole = _choose_whole_nodes(parts, lambda runs: find_tiling(runs, size) or [])
+    gapped = _choose_whole_nodes(parts, select_disjoint)
     saved, more = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in found]) for found in (whole, gapped)):

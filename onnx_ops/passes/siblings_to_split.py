@@ -14,7 +14,7 @@ from onnx_ops.passes.outcome import Skipped
 from onnx_ops.passes.siblings import Part, choose_parts
 from onnx_ops.passes.walk import name_of
 from sliceport.hardening import Change
-from sliceport.slicing.tiling import filled
+from sliceport.slicing.tiling import fill_gaps
 
 
 class SiblingsToSplitPass(SlicingPass):
@@ -63,7 +63,7 @@ class SiblingsToSplitPass(SlicingPass):
         size, shape = self.size(data, axis), self.sizes(data)
         assert size is not None
         assert shape is not None
-        runs = filled([part.run for part in parts], size)
+        runs = fill_gaps([part.run for part in parts], size)
         new = build_split(data, axis, list(map(len, runs)), opset)
         split = new[-1]
         split.name = first.name

@@ -15,7 +15,7 @@ from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
 from onnx_ops.passes.walk import name_of
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import AxisSlice, SplitSpec, moved, resolve_axis
+from sliceport.slicing import AxisSlice, SplitSpec, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
 
 
@@ -67,7 +67,7 @@ class SliceOfConcatPass(NodePass):
         ((i, start),) = inside
         data = concat.inputs[i]
         assert data is not None
-        new = build_slice(data, {**entries, axis: AxisSlice.of(moved(kept, -start))}, opset)
+        new = build_slice(data, {**entries, axis: AxisSlice.of(shift(kept, -start))}, opset)
         self.replace_node(node, new)
         return Rewritten("Slice")
 

@@ -12,7 +12,7 @@ from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import SLICING, is_standard
 from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.probe import build_probe
-from onnx_ops.resolve_shapes import fold, name_left_out_outputs, set_weights_aside
+from onnx_ops.resolve_shapes import detach_large_initializers, fold, name_left_out_outputs
 
 Sizes = tuple[int | None, ...]
 
@@ -128,7 +128,7 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]
     name_left_out_outputs(probe)
-    set_weights_aside(probe)
+    detach_large_initializers(probe)
     if folding:
         fold(probe, [twin for _, twin in nodes if is_standard(twin, *SLICING)])
     else:

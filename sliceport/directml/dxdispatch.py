@@ -62,14 +62,14 @@ def model(operator: Operator, name: str, input_file: str, output_files: Sequence
     }
     commands.append({"type": "dispatch", "dispatchable": name, "bindings": bindings})
     for resource, file, tensor in zip(outputs, output_files, operator.outputs, strict=True):
-        resources[resource] = _filled(tensor)
+        resources[resource] = _fill(tensor)
         commands.append(
             {"type": "writeFile", "resource": resource, "targetPath": file, "dimensions": _dimensions(tensor)}
         )
     return {"resources": resources, "dispatchables": {name: to_json(operator)}, "commands": commands}
 
 
-def _filled(tensor: BufferTensor) -> dict[str, Any]:
+def _fill(tensor: BufferTensor) -> dict[str, Any]:
     """A resource of at least TotalTensorSizeInBytes, every element 0."""
     elements = -(-tensor.total_tensor_size_in_bytes * 8 // tensor.data_type.bits)
     return {

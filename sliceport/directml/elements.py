@@ -1,6 +1,6 @@
-"""Which DirectML data type carries an element type: its own, one of its width, or several elements moved as one.
+"""Which DirectML data type carries an element type: its own, one of equal width, or one that holds several elements.
 
-Slicing only moves elements, so their bits are all that counts. Source: TensorProto.DataType of onnx.proto,
+Slicing copies elements without looking at them, so only their bits count. Source: TensorProto.DataType of onnx.proto,
 DML_TENSOR_DATA_TYPE of DirectML.h.
 """
 
@@ -47,7 +47,7 @@ _UINTS = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: DataT
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """A data type that elements are moved as.
+    """A data type that elements are copied as.
 
     Attributes:
         data_type: The DirectML type.
@@ -60,10 +60,10 @@ class Carrier:
     group: int = 1
 
 
-def carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Carrier]:
-    """The ways to move elements of a type with the data types that an operator takes, best first.
+def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Carrier]:
+    """The data types of an operator as which elements of a type can be copied, best first.
 
-    >>> next(carriers("BFLOAT16", frozenset({DataType.UINT16})))
+    >>> next(find_carriers("BFLOAT16", frozenset({DataType.UINT16})))
     Carrier(data_type=<DataType.UINT16: 4>, spread=1, group=1)
     """
     bits = ELEMENT_BITS[element]

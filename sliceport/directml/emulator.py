@@ -1,4 +1,4 @@
-"""Running descriptors without DirectML: each operator by the formula of its page, on byte buffers.
+"""An emulator of the operators on byte buffers: each by the formula of its documentation page, without DirectML.
 
 This is an oracle for the lowering, so it shares no arithmetic with it: only the documents' formulas are here.
   * element offset: the dot product of coordinates and strides (strides page);

@@ -1,6 +1,6 @@
 """The operators as values: one frozen dataclass a struct, its JSON form, and every rule of its page.
 
-Any numbers can be written into an operator, so that bad ones can be told from good ones; `check` holds the rules.
+An operator can hold any numbers; `check` tells whether they obey the rules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INT32_MIN = -(2**31)
 
 @dataclass(frozen=True)
 class Slice1:
-    """DML_SLICE1_OPERATOR_DESC: a window of the input, walked in either direction (feature level 2.1)."""
+    """DML_SLICE1_OPERATOR_DESC: a strided window of the input, forward or backward (feature level 2.1)."""
 
     schema: ClassVar[OperatorSchema] = schema.SLICE1
     input_tensor: BufferTensor
@@ -205,7 +205,7 @@ def _check_in_input(dim: int, first: int, end: int, input_size: int, size: int) 
         raise InvalidDescriptor(f"the window must not be empty, got size {size} in dimension {dim}")
     if first < 0 or end > input_size:
         raise InvalidDescriptor(
-            f"the window [{first}, {end}) in dimension {dim} leaves the input's {input_size} elements"
+            f"the window [{first}, {end}) in dimension {dim} is not within the input's {input_size} elements"
         )
 
 

@@ -1,4 +1,4 @@
-"""A lowered program: for each slicing node of a model the DirectML operators that stand for it, as frozen values."""
+"""A lowered program: the DirectML operators for each slicing node of a model, as frozen values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator, tensor_to_json, to_json
 from sliceport.directml.tensor import BufferTensor
 from sliceport.errors import InvalidSlice, Refusal, UnsupportedSlice
-from sliceport.slicing.node import SlicingNode
+from sliceport.slicing.node import Resolved, SlicingNode
 
 if TYPE_CHECKING:
     import os
@@ -60,14 +60,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An output that needs no operator: it lies in its input's buffer.
+    """An output that needs no operator, because it lies in its input's buffer.
 
     Attributes:
         output: Name of the output value.
         value: Name of the value whose buffer it lies in.
         byte_offset: Where it starts there.
-        tensor: How it lies there; None when it is the whole buffer, packed (an element type that DirectML lacks has no
-            descriptor of its own then).
+        tensor: How it lies there; None when it is the whole buffer, packed, of whatever element type.
     """
 
     output: str
@@ -78,14 +77,14 @@ class Alias:
 
 @dataclass(frozen=True)
 class LoweredNode:
-    """What became of one slicing node.
+    """One slicing node, lowered.
 
     Attributes:
-        node: The node as the front end resolved it.
+        node: The node as the front end read it.
         verdict: `lowered`: `calls` compute its outputs; `alias`: they lie in its input's buffer; `empty`: nothing is
-            selected; `folded`: they are constants; `refused`: see `reason`.
+            selected; `folded`: they are constants; `refused`: `reason` says why.
         reason: Why it is refused.
-        calls: The operators; siblings that became one Split name the same one.
+        calls: The operators; siblings that are lowered to one Split share it.
         aliases: Outputs that lie in the input's buffer.
     """
 
@@ -94,6 +93,12 @@ class LoweredNode:
     reason: Refusal | None = None
     calls: tuple[Call, ...] = ()
     aliases: tuple[Alias, ...] = ()
+
+    @property
+    def resolved(self) -> Resolved:
+        """The node, where the verdict is `lowered`, `alias` or `empty`."""
+        assert isinstance(self.node, Resolved)
+        return self.node
 
 
 class Source(Protocol):

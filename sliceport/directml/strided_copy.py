@@ -1,7 +1,7 @@
-"""A copy in memory: the axes along which a slicing operator walks its input and output buffers.
+"""A strided copy: the axes along which a slicing operator walks its input and output buffers.
 
-This is the form between a `Region` and DirectML's descriptors, where strides are known and axes may be dropped,
-reordered, merged and recast to another element width as long as the same bytes go to the same places.
+It is the form between a `Region` and DirectML's descriptors. Strides are known here. Axes may be dropped, reordered,
+merged and recast to another element width, as long as the same bytes go to the same places.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from sliceport.slicing import Region, coalesce
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """One input cut into one or more outputs, outermost axis first; every axis has more than one input element.
+class StridedCopy:
+    """One input copied to one or more outputs, outermost axis first; every axis has more than one input element.
 
     Attributes:
         sizes: Input size per axis.
         input_strides: Elements of the input buffer per step along each axis.
-        kept: Per output, the indices kept on each axis.
-        output_strides: Per output, elements of its buffer per step along each axis (any number where one is kept).
+        selected: Per output, the indices selected on each axis.
+        output_strides: Per output, elements of its buffer per step along each axis (any number for a single index).
         split_axis: The axis that the outputs tile, as a position in `sizes`; None when there is one output.
-        packed: Whether all strides are known to be those of packed row-major tensors.
+        is_packed: Whether all strides are known to be those of packed row-major tensors.
     """
 
     sizes: tuple[int, ...]
     input_strides: tuple[int, ...]
-    kept: tuple[tuple[range, ...], ...]
+    selected: tuple[tuple[range, ...], ...]
     output_strides: tuple[tuple[int, ...], ...]
     split_axis: int | None = None
-    packed: bool = False
+    is_packed: bool = False
 
     @classmethod
     def of(
@@ -42,8 +42,8 @@ class Grid:
         input_strides: Sequence[int] | None,
         output_strides: Sequence[Sequence[int] | None],
         split_axis: int | None = None,
-    ) -> Grid:
-        """The grid of non-empty regions of one shape, coalesced to the fewest axes.
+    ) -> StridedCopy:
+        """The copy that selects non-empty regions of one shape, coalesced to the fewest axes.
 
         Args:
             regions: What each output selects.
@@ -54,96 +54,96 @@ class Grid:
         shape = regions[0].input_shape
         packed = input_strides is None and not any(strides is not None for strides in output_strides)
         if packed and split_axis is None:
-            sizes, kept, _ = coalesce(shape, regions[0].ranges)
-            output = packed_strides([len(k) for k in kept])
-            return cls(tuple(sizes), packed_strides(sizes), (tuple(kept),), (output,), packed=True)
+            sizes, selected, _ = coalesce(shape, regions[0].ranges)
+            output = packed_strides([len(k) for k in selected])
+            return cls(tuple(sizes), packed_strides(sizes), (tuple(selected),), (output,), is_packed=True)
         strides = packed_strides(shape) if input_strides is None else tuple(input_strides)
         outputs = tuple(
-            _strides_by_input_axis(region, packed_strides(region.output_shape) if out is None else out, split_axis)
+            _align_strides(region, packed_strides(region.output_shape) if out is None else out, split_axis)
             for region, out in zip(regions, output_strides, strict=True)
         )
-        grid = cls(shape, strides, tuple(region.ranges for region in regions), outputs, split_axis)._without_repeats()
+        copy = cls(shape, strides, tuple(region.ranges for region in regions), outputs, split_axis)._drop_repeats()
         if packed:
-            return grid._coalesced()
-        candidates = [grid._reordered(order)._coalesced() for order in grid._orders()]
+            return copy._coalesce()
+        candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
         return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
 
     @property
     def counts(self) -> tuple[tuple[int, ...], ...]:
-        """Per output, the number of elements kept on each axis."""
-        return tuple(tuple(map(len, kept)) for kept in self.kept)
+        """Per output, the number of elements selected on each axis."""
+        return tuple(tuple(map(len, selected)) for selected in self.selected)
 
     @property
     def _is_unit_innermost(self) -> bool:
-        """Whether the elements of the innermost axis lie side by side, so that several can be moved as one."""
+        """Whether the elements of the innermost axis are adjacent, so that several can be copied as one."""
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
-    def recast(self, carrier: Carrier) -> Grid | None:
-        """The same bytes moved as elements of `carrier`; None where a cut falls inside one of them."""
+    def recast(self, carrier: Carrier) -> StridedCopy | None:
+        """The same bytes copied as elements of `carrier`; None where a bound of a slice falls inside one of them."""
         if carrier.spread > 1:
-            return self._spread(carrier.spread)
+            return self._spread_elements(carrier.spread)
         if carrier.group > 1:
-            return self._grouped(carrier.group)
+            return self._group_elements(carrier.group)
         return self
 
-    def _without_repeats(self) -> Grid:
-        """Axes of one element dropped, and broadcast axes (stride 0) cut to what is kept of them."""
-        sizes, kept = list(self.sizes), [list(ranges) for ranges in self.kept]
+    def _drop_repeats(self) -> StridedCopy:
+        """Drop axes of one element, and cut broadcast axes (stride 0) to what is selected of them."""
+        sizes, selected = list(self.sizes), [list(ranges) for ranges in self.selected]
         for axis, stride in enumerate(self.input_strides):
             if stride == 0 and axis != self.split_axis:
-                sizes[axis] = len(kept[0][axis])
-                for ranges in kept:
+                sizes[axis] = len(selected[0][axis])
+                for ranges in selected:
                     ranges[axis] = range(sizes[axis])
-        whole = replace(self, sizes=tuple(sizes), kept=tuple(map(tuple, kept)))
-        return whole._reordered([axis for axis, size in enumerate(sizes) if size > 1])
+        whole = replace(self, sizes=tuple(sizes), selected=tuple(map(tuple, selected)))
+        return whole._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
-    def _reordered(self, order: Sequence[int]) -> Grid:
-        return Grid(
+    def _reorder(self, order: Sequence[int]) -> StridedCopy:
+        return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
             tuple(self.input_strides[axis] for axis in order),
-            tuple(tuple(ranges[axis] for axis in order) for ranges in self.kept),
+            tuple(tuple(ranges[axis] for axis in order) for ranges in self.selected),
             tuple(tuple(strides[axis] for axis in order) for strides in self.output_strides),
             None if self.split_axis is None else list(order).index(self.split_axis),
         )
 
-    def _orders(self) -> list[list[int]]:
-        """Axis orders worth trying: as written, and by how the tensors lie in memory. Small ranks try them all."""
+    def _list_orders(self) -> list[list[int]]:
+        """Axis orders to try: as written, and by memory strides. For small ranks these are all orders."""
         axes = list(range(len(self.sizes)))
         if len(axes) <= 4:
             return [list(order) for order in permutations(axes)]
         layouts = (self.input_strides, *self.output_strides)
         return [axes, *(sorted(axes, key=strides.__getitem__, reverse=True) for strides in layouts)]
 
-    def _coalesced(self) -> Grid:
+    def _coalesce(self) -> StridedCopy:
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
-        merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.kept]
+        merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
         sizes, _, innermost = merged[0]
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
         output_strides = tuple(
-            tuple(_innermost_stride(group, counts, strides) for group in groups)
+            tuple(_take_innermost_stride(group, counts, strides) for group in groups)
             for counts, strides in zip(self.counts, self.output_strides, strict=True)
         )
         split_axis = None
         if self.split_axis is not None:
             split_axis = next(i for i, group in enumerate(groups) if self.split_axis in group)
-        return Grid(
+        return StridedCopy(
             tuple(sizes),
             tuple(self.input_strides[axis] for axis in innermost),
-            tuple(tuple(kept) for _, kept, _ in merged),
+            tuple(tuple(selected) for _, selected, _ in merged),
             output_strides,
             split_axis,
-            self.packed,
+            self.is_packed,
         )
 
     def _is_contiguous(self, axis: int) -> bool:
-        """Whether one step along `axis` is a whole walk along the next one, in the input and in every output."""
+        """Whether the stride of `axis` spans the whole next axis, in the input and in every output."""
         inner = axis + 1
         if not self._continues_input(axis):
             return False
         for counts, strides in zip(self.counts, self.output_strides, strict=True):
             outer = axis
             while counts[outer] == 1 and outer and self._continues_input(outer - 1):
-                outer -= 1  # an axis of one kept element merges outwards too: what counts is the next longer one
+                outer -= 1  # an axis with one selected index merges outwards too, so the next longer one counts
             if counts[inner] > 1 and counts[outer] > 1 and strides[outer] != counts[inner] * strides[inner]:
                 return False
         return True
@@ -152,19 +152,19 @@ class Grid:
         inner = axis + 1
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
-    def _spread(self, spread: int) -> Grid:
-        """Each element as `spread` smaller ones: a new innermost axis."""
-        return Grid(
+    def _spread_elements(self, spread: int) -> StridedCopy:
+        """Copy each element as `spread` smaller ones, along a new innermost axis."""
+        return StridedCopy(
             (*self.sizes, spread),
             (*(stride * spread for stride in self.input_strides), 1),
-            tuple((*ranges, range(spread)) for ranges in self.kept),
+            tuple((*ranges, range(spread)) for ranges in self.selected),
             tuple((*(stride * spread for stride in strides), 1) for strides in self.output_strides),
             self.split_axis,
-            self.packed,
-        )._coalesced()
+            self.is_packed,
+        )._coalesce()
 
-    def _grouped(self, group: int) -> Grid | None:
-        """`group` elements of the innermost axis as one larger one, where no cut falls inside one.
+    def _group_elements(self, group: int) -> StridedCopy | None:
+        """Copy `group` elements of the innermost axis as one larger one; None where a bound falls inside one.
 
         The last group of a buffer may be partly padding, as the last byte of a 4-bit tensor is.
         """
@@ -174,34 +174,34 @@ class Grid:
         size = self.sizes[inner]
         if self.input_strides[inner] != 1 or any(stride % group for stride in self.input_strides[:inner]):
             return None
-        kept, output_strides = [], []
-        for ranges, strides, counts in zip(self.kept, self.output_strides, self.counts, strict=True):
+        selected, output_strides = [], []
+        for ranges, strides, counts in zip(self.selected, self.output_strides, self.counts, strict=True):
             run = ranges[inner]
             whole = len(run) % group == 0 or (run.stop == size and all(n == 1 for n in counts[:inner]))
             if run.step != 1 or run.start % group or not whole or (len(run) > 1 and strides[inner] != 1):
                 return None
             if any(stride % group for stride, n in zip(strides[:inner], counts[:inner], strict=True) if n > 1):
                 return None
-            kept.append((*ranges[:inner], range(run.start // group, -(-run.stop // group))))
+            selected.append((*ranges[:inner], range(run.start // group, -(-run.stop // group))))
             output_strides.append((*(stride // group for stride in strides[:inner]), 1))
-        return Grid(
+        return StridedCopy(
             (*self.sizes[:inner], -(-size // group)),
             (*(stride // group for stride in self.input_strides[:inner]), 1),
-            tuple(kept),
+            tuple(selected),
             tuple(output_strides),
             self.split_axis,
-            self.packed,
+            self.is_packed,
         )
 
 
-def _strides_by_input_axis(region: Region, strides: Sequence[int], split_axis: int | None) -> tuple[int, ...]:
-    """The output's strides, one for each input axis; axes of which one element is kept have no say and get 1."""
+def _align_strides(region: Region, strides: Sequence[int], split_axis: int | None) -> tuple[int, ...]:
+    """The output's strides by input axis; axes with one selected index, whose stride does not matter, get 1."""
     if split_axis is not None:
         return tuple(strides)
     longer = iter([stride for n, stride in zip(region.output_shape, strides, strict=True) if n != 1])
-    return tuple(1 if len(kept) == 1 else next(longer) for kept in region.ranges)
+    return tuple(1 if len(selected) == 1 else next(longer) for selected in region.ranges)
 
 
-def _innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """The output stride of merged axes: that of the innermost one of which more than one element is kept."""
+def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
+    """The output stride of merged axes: that of the innermost one with more than one selected index."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

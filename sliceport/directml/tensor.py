@@ -20,7 +20,7 @@ MAX_RANK = 8
 MINIMUM_ALIGNMENT = 16
 """DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT: every tensor starts at a multiple of this many bytes in its buffer."""
 _AXIS_LETTERS = "NCDHW"
-_MOST_ENUMERATED = 2**16
+_MAX_ENUMERATED = 2**16
 
 
 class DataType(IntEnum):
@@ -132,7 +132,9 @@ def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int
 
 @dataclass(frozen=True)
 class BufferTensor:
-    """DML_BUFFER_TENSOR_DESC: how a tensor lies in a buffer. Any numbers can be written; `check` holds the rules.
+    """DML_BUFFER_TENSOR_DESC: how a tensor lies in a buffer.
+
+    It can hold any numbers; `check` tells whether they obey the rules.
 
     Attributes:
         data_type: Element type.
@@ -214,7 +216,7 @@ class BufferTensor:
             extent += (size - 1) * stride
         else:
             return False
-        if self.element_count > _MOST_ENUMERATED:
+        if self.element_count > _MAX_ENUMERATED:
             return True
         offsets = {0}
         for stride, size in dims:

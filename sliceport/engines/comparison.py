@@ -118,7 +118,7 @@ def compare_node(
         model: A model of the node alone, as its format has it; see `SingleNode`.
         alone: Whether the values are those of a run of the node by itself, on random data.
     """
-    node = lowered.node
+    node = lowered.resolved
     try:
         if isinstance(engine, OperatorEngine):
             got = _run_operators(lowered, engine, known, done)
@@ -152,7 +152,7 @@ def _run_operators(
     done: dict[tuple[str, int], list[Bytes]],
 ) -> dict[str, Bytes]:
     """The bytes of each output of a node, by what it was lowered to."""
-    got: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in lowered.node.cuts if cut.region.is_empty}
+    got: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in lowered.resolved.cuts if cut.region.is_empty}
     for alias in lowered.aliases:
         got[alias.output] = known[alias.value].data[alias.byte_offset :]
     for call in lowered.calls:

@@ -13,19 +13,21 @@ from sliceport.slicing.axis import (
     coalesce,
     compose,
     merge,
-    moved,
     progression,
     resolve_axis,
+    shift,
     window,
 )
-from sliceport.slicing.region import Region, cover
-from sliceport.slicing.spec import AxisSlice, Entry, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing.masks import Entry, Masks
+from sliceport.slicing.region import Region, find_tiled_axis
+from sliceport.slicing.spec import AxisSlice, SliceSpec, SplitSpec, StridedSliceSpec
 
 __all__ = [
     "INT64_MAX",
     "INT64_MIN",
     "AxisSlice",
     "Entry",
+    "Masks",
     "Region",
     "SliceSpec",
     "SplitSpec",
@@ -34,10 +36,10 @@ __all__ = [
     "as_slice",
     "coalesce",
     "compose",
-    "cover",
+    "find_tiled_axis",
     "merge",
-    "moved",
     "progression",
     "resolve_axis",
+    "shift",
     "window",
 ]

@@ -1,7 +1,8 @@
-"""One axis: the indices it keeps as a `range`, in output order.
+"""One axis: the selected indices as a `range`, in output order.
 
 `range` is the canonical form of a sliced axis: `len` is the output size, `==` and `hash` compare the elements selected,
-and slicing a range composes two slices. Every function here returns ranges in one spelling (`canonical`).
+and slicing a range composes two slices. Every function here returns ranges in canonical spelling
+(`canonicalize`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ INT64_MIN = -(2**63)
 
 
 class Window(NamedTuple):
-    """The tight window around the kept indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
+    """The tight window around the selected indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
 
-    `offset` is the lowest index kept, `size` the extent from there to the highest one, `(n - 1) * |stride| + 1`, and
-    `stride` the signed step; a negative stride starts at the window's end. All three are in elements.
+    `offset` is the lowest selected index, `size` the extent from there to the highest one, `(n - 1) * |stride| + 1`,
+    and `stride` the signed step; a negative stride starts at the window's end. All three are in elements.
     """
 
     offset: int
@@ -27,23 +28,23 @@ class Window(NamedTuple):
     stride: int
 
 
-def canonical(kept: range) -> range:
-    """`kept` in the one spelling for its elements: empty is `range(0)`, one element has step 1, the end has no slack.
+def canonicalize(selected: range) -> range:
+    """The one spelling of a range: empty is `range(0)`, a single element has step 1, `stop` is next to the last index.
 
-    >>> canonical(range(4, 100, 200))
+    >>> canonicalize(range(4, 100, 200))
     range(4, 5)
-    >>> canonical(range(0, 6, 4))
+    >>> canonicalize(range(0, 6, 4))
     range(0, 5, 4)
     """
-    count = len(kept)
+    count = len(selected)
     if count > 1:
-        step = kept.step
-        return range(kept[0], kept[-1] + (1 if step > 0 else -1), step)
-    return range(kept[0], kept[0] + 1) if count else range(0)
+        step = selected.step
+        return range(selected[0], selected[-1] + (1 if step > 0 else -1), step)
+    return range(selected[0], selected[0] + 1) if count else range(0)
 
 
 def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> range:
-    """The indices that one sliced axis keeps, in output order, by the clamping rule that ONNX and OpenVINO share.
+    """The indices that a slice selects from one axis, in output order, clamped as ONNX and OpenVINO do.
 
     Guarantees:
       * every index lies in `[0, size)`;
@@ -56,7 +57,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
 
     Args:
         start: First index, negative from the end; None for the beginning in the direction of `step`.
-        stop: First index not kept, negative from the end; None for as far as the axis goes.
+        stop: First index not selected, negative from the end; None for as far as the axis goes.
         step: Any non-zero integer.
         size: Number of elements on the axis.
 
@@ -72,7 +73,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
         raise InvalidSlice("step must not be 0")
     if step < 0 and start is not None and start < -size:
         start = -size
-    return canonical(range(size)[start:stop:step])
+    return canonicalize(range(size)[start:stop:step])
 
 
 def compose(outer: range, inner: range) -> range:
@@ -85,20 +86,22 @@ def compose(outer: range, inner: range) -> range:
         return range(0)
     step = outer.step * inner.step
     first = outer[inner[0]]
-    return canonical(range(first, first + len(inner) * step, step))
+    return canonicalize(range(first, first + len(inner) * step, step))
 
 
-def moved(kept: range, by: int) -> range:
-    """The same indices further along the axis by some elements; none may fall below 0.
+def shift(selected: range, by: int) -> range:
+    """The same indices moved along the axis by `by` elements; none may fall below 0.
 
-    >>> moved(range(4, 2, -1), -3)
+    >>> shift(range(4, 2, -1), -3)
     range(1, -1, -1)
     """
-    return range(kept.start + by, kept.stop + by, kept.step)
+    return range(selected.start + by, selected.stop + by, selected.step)
 
 
 def progression(indices: Sequence[int], size: int) -> range | None:
-    """Listed indices of an axis, negative from the end, as a range; None if one is out of range, or they are no range.
+    """A list of indices as a range; None if one is out of bounds, or if they are not evenly spaced.
+
+    Negative indices count from the end.
 
     >>> progression([-1, 2, 0], size=5)
     range(4, -1, -2)
@@ -109,35 +112,35 @@ def progression(indices: Sequence[int], size: int) -> range | None:
         return None
     found = [index % size for index in indices]
     step = found[1] - found[0] if len(found) > 1 else 1
-    kept = range(found[0], found[0] + len(found) * step, step) if found and step else range(0)
-    return canonical(kept) if list(kept) == found else None
+    selected = range(found[0], found[0] + len(found) * step, step) if found and step else range(0)
+    return canonicalize(selected) if list(selected) == found else None
 
 
-def window(kept: range) -> Window:
+def window(selected: range) -> Window:
     """The tight window of a non-empty axis.
 
     >>> window(range(5, -1, -2))
     Window(offset=1, size=5, stride=-2)
     """
-    first, last = kept[0], kept[-1]
-    return Window(min(first, last), abs(last - first) + 1, kept.step if len(kept) > 1 else 1)
+    first, last = selected[0], selected[-1]
+    return Window(min(first, last), abs(last - first) + 1, selected.step if len(selected) > 1 else 1)
 
 
-def as_slice(kept: range) -> slice:
+def as_slice(selected: range) -> slice:
     """The Python slice that selects exactly these indices, for `array[...]`.
 
     >>> as_slice(range(4, -1, -2))
     slice(4, None, -2)
     """
-    return slice(kept.start, kept.stop if kept.stop >= 0 else None, kept.step)
+    return slice(selected.start, selected.stop if selected.stop >= 0 else None, selected.step)
 
 
 def merge(outer: range, inner: range, inner_size: int) -> range | None:
     """The two non-empty axes `outer` and `inner` as one axis of `outer size * inner_size` elements, or None.
 
-    Index `(o, i)` becomes `o * inner_size + i`. They are one axis exactly when the indices so made, in output order,
-    are an arithmetic progression: an axis of one element always is; two longer axes are when the last step of `inner`
-    carries over into the next element of `outer`, whatever the offsets and directions.
+    Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly when these indices, in output order, are an
+    arithmetic progression. That holds where either axis selects a single element, and where one more step of `inner`
+    after its last index leads to the next index of `outer`, whatever the offsets and directions.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)
@@ -155,41 +158,41 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
         step = inner.step
     else:
         return None
-    return canonical(range(first, first + len(outer) * len(inner) * step, step))
+    return canonicalize(range(first, first + len(outer) * len(inner) * step, step))
 
 
 def coalesce(
-    sizes: Sequence[int], kept: Sequence[range], contiguous: Sequence[bool] | None = None
+    sizes: Sequence[int], selected: Sequence[range], contiguous: Sequence[bool] | None = None
 ) -> tuple[list[int], list[range], list[int]]:
-    """Neighbouring axes that slice as one become one; the fewest axes that select the same elements in the same order.
+    """Merge neighbouring axes: the fewest axes that select the same elements in the same order.
 
     Args:
         sizes: Size of each axis, outermost first.
-        kept: Non-empty indices kept on each axis.
-        contiguous: For each axis but the last, whether stepping once along it is stepping as often as the next axis is
-            long along that one, in the memory of every tensor involved; then no size may be 1. None: packed tensors.
+        selected: Non-empty indices selected on each axis.
+        contiguous: For each axis but the last, whether its stride is the size times the stride of the next axis in
+            the memory of every tensor involved; then no size may be 1. None: all tensors are packed.
 
     Returns:
-        The merged sizes, the merged indices, and for each merged axis the innermost of the axes that it came from
-        (whose memory stride it has). Axes of size 1 vanish; no axis at all is left of a single element.
+        The merged sizes, the merged indices, and for each merged axis the innermost of the axes that it is made of,
+        whose memory stride it has. Axes of size 1 are dropped; for a single element no axis remains.
     """
     out_sizes: list[int] = []
-    out_kept: list[range] = []
+    out_selected: list[range] = []
     innermost: list[int] = []
     for axis in range(len(sizes) - 1, -1, -1):
-        size, keep = sizes[axis], kept[axis]
+        size, indices = sizes[axis], selected[axis]
         if size == 1:
             continue
         if out_sizes and (contiguous is None or contiguous[axis]):
-            both = merge(keep, out_kept[-1], out_sizes[-1])
+            both = merge(indices, out_selected[-1], out_sizes[-1])
             if both is not None:
-                out_kept[-1] = both
+                out_selected[-1] = both
                 out_sizes[-1] *= size
                 continue
         out_sizes.append(size)
-        out_kept.append(keep)
+        out_selected.append(indices)
         innermost.append(axis)
     out_sizes.reverse()
-    out_kept.reverse()
+    out_selected.reverse()
     innermost.reverse()
-    return out_sizes, out_kept, innermost
+    return out_sizes, out_selected, innermost

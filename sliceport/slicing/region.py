@@ -1,4 +1,4 @@
-"""A region: what is selected from a tensor of known shape. One form for all three standards."""
+"""A region: the elements that an operator selects from a tensor of known shape, in one form for all standards."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from math import prod
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing.axis import Window, canonical, coalesce, compose, window
+from sliceport.slicing.axis import Window, canonicalize, coalesce, compose, window
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The elements that a slicing operator selects, in output order, and the shape they come out in.
+    """The elements that a slicing operator selects, in output order, and the shape of the output.
 
     Element `k` of the output, counted in row-major order, is element `k` of the grid `ranges[0] x ranges[1] x ...`,
-    counted in row-major order. New and dropped axes only ever have size 1, so they show in `output_shape` alone: the
+    counted in row-major order. New and dropped axes always have size 1, so they appear in `output_shape` alone: the
     sizes other than 1 of the output are, in order, the lengths other than 1 of the ranges.
 
     Guarantees:
@@ -24,7 +24,7 @@ class Region:
 
     Attributes:
         input_shape: Size of each input axis.
-        ranges: The indices kept on each input axis, in output order (`canonical` spelling).
+        ranges: The indices selected on each input axis, in output order (`canonicalize`d).
         output_shape: Size of each output axis.
 
     >>> x_1_newaxis = Region((2, 3), (range(1, 2), range(3)), (1, 3))
@@ -44,13 +44,13 @@ class Region:
                 raise InvalidSlice(f"ranges {self.ranges} select nothing, but the output shape is {self.output_shape}")
             object.__setattr__(self, "ranges", (range(0),) * len(self.input_shape))
             return
-        for size, kept in zip(self.input_shape, self.ranges, strict=True):
-            if not (0 <= kept[0] < size and 0 <= kept[-1] < size):
-                raise InvalidSlice(f"{kept} leaves an axis of {size} elements")
+        for size, selected in zip(self.input_shape, self.ranges, strict=True):
+            if not (0 <= selected[0] < size and 0 <= selected[-1] < size):
+                raise InvalidSlice(f"{selected} is not within an axis of {size} elements")
         longer = [n for n in map(len, self.ranges) if n != 1]
         if longer != [n for n in self.output_shape if n != 1]:
-            raise InvalidSlice(f"ranges of lengths {longer} cannot come out as {self.output_shape}")
-        object.__setattr__(self, "ranges", tuple(map(canonical, self.ranges)))
+            raise InvalidSlice(f"ranges of lengths {longer} do not fit the output shape {self.output_shape}")
+        object.__setattr__(self, "ranges", tuple(map(canonicalize, self.ranges)))
 
     @classmethod
     def of(cls, input_shape: Sequence[int], ranges: Sequence[range]) -> Region:
@@ -75,7 +75,7 @@ class Region:
     @property
     def selects_all(self) -> bool:
         """Whether every element is selected in its order: the output is the same buffer, perhaps of another shape."""
-        return all(kept == range(size) for kept, size in zip(self.ranges, self.input_shape, strict=True))
+        return all(selected == range(size) for selected, size in zip(self.ranges, self.input_shape, strict=True))
 
     @property
     def is_identity(self) -> bool:
@@ -83,7 +83,7 @@ class Region:
         return self.output_shape == self.input_shape and (self.is_empty or self.selects_all)
 
     def then(self, following: Region) -> Region:
-        """The region that selects in one go what `following` selects from this region's output.
+        """The one region that selects what `following` selects from this region's output.
 
         Raises:
             InvalidSlice: `following` is not a region of this one's output shape.
@@ -94,13 +94,13 @@ class Region:
         """
         if following.input_shape != self.output_shape:
             raise InvalidSlice(
-                f"a region of shape {following.input_shape} cannot follow one that gives {self.output_shape}"
+                f"a region of shape {following.input_shape} cannot follow one whose output shape is {self.output_shape}"
             )
         if following.is_empty or self.is_empty:
             empty = (range(0),) * len(self.input_shape)
             return Region(self.input_shape, empty, following.output_shape)
-        inner = iter([kept for kept, n in zip(following.ranges, self.output_shape, strict=True) if n != 1])
-        ranges = tuple(kept if len(kept) == 1 else compose(kept, next(inner)) for kept in self.ranges)
+        inner = iter([selected for selected, n in zip(following.ranges, self.output_shape, strict=True) if n != 1])
+        ranges = tuple(selected if len(selected) == 1 else compose(selected, next(inner)) for selected in self.ranges)
         return Region(self.input_shape, ranges, following.output_shape)
 
     def windows(self) -> tuple[Window, ...]:
@@ -108,25 +108,25 @@ class Region:
         return tuple(map(window, self.ranges))
 
     def coalesce(self) -> Region:
-        """The same elements in the same order, of the same packed buffer seen with the fewest axes.
+        """The same elements of the same packed buffer, in the same order, with the fewest axes.
 
         >>> Region.of((4, 3, 5), (range(1, 3), range(3), range(5))).coalesce()
         Region(input_shape=(60,), ranges=(range(15, 45),), output_shape=(30,))
         """
         if self.is_empty:
             return self
-        sizes, kept, _ = coalesce(self.input_shape, self.ranges)
-        return Region.of(sizes, kept)
+        sizes, selected, _ = coalesce(self.input_shape, self.ranges)
+        return Region.of(sizes, selected)
 
 
-def cover(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
+def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     """The axis that the regions tile, and the regions' order along it; None if they do not tile one.
 
     Regions of one shape tile an axis when each keeps the other axes whole and, on that axis, they are contiguous
     forward runs that follow one another from its first to its last element, each element once. They keep every axis.
 
     >>> left, right = Region.of((2, 6), (range(2), range(4))), Region.of((2, 6), (range(2), range(4, 6)))
-    >>> cover([right, left])
+    >>> find_tiled_axis([right, left])
     (1, [1, 0])
     """
     if len(regions) < 2 or any(r.is_empty or r.input_shape != regions[0].input_shape for r in regions):
@@ -139,8 +139,12 @@ def cover(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     order = sorted(range(len(regions)), key=lambda i: regions[i].ranges[axis].start)
     expected = 0
     for i in order:
-        kept = regions[i].ranges[axis]
-        if kept.step != 1 or kept.start != expected or regions[i].output_shape != tuple(map(len, regions[i].ranges)):
+        selected = regions[i].ranges[axis]
+        if (
+            selected.step != 1
+            or selected.start != expected
+            or regions[i].output_shape != tuple(map(len, regions[i].ranges))
+        ):
             return None
-        expected = kept.stop
+        expected = selected.stop
     return (axis, order) if expected == shape[axis] else None

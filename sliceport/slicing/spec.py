@@ -1,6 +1,6 @@
-"""What is written: each standard's slicing operator in that standard's words, resolved to a `Region`.
+"""Specs: the parameters of each standard's slicing operator, in that standard's words; each resolves to a `Region`.
 
-Messages raised here lack the operator and node; whoever knows them puts them in front.
+Messages raised here do not name the operator and node; the caller, who knows them, prepends them.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, compose, resolve_axis
+from sliceport.slicing.masks import NO_MASKS, Entry, Masks
 from sliceport.slicing.region import Region
 
 
@@ -31,7 +32,7 @@ class AxisSlice(NamedTuple):
 
     Attributes:
         start: First index, negative from the end.
-        end: First index not kept, negative from the end.
+        end: First index not selected, negative from the end.
         step: The step, not 0.
     """
 
@@ -40,24 +41,24 @@ class AxisSlice(NamedTuple):
     step: int
 
     @classmethod
-    def of(cls, kept: range) -> AxisSlice:
-        """The slice that keeps these indices.
+    def of(cls, selected: range) -> AxisSlice:
+        """The slice that selects these indices.
 
         >>> AxisSlice.of(range(3, -1, -1)).end == INT64_MIN
         True
         """
-        return cls(kept.start, kept.stop if kept.stop >= 0 else INT64_MIN, kept.step)
+        return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def is_whole(self, size: int | None) -> bool:
-        """Whether all of an axis is kept in its order; of an open size (None): whatever the size."""
+        """Whether all of an axis is selected in order; for an unknown size (None), whether it is for every size."""
         if size is None:
             return self == (0, INT64_MAX, 1)
         return resolve_axis(*self, size) == range(size)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
-        """The one slice that does what this and another after it do, if there is one.
+        """The one slice that is equal to this one followed by another; None if there is none.
 
-        Of an open size (None) it is one that holds for every size: both go forward and count from the front.
+        For an unknown size (None) the result holds for every size, so both must go forward and count from the front.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -66,8 +67,8 @@ class AxisSlice(NamedTuple):
         """
         if size is not None:
             first = resolve_axis(*self, size)
-            kept = compose(first, resolve_axis(*following, len(first)))
-            return AxisSlice.of(kept)
+            selected = compose(first, resolve_axis(*following, len(first)))
+            return AxisSlice.of(selected)
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
@@ -75,7 +76,7 @@ class AxisSlice(NamedTuple):
 
 
 def cut_shape(entries: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:
-    """What is left of a shape.
+    """The shape that remains after slices of some axes.
 
     >>> cut_shape({1: AxisSlice(0, 9, 2)}, (4, 5))
     (4, 3)
@@ -89,7 +90,7 @@ class SliceSpec:
 
     Attributes:
         starts: First index per entry.
-        ends: First index not kept, per entry.
+        ends: First index not selected, per entry.
         axes: The axis of each entry, negative from the end; None for the first `len(starts)` axes.
         steps: Step per entry; None for all 1.
     """
@@ -99,6 +100,18 @@ class SliceSpec:
     axes: tuple[int, ...] | None = None
     steps: tuple[int, ...] | None = None
 
+    def check(self, rank: int) -> None:
+        """Check the rules for data of `rank`, whatever its sizes.
+
+        Raises:
+            InvalidSlice: Lengths differ, an axis is out of range or named twice, a step is 0, or data is a scalar.
+
+        >>> SliceSpec(starts=(0,), ends=(9,), steps=(0,)).check(rank=2)
+        Traceback (most recent call last):
+        sliceport.errors.InvalidSlice: the step of axis 0 is 0, but it must not be
+        """
+        self._normalize_axes(rank)
+
     def by_axis(self, rank: int | None) -> dict[int, AxisSlice]:
         """What is done to each axis that is named.
 
@@ -106,61 +119,57 @@ class SliceSpec:
             rank: Rank of the tensor; None if it is not known, which negative axes do not allow.
 
         Raises:
-            InvalidSlice: Lengths differ, an axis is out of range or named twice, or a step is 0.
+            InvalidSlice: The rules of `check`, or an axis is negative and the rank is not known.
 
         >>> SliceSpec(starts=(0,), ends=(2,), axes=(-1,)).by_axis(3)
         {2: AxisSlice(start=0, end=2, step=1)}
         """
-        axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
         if rank is None:
+            axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
             if any(axis < 0 for axis in axes):
-                raise InvalidSlice("a negative axis needs a rank to be counted from")
+                raise InvalidSlice(f"negative axes need a known rank, got axes={list(axes)} for data of unknown rank")
             rank = max(axes, default=0) + 1
-        self.resolve((1,) * rank)  # the checks
+        normalized = self._normalize_axes(rank)
         steps = self.steps or (1,) * len(self.starts)
-        entries = map(AxisSlice, self.starts, self.ends, steps)
-        return dict(zip([normalize_axis(axis, rank) for axis in axes], entries, strict=True))
+        return dict(zip(normalized, map(AxisSlice, self.starts, self.ends, steps), strict=True))
 
     def resolve(self, shape: Sequence[int]) -> Region:
         """The region selected from a tensor of `shape`.
 
         Raises:
-            InvalidSlice: Lengths differ, an axis is out of range or named twice, a step is 0, or data is a scalar.
+            InvalidSlice: The rules of `check`.
 
         >>> SliceSpec(starts=(0, 1), ends=(2, 9), axes=(1, -3), steps=(1, 2)).resolve((4, 3, 2)).output_shape
         (2, 2, 2)
         """
-        rank = len(shape)
+        ranges = list(map(range, shape))
+        for i, axis in enumerate(self._normalize_axes(len(shape))):
+            step = 1 if self.steps is None else self.steps[i]
+            ranges[axis] = resolve_axis(self.starts[i], self.ends[i], step, shape[axis])
+        return Region.of(shape, ranges)
+
+    def _normalize_axes(self, rank: int) -> list[int]:
+        """The axis of each entry, counted from the front, once all rules are checked."""
         if rank == 0:
             raise InvalidSlice("data is a scalar, but slicing needs at least one axis")
         count = len(self.starts)
-        if len(self.ends) != count:
-            raise InvalidSlice(
-                f"starts and ends must have the same length, got starts={list(self.starts)} and ends={list(self.ends)}"
-            )
-        if self.axes is not None and len(self.axes) != count:
-            raise InvalidSlice(
-                f"axes and starts must have the same length, got axes={list(self.axes)} and starts={list(self.starts)}"
-            )
-        if self.steps is not None and len(self.steps) != count:
-            raise InvalidSlice(
-                f"steps and starts must have the same length, got steps={list(self.steps)} and "
-                f"starts={list(self.starts)}"
-            )
+        for name, values in (("ends", self.ends), ("axes", self.axes), ("steps", self.steps)):
+            if values is not None and len(values) != count:
+                raise InvalidSlice(
+                    f"{name} and starts must have the same length, got {name}={list(values)} and "
+                    f"starts={list(self.starts)}"
+                )
         if count > rank and self.axes is None:
             raise InvalidSlice(f"{count} starts are more than the tensor's rank {rank}")
-        ranges = list(map(range, shape))
-        seen: set[int] = set()
+        normalized: list[int] = []
         for i in range(count):
             axis = i if self.axes is None else normalize_axis(self.axes[i], rank)
-            if axis in seen:
-                raise InvalidSlice(f"axis {axis} is named twice in axes={list(self.axes or ())}")
-            seen.add(axis)
-            step = 1 if self.steps is None else self.steps[i]
-            if step == 0:
+            if self.axes is not None and axis in normalized:
+                raise InvalidSlice(f"axis {axis} is named twice in axes={list(self.axes)}")
+            if self.steps is not None and self.steps[i] == 0:
                 raise InvalidSlice(f"the step of axis {axis} is 0, but it must not be")
-            ranges[axis] = resolve_axis(self.starts[i], self.ends[i], step, shape[axis])
-        return Region.of(shape, ranges)
+            normalized.append(axis)
+        return normalized
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +186,10 @@ class SplitSpec:
 
     @classmethod
     def evenly(cls, axis: int, shape: Sequence[int], parts: int, *, uneven_last: bool = False) -> SplitSpec:
-        """`parts` equal parts of an axis of a tensor of `shape`.
+        """A split into `parts` equal parts of an axis of a tensor of `shape`.
 
         With `uneven_last` (ONNX Split-18's `num_outputs`) each part has `ceil(dim / parts)` elements and the last one
-        what is left; without it the parts must be equal.
+        the rest; without it all parts must be equal.
 
         Raises:
             InvalidSlice: The axis does not divide so.
@@ -204,7 +213,7 @@ class SplitSpec:
 
     @classmethod
     def with_rest(cls, axis: int, shape: Sequence[int], sizes: Sequence[int]) -> SplitSpec:
-        """Parts of which one may be -1: what the others leave of the axis of a tensor of `shape`.
+        """A split of a tensor of `shape` where one size may be -1: the rest of the axis.
 
         Raises:
             InvalidSlice: The axis is out of range.
@@ -246,136 +255,97 @@ class SplitSpec:
         return tuple(regions)
 
 
-class Entry(NamedTuple):
-    """One entry of a StridedSlice beside the input axis it consumes.
-
-    Attributes:
-        kind: `slice` keeps the axis, `shrink` drops it, `new` emits an axis of size 1 and consumes none, `keep` is an
-            axis that no entry names (an ellipsis, or what is left at the end).
-        position: Position in begin, end, strides and the masks; -1 for `keep`.
-        axis: Input axis; -1 for `new`.
-    """
-
-    kind: Literal["slice", "shrink", "new", "keep"]
-    position: int
-    axis: int
-
-
-MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-"""The masks of a StridedSlice, in the order of the specification."""
-
-
 @dataclass(frozen=True, slots=True)
 class StridedSliceSpec:
     """OpenVINO StridedSlice-1, as OpenVINO's own shape inference reads it.
 
-    Masks are aligned with the entries of `begin`, not with the axes. A mask may be shorter than `begin` (missing bits
-    are 0) or longer (further bits are ignored), as the specification's text says. Precedence at one entry: ellipsis,
-    then new axis, then shrink, then an ordinary slice.
-
     Attributes:
         begin: First index per entry.
-        end: First index not kept, per entry.
+        end: First index not selected, per entry.
         strides: Step per entry; None for all 1.
-        begin_mask: 1 where `begin` is ignored and the axis starts at its beginning in the direction of the stride.
-        end_mask: 1 where `end` is ignored; a backward slice then includes element 0.
-        new_axis_mask: 1 where a new axis of size 1 comes out.
-        shrink_axis_mask: 1 where element `begin` alone is taken and the axis is dropped; `end`, the stride and the
-            begin and end masks are ignored there.
-        ellipsis_mask: 1 at the one entry that stands for all the axes that no other entry names.
+        masks: What each entry does, aligned with `begin`.
     """
 
     begin: tuple[int, ...]
     end: tuple[int, ...]
     strides: tuple[int, ...] | None = None
-    begin_mask: tuple[int, ...] = ()
-    end_mask: tuple[int, ...] = ()
-    new_axis_mask: tuple[int, ...] = ()
-    shrink_axis_mask: tuple[int, ...] = ()
-    ellipsis_mask: tuple[int, ...] = ()
+    masks: Masks = NO_MASKS
+
+    def check(self, sizes: Sequence[int | None]) -> None:
+        """Check the rules for data of these sizes, as far as they are known.
+
+        Args:
+            sizes: Size of each input axis; None where it is not known.
+
+        Raises:
+            InvalidSlice: The rules of `entries`, a stride is 0, or a shrunk index is out of range.
+
+        >>> StridedSliceSpec((2,), (0,), masks=Masks(shrink_axis=(1,))).check((2, None))
+        Traceback (most recent call last):
+        sliceport.errors.InvalidSlice: entry 0 shrinks axis 0 to index 2, but the axis has 2 elements
+        """
+        for entry in self.entries(len(sizes)):
+            self._check_entry(entry, sizes)
 
     def entries(self, rank: int) -> list[Entry]:
         """The entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
 
         Raises:
-            InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or too many entries.
+            InvalidSlice: Lengths differ, a mask holds something other than 0 and 1, there are two ellipses, or too many
+                entries.
         """
-        count = len(self.begin)
-        for name in MASKS:
-            mask = getattr(self, name)
-            if any(bit not in (0, 1) for bit in mask):
-                raise InvalidSlice(f"{name} must hold only 0 and 1, got {list(mask)}")
-        ellipses = [i for i in range(count) if _bit(self.ellipsis_mask, i)]
-        if len(ellipses) > 1:
-            raise InvalidSlice(f"at most one ellipsis is allowed, got ellipsis_mask={list(self.ellipsis_mask)}")
-        consuming = sum(1 for i in range(count) if i not in ellipses and not _bit(self.new_axis_mask, i))
-        if consuming > rank:
-            raise InvalidSlice(f"{consuming} entries name an axis, but the tensor has rank {rank}")
-        aligned: list[Entry] = []
-        axis = 0
-        for i in range(count):
-            if i in ellipses:
-                aligned += [Entry("keep", -1, a) for a in range(axis, axis + rank - consuming)]
-                axis += rank - consuming
-            elif _bit(self.new_axis_mask, i):
-                aligned.append(Entry("new", i, -1))
-            else:
-                aligned.append(Entry("shrink" if _bit(self.shrink_axis_mask, i) else "slice", i, axis))
-                axis += 1
-        return aligned + [Entry("keep", -1, a) for a in range(axis, rank)]
+        lengths = [len(values) for values in (self.begin, self.end, self.strides) if values is not None]
+        if len(set(lengths)) > 1:
+            raise InvalidSlice(f"begin, end and strides must have the same length, got lengths {lengths}")
+        return self.masks.entries(len(self.begin), rank)
+
+    def bounds(self, position: int) -> tuple[int | None, int | None, int]:
+        """Begin, end and stride of an entry that slices; None where a mask says that begin or end is ignored.
+
+        >>> StridedSliceSpec((1,), (5,), (-2,), Masks(end=(1,))).bounds(0)
+        (1, None, -2)
+        """
+        begin_mask, end_mask = self.masks.begin, self.masks.end
+        return (
+            None if position < len(begin_mask) and begin_mask[position] else self.begin[position],
+            None if position < len(end_mask) and end_mask[position] else self.end[position],
+            1 if self.strides is None else self.strides[position],
+        )
 
     def resolve(self, shape: Sequence[int]) -> Region:
         """The region selected from a tensor of `shape`.
 
         Raises:
-            InvalidSlice: Lengths differ, masks or entries break the rules of `entries`, a stride is 0, or a shrunk
-                index is out of range.
+            InvalidSlice: The rules of `check`.
 
-        >>> StridedSliceSpec((1, 0), (0, 0), new_axis_mask=(0, 1), shrink_axis_mask=(1, 0)).resolve((2, 3)).output_shape
+        >>> spec = StridedSliceSpec((1, 0), (0, 0), masks=Masks(new_axis=(0, 1), shrink_axis=(1,)))
+        >>> spec.resolve((2, 3)).output_shape
         (1, 3)
         """
-        count = len(self.begin)
-        if len(self.end) != count or (self.strides is not None and len(self.strides) != count):
-            lengths = [count, len(self.end)] + ([] if self.strides is None else [len(self.strides)])
-            raise InvalidSlice(f"begin, end and strides must have the same length, got lengths {lengths}")
         ranges = list(map(range, shape))
         output_shape: list[int] = []
-        for kind, i, axis in self.entries(len(shape)):
+        for entry in self.entries(len(shape)):
+            self._check_entry(entry, shape)
+            kind, i, axis = entry
             if kind == "new":
                 output_shape.append(1)
             elif kind == "keep":
                 output_shape.append(shape[axis])
             elif kind == "shrink":
-                ranges[axis] = self._shrunk(i, axis, shape[axis])
+                index = self.begin[i] % shape[axis]
+                ranges[axis] = range(index, index + 1)
             else:
-                ranges[axis] = self._sliced(i, axis, shape[axis])
+                ranges[axis] = resolve_axis(*self.bounds(i), shape[axis])
                 output_shape.append(len(ranges[axis]))
         return Region(tuple(shape), tuple(ranges), tuple(output_shape))
 
-    def single(self, position: int) -> StridedSliceSpec:
-        """One entry by itself, as if it were the only one."""
-        masks = {name: (_bit_of(getattr(self, name), position),) for name in MASKS}
-        strides = None if self.strides is None else (self.strides[position],)
-        return StridedSliceSpec((self.begin[position],), (self.end[position],), strides, **masks)
-
-    def _shrunk(self, i: int, axis: int, size: int) -> range:
-        begin = self.begin[i]
-        if not -size <= begin < size:
-            raise InvalidSlice(f"entry {i} shrinks axis {axis} to index {begin}, but the axis has {size} elements")
-        return range(begin % size, begin % size + 1)
-
-    def _sliced(self, i: int, axis: int, size: int) -> range:
-        stride = 1 if self.strides is None else self.strides[i]
-        if stride == 0:
+    def _check_entry(self, entry: Entry, sizes: Sequence[int | None]) -> None:
+        kind, i, axis = entry
+        if kind == "slice" and self.strides is not None and self.strides[i] == 0:
             raise InvalidSlice(f"the stride of axis {axis} (entry {i}) is 0, but it must not be")
-        begin = None if _bit(self.begin_mask, i) else self.begin[i]
-        end = None if _bit(self.end_mask, i) else self.end[i]
-        return resolve_axis(begin, end, stride, size)
-
-
-def _bit_of(mask: Sequence[int], i: int) -> int:
-    return mask[i] if i < len(mask) else 0
-
-
-def _bit(mask: Sequence[int], i: int) -> bool:
-    return _bit_of(mask, i) == 1
+        if kind == "shrink":
+            begin, size = self.begin[i], sizes[axis]
+            limit = INT64_MAX if size is None else size
+            if not -limit <= begin < limit:
+                found = "no axis is that long" if size is None else f"the axis has {size} elements"
+                raise InvalidSlice(f"entry {i} shrinks axis {axis} to index {begin}, but {found}")

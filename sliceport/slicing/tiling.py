@@ -1,4 +1,4 @@
-"""Runs of one axis that a single Split makes."""
+"""Sets of runs of one axis that a single Split can produce."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
-def tiling(runs: Mapping[Key, range], size: int) -> list[Key] | None:
-    """The most runs that follow one another from 0 to `size`, in their order; None if there are none.
+def find_tiling(runs: Mapping[Key, range], size: int) -> list[Key] | None:
+    """The largest set of runs that cover `range(size)` without gaps or overlaps, in order; None if there is none.
 
     Args:
         runs: Non-empty runs of step 1.
         size: Number of elements on the axis.
 
-    >>> tiling({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
+    >>> find_tiling({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     ['left', 'right']
     """
-    best: dict[int, tuple[int, Key | None]] = {0: (0, None)}  # each index that runs reach: how many, and the last
+    best: dict[int, tuple[int, Key | None]] = {0: (0, None)}  # by the index that runs reach: their number, and the last
     for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
         start, stop = runs[key].start, runs[key].stop
         if start in best and best[start][0] + 1 > best.get(stop, (0, None))[0]:
@@ -35,22 +35,22 @@ def tiling(runs: Mapping[Key, range], size: int) -> list[Key] | None:
     return found[::-1]
 
 
-def disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """The most runs of which no two overlap, in their order; of as many, those that keep the most elements.
+def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
+    """The largest set of runs that do not overlap, in order; of equally large ones, that with the most elements.
 
     Args:
         runs: Non-empty runs of step 1.
 
-    >>> disjoint({"all": range(5), "left": range(2), "right": range(3, 5), "short": range(4, 5)})
+    >>> select_disjoint({"all": range(5), "left": range(2), "right": range(3, 5), "short": range(4, 5)})
     ['left', 'right']
     """
     ordered = sorted(runs, key=lambda key: (runs[key].stop, runs[key].start))
     stops = [runs[key].stop for key in ordered]
-    best: list[tuple[int, int]] = [(0, 0)]  # by how many of the runs are looked at: runs taken, elements kept
+    best: list[tuple[int, int]] = [(0, 0)]  # by number of runs considered: runs taken, elements in them
     taken: list[bool] = []
     for i, key in enumerate(ordered):
-        count, kept = best[bisect_right(stops, runs[key].start, 0, i)]
-        with_it = (count + 1, kept + len(runs[key]))
+        count, elements = best[bisect_right(stops, runs[key].start, 0, i)]
+        with_it = (count + 1, elements + len(runs[key]))
         taken.append(with_it > best[-1])
         best.append(max(with_it, best[-1]))
     found: list[Key] = []
@@ -64,10 +64,10 @@ def disjoint(runs: Mapping[Key, range]) -> list[Key]:
     return found[::-1]
 
 
-def filled(runs: Sequence[range], size: int) -> list[range]:
-    """Runs in their order, and those that fill the gaps between them.
+def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
+    """Disjoint runs in order, together with the runs that fill the gaps between them.
 
-    >>> filled([range(1, 2), range(2, 4)], size=6)
+    >>> fill_gaps([range(1, 2), range(2, 4)], size=6)
     [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]
     """
     found: list[range] = []

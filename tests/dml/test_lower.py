@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -13,19 +14,20 @@ from running import gathered, padded, run_call, run_node
 
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
-from sliceport.directml.lower import Options, lower_nodes
+from sliceport.directml.layouts import Options
+from sliceport.directml.lower import lower_nodes
 from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split
 from sliceport.directml.program import LoweredNode
 from sliceport.directml.tensor import BufferTensor, DataType, axis_order, packed_strides
 from sliceport.errors import UsageError
 from sliceport.slicing import Region, SplitSpec
-from sliceport.slicing.node import Cut, SlicingNode
+from sliceport.slicing.node import Cut, Resolved
 
 
-def node(*regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused=()) -> SlicingNode:
+def node(*regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused=()) -> Resolved:
     outputs = tuple(f"{name}{i}" for i in range(len(regions)))
     cuts = tuple(Cut(o, r, i not in unused) for i, (o, r) in enumerate(zip(outputs, regions, strict=True)))
-    return SlicingNode(name, "Slice" if len(regions) == 1 else "Split", "", 13, (), value, element, outputs, cuts=cuts)
+    return Resolved(name, "Slice" if len(regions) == 1 else "Split", "", 13, (), value, element, outputs, cuts=cuts)
 
 
 def lower_one(*regions: Region, element: str = "FLOAT", unused=(), **options) -> LoweredNode:
@@ -113,7 +115,7 @@ class TestFewestDimensions:
         assert lowered.reason is not None
         assert lowered.reason.code == "rank_limit"
         assert lowered.reason.message == (
-            "Slice 'n': not lowered: 9 dimensions remain where no more of them coalesce, but DML_OPERATOR_SLICE1 takes "
+            "Slice 'n': not lowered: 9 dimensions remain after coalescing, but DML_OPERATOR_SLICE1 takes "
             "at most 8 at feature level 6.4."
         )
 
@@ -154,7 +156,7 @@ class TestOperatorChoice:
         lowered = lower_one(Region.of((4,), (range(3, -1, -1),)), level="2.0")
         assert lowered.reason is not None
         assert lowered.reason.code == "feature_level"
-        assert "a backward step needs DML_OPERATOR_SLICE1 (feature level 2.1)" in lowered.reason.message
+        assert "needs DML_OPERATOR_SLICE1, which feature level 2.0 does not have" in lowered.reason.message
 
     def test_one_kept_element_has_no_direction(self):
         assert isinstance(operator(lower_one(Region.of((4,), (range(3, 2, -1),)), level="1.0")), Slice)
@@ -242,7 +244,7 @@ class TestElementTypes:
         lowered = lower_one(Region.of((3, 6), (range(3), range(1, 5))), element="INT4")
         assert lowered.reason is not None
         assert lowered.reason.code == "unaligned_type"
-        assert "INT4 elements of 4 bits are cut inside the smallest data type" in lowered.reason.message
+        assert "INT4 elements have 4 bits, and a bound falls inside an element" in lowered.reason.message
 
     def test_4_bit_tail_of_an_odd_buffer(self):
         op = operator(lower_one(Region.of((7,), (range(4, 7),)), element="UINT4"))
@@ -266,7 +268,9 @@ class TestLimits:
         lowered = lower_one(Region.of((2**16, 2**16 + 1), (range(2**16), range(5))))
         assert lowered.reason is not None
         assert lowered.reason.code == "size_limit"
-        assert "a tensor of 4295032832 FLOAT32 elements is more than DirectML's 4294967295" in lowered.reason.message
+        assert (
+            "a tensor of 4295032832 FLOAT32 elements exceeds DirectML's limit of 4294967295" in lowered.reason.message
+        )
 
     def test_a_buffer_rounded_up_beyond_them_is_refused_too(self):
         lowered = lower_one(Region.of((2**32 - 1,), (range(1, 2**32 - 1),)), element="UINT8")
@@ -285,7 +289,7 @@ class TestLimits:
     def test_steps_beyond_int32_are_refused(self):
         lowered = lower_one(Region.of((2**32 - 1,), (range(0, 2**32 - 1, 2**31),)))
         assert lowered.reason is not None
-        assert "a step of more than 2147483647 is beyond DML_OPERATOR_SLICE1" in lowered.reason.message
+        assert "elements is more than DML_OPERATOR_SLICE1 takes (2147483647)" in lowered.reason.message
 
     def test_identities_and_empties_of_any_size_need_no_operator(self):
         assert lower_one(Region.whole((2**40,))).verdict == "alias"
@@ -373,7 +377,7 @@ class TestViews:
     def test_a_value_of_an_outer_graph_is_found_from_a_branch(self):
         first = node(Region.of((8,), (range(4, 8),)), name="a")
         inner = node(Region.of((4,), (range(1, 3),)), name="b", value="a0")
-        inner = SlicingNode(**{f: getattr(inner, f) for f in inner.__slots__} | {"scope": ("if.then_branch",)})
+        inner = replace(inner, scope=("if.then_branch",))
         call = lower_nodes([first, inner], Options(views=True)).calls[0]
         assert (call.input.value, call.input.byte_offset) == ("x", 16)
 

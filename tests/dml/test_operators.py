@@ -98,10 +98,13 @@ class TestRules:
             (replace(GOOD_SLICE1, input_window_offsets=(0,)), "InputWindowOffsets must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_sizes=(3, 5, 1)), "InputWindowSizes must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_strides=()), "InputWindowStrides must have DimensionCount=2 values"),
-            (replace(GOOD_SLICE1, input_window_offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 leaves the input"),
+            (
+                replace(GOOD_SLICE1, input_window_offsets=(2, 1)),
+                r"the window \[2, 5\) in dimension 0 is not within",
+            ),
             (
                 replace(GOOD_SLICE1, input_window_offsets=(-1, 1)),
-                r"the window \[-1, 2\) in dimension 0 leaves the input",
+                r"the window \[-1, 2\) in dimension 0 is not within",
             ),
             (
                 replace(GOOD_SLICE1, input_window_sizes=(3, 0)),
@@ -124,7 +127,7 @@ class TestRules:
             (replace(GOOD_SLICE, strides=(2, -2)), r"Strides\[1\] must be between 1 and 2147483647, got -2"),
             (replace(GOOD_SLICE, strides=(2**31, 2)), "between 1 and 2147483647, got 2147483648"),
             (replace(GOOD_SLICE1, output_tensor=BufferTensor(F32, (2, 3), None, 24, 0, 1)), "must not be OWNED_BY_DML"),
-            (replace(GOOD_SLICE, offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 leaves"),
+            (replace(GOOD_SLICE, offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 is not within"),
             (replace(GOOD_SLICE, sizes=(2, 2)), r"Sizes\[1\] must equal OutputTensor.Sizes\[1\], got 2 and 3"),
             (replace(GOOD_SLICE, sizes=(2, 0)), "the window must not be empty, got size 0"),
             (replace(GOOD_SPLIT, output_count=0), "OutputCount must be at least 1 and the number of OutputTensors"),

@@ -34,6 +34,7 @@ from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call
 from sliceport.engines.directml import shared_device
 from sliceport.errors import ModelError
+from sliceport.slicing.node import Folded
 
 from .modules import Case
 
@@ -414,7 +415,7 @@ def check_lowering(case: Case, model: onnx.ModelProto, expected: Expected) -> st
     if at_run_time(case):
         return f"takes a parameter of the caller for a constant: {at_run_time(case)}"
     bits = data_bits(case)
-    if lowered.node.folded:
+    if isinstance(lowered.node, Folded):
         found = list(map(to_bits, lowered.node.constants))
         return check_bits(found, [bits[indices.reshape(-1)] for indices in expected], "a folded node has other bits")
     for cut, indices in zip(lowered.node.cuts, expected, strict=True):

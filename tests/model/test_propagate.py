@@ -116,14 +116,14 @@ def test_reshaped_and_expanded_are_right_for_whatever_is_left_open(dims, data):
     hidden = [None if data.draw(st.booleans()) else dim for dim in dims]
     partly = [None if data.draw(st.booleans()) else size for size in shape]
     result = np.zeros(dims).reshape(shape).shape
-    got = shape_arithmetic.reshaped(tuple(hidden), partly, allowzero=False)
+    got = shape_arithmetic.reshape(tuple(hidden), partly, allowzero=False)
     assert len(got) == len(result)
     assert all(a is None or a == b for a, b in zip(got, result, strict=True))
 
     broadcast = [data.draw(st.sampled_from([1, dim] if dim > 1 else [1, 3])) for dim in dims]
     result = np.broadcast_shapes(dims, broadcast)
     partly = [None if data.draw(st.booleans()) else size for size in broadcast]
-    got = shape_arithmetic.expanded(tuple(hidden), partly)
+    got = shape_arithmetic.expand(tuple(hidden), partly)
     assert all(a is None or a == b for a, b in zip(got, result, strict=True))
 
 
@@ -288,9 +288,9 @@ def test_external_tensors_are_not_left_open(tmp_path):
     constants = {"s": np.array([1]), "e": np.array([3])}
     proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], constants)
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    from onnx_ops.resolve_shapes import set_weights_aside
+    from onnx_ops.resolve_shapes import detach_large_initializers
 
     loaded = ir.load(tmp_path / "m.onnx")
-    set_weights_aside(loaded)
+    detach_large_initializers(loaded)
     (tmp_path / "m.data").unlink()
     assert [value.const_value.numpy().tolist() for value in loaded.graph.initializers.values()] == [[1], [3]]

@@ -295,7 +295,7 @@ class TestRefusals:
         [
             (
                 {"starts": [0, 1], "ends": [2]},
-                "starts and ends must have the same length, got starts=[0, 1] and ends=[2]",
+                "ends and starts must have the same length, got ends=[2] and starts=[0, 1]",
             ),
             (
                 {"starts": [0], "ends": [2], "axes": [0, 1]},

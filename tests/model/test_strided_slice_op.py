@@ -24,8 +24,8 @@ from onnx_ops.io import from_proto
 from onnx_ops.passes import ExpandStridedSlicePass, rewrite
 from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, UsageError
-from sliceport.slicing import StridedSliceSpec, as_slice
-from sliceport.slicing.spec import MASKS
+from sliceport.slicing import Masks, StridedSliceSpec, as_slice
+from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def registered():
 def model(spec: StridedSliceSpec, shape, *, run_time=False, opset=17, index=np.int64, after=()) -> onnx.ModelProto:
     lists = {"begin": spec.begin, "end": spec.end} | ({} if spec.strides is None else {"strides": spec.strides})
     arrays = {name: np.array(values, index) for name, values in lists.items()}
-    masks = {name: list(getattr(spec, name)) for name in MASKS if getattr(spec, name)}
+    masks = {name: list(mask) for name, mask in spec.masks.attributes.items() if mask}
     inputs = [helper.make_tensor_value_info("x", TensorProto.INT32, shape)]
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(index))
     inputs += [helper.make_tensor_value_info(name, kind, [len(a)]) for name, a in arrays.items()] if run_time else []
@@ -90,7 +90,7 @@ def cases(draw):
     spec = draw(strided_slice_specs(len(shape)))
     if spec.strides is not None:  # onnx's and onnxruntime's own Slice cannot take steps near the greatest integer
         near = tuple(max(-100, min(step, 100)) or 1 for step in spec.strides)
-        spec = StridedSliceSpec(spec.begin, spec.end, near, *(getattr(spec, name) for name in MASKS))
+        spec = StridedSliceSpec(spec.begin, spec.end, near, spec.masks)
     return spec, shape
 
 
@@ -165,7 +165,7 @@ def test_registering_is_a_call_and_may_be_repeated():
     strided_slice_op.register()
     schema = onnx.defs.get_schema("StridedSlice", 1, "ov_ext")
     assert [parameter.name for parameter in schema.inputs] == ["data", "begin", "end", "strides"]
-    assert set(schema.attributes) == set(MASKS)
+    assert set(schema.attributes) == set(MASK_ATTRIBUTES)
     strided_slice_op.deregister()
     strided_slice_op.deregister()
     assert not onnx.defs.has("StridedSlice", "ov_ext")
@@ -188,7 +188,7 @@ def test_the_checker_knows_it(registered):
 
 
 def test_int32_indices_and_left_out_strides():
-    spec = StridedSliceSpec((1, -3), (3, 9), None, shrink_axis_mask=(1,))
+    spec = StridedSliceSpec((1, -3), (3, 9), None, masks=Masks(shrink_axis=(1,)))
     proto = model(spec, [4, 5], index=np.int32, run_time=True)
     feeds = {"x": data((4, 5)), "begin": np.array([1, -3], np.int32), "end": np.array([3, 9], np.int32)}
     assert np.array_equal(run(embedded(proto), feeds), data((4, 5))[1, -3:])
@@ -202,7 +202,7 @@ def test_the_function_needs_opset_14():
 @pytest.mark.parametrize("with_function", [False, True])
 def test_lowering_and_comparing(tmp_path, with_function, capsys):
     """`x[..., None, 1:, 2]` and a Slice of it, whose shape is known only through the operator."""
-    spec = StridedSliceSpec((0, 0, 1, 2), (0, 0, 9, 0), None, (), (), (0, 1), (0, 0, 0, 1), (1,))
+    spec = StridedSliceSpec((0, 0, 1, 2), (0, 0, 9, 0), None, Masks((), (), (0, 1), (0, 0, 0, 1), (1,)))
     constants = [helper.make_node("Constant", [], [name], value_ints=[n]) for name, n in (("a", 1), ("b", 2))]
     after = [*constants, helper.make_node("Slice", ["y", "a", "b", "b"], ["z"], "after")]
     proto = model(spec, [3, 4, 5], after=after)

@@ -174,7 +174,7 @@ def test_swapping_keeps_names_and_values():
     strided(model).get_rt_info()["count"] = 7
     assert ov_ext.use_builtin_ops(model) == 2
     assert [kinds(model).count(kind) for kind in ("StridedSlice", "Slice", "StridedSlice1", "Slice8")] == [1, 1, 0, 0]
-    assert {name: list(mask) for name, mask in ov_ext.passes.masks_of(strided(model)).items()} == {
+    assert {name: list(mask) for name, mask in ov_ext.passes.masks_of(strided(model)).attributes.items()} == {
         name: [*SOME_MASKS.get(name, []), 0, 0, 0][:3] for name in MASKS
     }
     assert ov_ext.use_custom_ops(model) == 2

@@ -13,7 +13,7 @@ from vectors import load
 
 import ov_ext
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import StridedSliceSpec
+from sliceport.slicing import Masks, StridedSliceSpec
 
 LENIENT = {
     "strided_slice_incompatible_size_of_masks_attr": [1, [0, 2], 1, [0, 4], 6, 8],  # the specification pads masks
@@ -113,7 +113,7 @@ def test_intervals_are_exact(seed):
         strides = random.choice([-3, -2, -1, 1, 2, 3], count).tolist()
         masks = {name: (random.random(count) < 0.25).astype(int).tolist() for name in MASKS}
         masks["shrink_axis_mask"] = [0] * count  # a shrink may be out of range at some sizes
-        spec = StridedSliceSpec(tuple(begin), tuple(end), tuple(strides), **{n: tuple(m) for n, m in masks.items()})
+        spec = StridedSliceSpec(tuple(begin), tuple(end), tuple(strides), Masks.of(masks))
         try:
             shapes = [
                 spec.resolve(shape).output_shape

@@ -66,7 +66,7 @@ RULES: dict[str, Mutant] = {
     "merge across graphs": ("passes/merge_equal_slices", "self._seen.setdefault((id(node.graph),", "self._seen.setdefault(("),
     "concat 1": ("passes/slice_of_concat", "        if not inside:", "        if True:"),
     "concat 2": ("passes/slice_of_concat", '        if node.op_type == "Split":', '        if node.op_type == "Split" and None:'),
-    "concat with a shift": ("passes/slice_of_concat", "moved(kept, -start)", "kept"),
+    "concat with a shift": ("passes/slice_of_concat", "shift(kept, -start)", "kept"),
     "identity 1 and 2": ("passes/remove_identity_slices", "            if cut:\n", "            if True:\n"),
     "identity 3": ("passes/remove_identity_slices", "            if len(node.outputs) != 1:", "            if True:"),
     "identity 4": ("passes/remove_identity_slices", "        if not any(map(is_used, node.outputs)):", "        if False:"),

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import bounds, steps
 
-from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, moved, progression, resolve_axis
+from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, progression, resolve_axis, shift
 from sliceport.slicing.spec import cut_shape
-from sliceport.slicing.tiling import disjoint, filled, tiling
+from sliceport.slicing.tiling import fill_gaps, find_tiling, select_disjoint
 
 ENDS = (*range(-5, 6), INT64_MAX, INT64_MIN)
 SLICES = [AxisSlice(*entry) for entry in itertools.product((*range(-5, 6), INT64_MAX), ENDS, (1, 2, -1, -2))]
@@ -71,7 +71,7 @@ def test_of_and_moved():
             run = resolve_axis(*entry, size)
             assert resolve_axis(*AxisSlice.of(run), size) == run
             if run:
-                assert list(resolve_axis(*AxisSlice.of(moved(run, 3)), size + 3)) == [i + 3 for i in run]
+                assert list(resolve_axis(*AxisSlice.of(shift(run, 3)), size + 3)) == [i + 3 for i in run]
 
 
 def test_progressions():
@@ -99,19 +99,19 @@ def test_tilings_and_disjoint_runs_are_the_best():
             runs = dict(enumerate(chosen))
             subsets = [s for n in range(count + 1) for s in itertools.combinations(chosen, n) if is_disjoint(s)]
             most = max(subsets, key=lambda s: (len(s), sum(map(len, s))))
-            found = [runs[i] for i in disjoint(runs)]
+            found = [runs[i] for i in select_disjoint(runs)]
             assert is_disjoint(found)
             assert found == sorted(found, key=lambda run: run.start)
             assert (len(found), sum(map(len, found))) == (len(most), sum(map(len, most)))
             tilings = [s for s in subsets if sum(map(len, s)) == size]
-            tiles = tiling(runs, size)
+            tiles = find_tiling(runs, size)
             if tilings:
                 assert sum(len(runs[i]) for i in tiles) == size
                 assert len(tiles) == max(map(len, tilings))
-                assert filled([runs[i] for i in tiles], size) == [runs[i] for i in tiles]
+                assert fill_gaps([runs[i] for i in tiles], size) == [runs[i] for i in tiles]
             else:
                 assert tiles is None
-            parts = filled(found, size)
+            parts = fill_gaps(found, size)
             assert [i for part in parts for i in part] == list(range(size))
             assert all(run in parts for run in found)
 

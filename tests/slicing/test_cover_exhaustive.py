@@ -7,7 +7,7 @@ import itertools
 import pytest
 from slicing_cases import small_ranges
 
-from sliceport.slicing import Region, StridedSliceSpec, cover
+from sliceport.slicing import Masks, Region, StridedSliceSpec, find_tiled_axis
 
 
 def every_region(shape: tuple[int, ...]) -> list[Region]:
@@ -34,7 +34,7 @@ def test_every_choice(shape, count):
     found = 0
     for regions in itertools.product(every_region(shape), repeat=count):
         expected = tiled_axis(regions)
-        assert cover(regions) == expected
+        assert find_tiled_axis(regions) == expected
         found += expected is not None
     assert found > 0
 
@@ -46,7 +46,7 @@ def test_every_partition_of_an_axis_in_every_order():
         runs = [range(start, stop) for start, stop in itertools.pairwise(cuts)]
         for order in itertools.permutations(range(len(runs))):
             regions = [Region.of((2, size, 3), (range(2), runs[i], range(3))) for i in order]
-            found = cover(regions)
+            found = find_tiled_axis(regions)
             assert (found is not None) == (len(runs) > 1)
             if found is not None:
                 assert found[0] == 1
@@ -58,16 +58,16 @@ def test_no_partition_with_one_part_moved_turned_shortened_or_told_apart_by_its_
     """Each near miss differs from a tiling of 6 elements by 1, 3 and 2 in one part alone."""
     runs = [range(1), range(1, 4), range(4, 6)]
     good = [Region.of((6,), (run,)) for run in runs]
-    assert cover(good) == (0, [0, 1, 2])
+    assert find_tiled_axis(good) == (0, [0, 1, 2])
     run = runs[spoilt]
     others = [kept for kept in small_ranges(6) if kept != run]
     misses = [Region.of((6,), (kept,)) for kept in others]
     misses += [Region.of((7,), (run,)), Region((6,), (run,), (len(run), 1)), Region((6,), (run,), (1, len(run)))]
     for miss in misses:
-        assert cover([*good[:spoilt], miss, *good[spoilt + 1 :]]) is None
+        assert find_tiled_axis([*good[:spoilt], miss, *good[spoilt + 1 :]]) is None
 
 
 def test_parts_that_drop_the_axis_do_not_tile_it():
-    parts = [StridedSliceSpec((i,), (0,), shrink_axis_mask=(1,)).resolve((2, 3)) for i in range(2)]
+    parts = [StridedSliceSpec((i,), (0,), masks=Masks(shrink_axis=(1,))).resolve((2, 3)) for i in range(2)]
     assert [part.output_shape for part in parts] == [(3,), (3,)]
-    assert cover(parts) is None
+    assert find_tiled_axis(parts) is None

@@ -18,7 +18,7 @@ from slicing_cases import small_ranges
 
 from sliceport.directml.lower import lower_nodes
 from sliceport.slicing import Region
-from sliceport.slicing.node import Cut, SlicingNode
+from sliceport.slicing.node import Cut, Resolved
 
 Positions = tuple[int, ...]
 
@@ -110,7 +110,7 @@ def test_up_to_six_axes(region):
 @given(selecting.regions())
 def test_operators_have_no_more_dimensions_than_that(region):
     assume(not region.selects_all)
-    node = SlicingNode("n", "Slice", "", 13, (), "x", "FLOAT", ("y",), cuts=(Cut("y", region),))
+    node = Resolved("n", "Slice", "", 13, (), "x", "FLOAT", ("y",), cuts=(Cut("y", region),))
     (lowered,) = lower_nodes([node]).nodes
     (call,) = lowered.calls
     assert call.operator.input_tensor.rank == fewest_axes(region)

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import sliceport.slicing
 
 FRAMEWORKS = ("numpy", "onnx", "onnx_ir", "onnxscript", "ml_dtypes", "onnxruntime", "openvino", "rich")
 
 
+DIRECTML = [f"sliceport.directml.{name}" for name in ("abi", "lower", "operators", "program", "strided_copy", "views")]
+SLICING = Path(sliceport.slicing.__file__).parent
+
+
 @pytest.mark.parametrize(
-    "module", ["sliceport", "sliceport.directml", "sliceport.slicing", "sliceport.slicing.node", "onnx_ops"]
+    "module", ["sliceport", "sliceport.directml", *DIRECTML, "sliceport.slicing", "sliceport.slicing.node", "onnx_ops"]
 )
 def test_imports_nothing_else(module):
     code = f"import sys, {module}; print([name for name in {FRAMEWORKS!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("file", sorted(SLICING.glob("*.py")), ids=lambda file: file.stem)
+def test_slice_arithmetic_is_of_integers_and_the_standard_library(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        for name in names:
+            assert (
+                name == "sliceport.errors"
+                or name.startswith("sliceport.slicing")
+                or name.split(".")[0] in sys.stdlib_module_names
+            ), f"line {node.lineno} imports {name}"
+        assert not isinstance(node, ast.Div), "true division makes floats"
+        assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), f"line {node.lineno}"
+        assert not (isinstance(node, ast.Name) and node.id == "float"), f"line {node.lineno}"

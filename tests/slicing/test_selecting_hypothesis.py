@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from sliceport.slicing import Region, SliceSpec
 
-MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-
 
 def distinct(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(np.prod(shape, dtype=int)).reshape(shape)
@@ -56,8 +54,7 @@ def test_strided_slice(data, shape):
     region = spec.resolve(shape)
     assert region == Region(shape, indices, output_shape)
     assert list(map(list, region.ranges)) == list(map(list, indices))
-    masks = {name: getattr(spec, name) for name in MASKS}
-    expected = oracle.strided_slice(distinct(shape), spec.begin, spec.end, spec.strides, **masks)
+    expected = oracle.strided_slice(distinct(shape), spec.begin, spec.end, spec.strides, **spec.masks.attributes)
     assert expected.shape == region.output_shape == output_shape
     assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
 

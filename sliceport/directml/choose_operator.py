@@ -1,0 +1,161 @@
+"""Choosing the operator that performs a strided copy at a feature level, and building its descriptor.
+
+A split is one SPLIT; a mere change of layout ELEMENT_WISE_IDENTITY; everything else SLICE1, or below feature level 2.1
+SLICE. Element types that the operator does not take at that level are copied as bits (`find_carriers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sliceport.directml.elements import ELEMENT_BITS, Carrier, find_carriers
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.layouts import Strides
+from sliceport.directml.operators import INT32_MAX, ElementWiseIdentity, Operator, Slice, Slice1, Split
+from sliceport.directml.schema import SLICE, SLICE1, OperatorSchema, Support
+from sliceport.directml.strided_copy import StridedCopy
+from sliceport.directml.tensor import UINT32_MAX, BufferTensor
+from sliceport.slicing import window
+
+_BITS_OF = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
+"""What floats are copied as by ELEMENT_WISE_IDENTITY: as FLOAT16 it makes signalling NaNs quiet."""
+
+_Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
+"""Makes an operator of a copy, its tensors, and how many dimensions of size 1 the tensors have in front of its axes."""
+
+
+class NotLoweredError(Exception):
+    """No operator performs the copy: the code of a `Refusal` and the rule that is in the way."""
+
+    def __init__(self, code: str, rule: str) -> None:
+        super().__init__(rule)
+        self.code = code
+
+
+def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operator:
+    """The SPLIT for a copy with a split axis.
+
+    Raises:
+        NotLoweredError: SPLIT does not take it at this level.
+    """
+    return _describe(copy, element, level, Split.schema, _build_split)
+
+
+def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, selects_all: bool) -> Operator:
+    """The operator for a copy to one output.
+
+    Args:
+        copy: What is copied.
+        element: ONNX name of the element type.
+        level: The feature level.
+        selects_all: Whether the output is the whole input, in another layout.
+
+    Raises:
+        NotLoweredError: No operator takes it at this level.
+    """
+    if selects_all:
+        try:
+            return _describe(copy, _BITS_OF.get(element, element), level, ElementWiseIdentity.schema, _build_identity)
+        except NotLoweredError:
+            pass  # SLICE takes more data types at the lowest levels
+    if SLICE1.support(level):
+        return _describe(copy, element, level, SLICE1, _build_slice1)
+    if any(selected.step < 0 for selected in copy.selected[0]):
+        raise NotLoweredError(
+            "feature_level",
+            f"a backward step needs DML_OPERATOR_SLICE1, which feature level {level} does not have; lower for feature "
+            f"level 2.1 or higher",
+        )
+    return _describe(copy, element, level, SLICE, _build_slice)
+
+
+def _describe(copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build) -> Operator:
+    """The operator, its elements moved as the best data type that it takes."""
+    support = schema.support(level)
+    if support is None:
+        raise NotLoweredError("feature_level", f"{schema.type} does not exist at feature level {level}")
+    for carrier in find_carriers(element, support.data_types):
+        recast = copy.recast(carrier)
+        if recast is not None:
+            _check_limits(recast, level, schema, support)
+            return _build(recast, carrier, support, build)
+    raise NotLoweredError(
+        "unaligned_type",
+        f"{element} elements have {ELEMENT_BITS[element]} bits, and a bound falls inside an element of the smallest "
+        f"data type that {schema.type} takes at feature level {level}",
+    )
+
+
+def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema, support: Support) -> None:
+    rank = len(copy.sizes)
+    step = max((abs(selected.step) for selected in copy.selected[0]), default=1)
+    if step > INT32_MAX:
+        raise NotLoweredError(
+            "size_limit", f"its step of {step} elements is more than {schema.type} takes ({INT32_MAX})"
+        )
+    if rank > support.max_rank:
+        raise NotLoweredError(
+            "rank_limit",
+            f"{rank} dimensions remain after coalescing, but {schema.type} takes at most {support.max_rank} at feature "
+            f"level {level}",
+        )
+
+
+def _build(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
+    input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), _write_strides(copy, copy.input_strides))
+    outputs = [
+        BufferTensor.of(carrier.data_type, counts or (1,), _write_strides(copy, strides))
+        for counts, strides in zip(copy.counts, copy.output_strides, strict=True)
+    ]
+    for tensor in (input_tensor, *outputs):
+        if not tensor.is_addressable:
+            elements = max(tensor.element_count, tensor.physical_size)
+            raise NotLoweredError(
+                "size_limit",
+                f"a tensor of {elements} {carrier.data_type.name} elements exceeds DirectML's limit of {UINT32_MAX}",
+            )
+        if tensor.may_overlap and tensor is not input_tensor:
+            raise NotLoweredError("invalid", "the output's strides put two elements at one address")
+    rank = max(len(copy.sizes), support.min_rank, 1)
+    padded = [tensor.padded_to(rank) for tensor in outputs]
+    return build(copy, input_tensor.padded_to(rank), padded, rank - len(copy.sizes))
+
+
+def _write_strides(copy: StridedCopy, strides: Strides) -> Strides | None:
+    """Strides as a descriptor has them: None for packed tensors."""
+    return None if copy.is_packed or not strides else strides
+
+
+def _build_slice1(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Slice1:
+    windows = [window(selected) for selected in copy.selected[0]]
+    return Slice1(
+        input_tensor,
+        outputs[0],
+        input_tensor.rank,
+        (0,) * padding + tuple(w.offset for w in windows),
+        (1,) * padding + tuple(w.size for w in windows),
+        (1,) * padding + tuple(w.stride for w in windows),
+    )
+
+
+def _build_slice(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Slice:
+    ranges = copy.selected[0]
+    return Slice(
+        input_tensor,
+        outputs[0],
+        input_tensor.rank,
+        (0,) * padding + tuple(selected[0] for selected in ranges),
+        (1,) * padding + tuple(map(len, ranges)),
+        (1,) * padding + tuple(selected.step for selected in ranges),
+    )
+
+
+def _build_split(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], padding: int) -> Split:
+    assert copy.split_axis is not None
+    return Split(input_tensor, len(outputs), tuple(outputs), copy.split_axis + padding)
+
+
+def _build_identity(
+    _copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], _padding: int
+) -> Operator:
+    return ElementWiseIdentity(input_tensor, outputs[0])

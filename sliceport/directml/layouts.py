@@ -1,0 +1,84 @@
+"""How the tensors of a model lie in memory, and the options of lowering that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.directml.tensor import axis_order, packed_strides
+from sliceport.errors import UsageError
+from sliceport.slicing import Region
+
+Strides = tuple[int, ...]
+Layout = str | Mapping[str, Sequence[int]] | None
+"""An axis order (`NHWC`, `0,2,3,1`) for tensors of its rank, or strides in elements by value name. None: row-major."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to lower.
+
+    Attributes:
+        feature_level: The DirectML feature level to lower for.
+        input_layout: Memory layout of the tensors that are sliced: an axis order (`NHWC`, `0,2,3,1`), which holds for
+            tensors of its rank, or explicit strides by value name. None: packed row-major.
+        output_layout: The same for the outputs.
+        views: Whether forward slices that start at a multiple of 16 bytes become views of the input's buffer.
+
+    Raises:
+        UsageError: A layout is not an axis order.
+    """
+
+    feature_level: FeatureLevel = LATEST
+    input_layout: str | dict[str, Strides] | None = None
+    output_layout: str | dict[str, Strides] | None = None
+    views: bool = False
+
+    def __post_init__(self) -> None:
+        for layout in (self.input_layout, self.output_layout):
+            if isinstance(layout, str):
+                axis_order(layout)
+
+
+def freeze_layout(layout: Layout) -> str | dict[str, Strides] | None:
+    """A layout in the form that `Options` holds."""
+    if layout is None or isinstance(layout, str):
+        return layout
+    return {name: tuple(strides) for name, strides in layout.items()}
+
+
+def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
+    """The strides of a value of `shape` in a layout; None for packed row-major.
+
+    Raises:
+        UsageError: The strides that are given for the value do not fit its shape.
+
+    >>> find_strides("NHWC", "x", (1, 3, 4, 5))
+    (60, 1, 15, 3)
+    """
+    if layout is None:
+        return None
+    if isinstance(layout, str):
+        order = axis_order(layout)
+        if len(order) != len(shape) or order == tuple(range(len(shape))):
+            return None
+        return packed_strides(shape, order)
+    strides = layout.get(value)
+    if strides is not None and (len(strides) != len(shape) or any(s < 0 for s in strides)):
+        raise UsageError(
+            f"strides {list(strides)} do not fit value {value!r} of shape {list(shape)}; give one stride of at least 0 "
+            "for each axis."
+        )
+    return strides
+
+
+def has_same_layout(region: Region, input_strides: Strides | None, output_strides: Strides | None) -> bool:
+    """Whether the axes other than those of size 1 have the same strides in the region's input and output."""
+    if input_strides is None and output_strides is None:
+        return True
+    given = packed_strides(region.input_shape) if input_strides is None else input_strides
+    wanted = packed_strides(region.output_shape) if output_strides is None else output_strides
+    return [s for s, n in zip(given, region.input_shape, strict=True) if n != 1] == [
+        s for s, n in zip(wanted, region.output_shape, strict=True) if n != 1
+    ]

@@ -1,0 +1,106 @@
+"""Outputs that need no operator: they lie in their input's buffer, as a whole or as a strided view into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sliceport.directml.elements import ELEMENT_BITS, find_carriers
+from sliceport.directml.layouts import Options, Strides, find_strides, has_same_layout
+from sliceport.directml.program import Alias, Binding
+from sliceport.directml.schema import SLICE, SLICE1
+from sliceport.directml.tensor import MINIMUM_ALIGNMENT, BufferTensor, element_offset, packed_strides
+from sliceport.slicing import Region
+from sliceport.slicing.node import Cut, Resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a value lies in memory.
+
+    Attributes:
+        binding: Its buffer.
+        strides: Its strides in elements; None for packed row-major.
+    """
+
+    binding: Binding
+    strides: Strides | None = None
+
+
+class Buffers:
+    """Where the values of a model lie, among them the views that are made while it is lowered."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._views: dict[tuple[tuple[str, ...], str], Location] = {}
+
+    def locate_input(self, node: Resolved) -> Location:
+        """Where the input of a node lies.
+
+        Raises:
+            UsageError: The layout does not fit the input's shape.
+        """
+        for depth in range(len(node.scope), -1, -1):  # the value may be of a graph around the node's own
+            view = self._views.get((node.scope[:depth], node.input))
+            if view is not None:
+                return view
+        shape = node.cuts[0].region.input_shape
+        return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))
+
+    def output_strides(self, cut: Cut) -> Strides | None:
+        """The strides that an output is wanted in; None for packed row-major.
+
+        Raises:
+            UsageError: The layout does not fit the output's shape.
+        """
+        return find_strides(self._options.output_layout, cut.output, cut.region.output_shape)
+
+    def alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
+        """The output as a part of its input's buffer; None where it needs a copy.
+
+        An output that is the whole input in the same layout is an alias; with `Options.views`, so is a forward slice in
+        the layout of its input. A view is remembered: nodes that read it find it by `locate_input`.
+        """
+        region = cut.region
+        wanted = self.output_strides(cut)
+        if region.selects_all and has_same_layout(region, source.strides, wanted):
+            if source.strides is None:
+                return Alias(cut.output, source.binding.value, source.binding.byte_offset)
+        elif not self._options.views or wanted is not None or any(selected.step < 0 for selected in region.ranges):
+            return None
+        return self._view(cut, node, source)
+
+    def _view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
+        region = cut.region
+        input_strides = packed_strides(region.input_shape) if source.strides is None else source.strides
+        offset = element_offset([selected[0] for selected in region.ranges], input_strides)
+        offset_bits = ELEMENT_BITS[node.element] * offset
+        byte_offset = source.binding.byte_offset + offset_bits // 8
+        if offset_bits % 8 or byte_offset % MINIMUM_ALIGNMENT:
+            return None
+        strides = _find_view_strides(region, input_strides)
+        tensor = self._describe_view(node.element, region.output_shape, strides)
+        if tensor is None:
+            return None
+        binding = Binding(source.binding.value, byte_offset)
+        self._views[node.scope, cut.output] = Location(binding, strides)
+        return Alias(cut.output, binding.value, byte_offset, tensor)
+
+    def _describe_view(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:
+        """The tensor of a view; None where the operators of the feature level do not take such a tensor."""
+        level = self._options.feature_level
+        support = SLICE1.support(level) or SLICE.support(level)
+        carrier = next(find_carriers(element, support.data_types)) if support else None
+        if support is None or carrier is None or carrier.spread > 1 or carrier.group > 1:
+            return None
+        tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)
+        if tensor.rank > support.max_rank or tensor.rank < 1 or not tensor.is_addressable:
+            return None
+        tensor.check("view")
+        return tensor
+
+
+def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
+    """The strides of the region's output over the buffer of its input; 0 for axes of size 1."""
+    both = zip(region.ranges, input_strides, strict=True)
+    steps = iter([selected.step * stride for selected, stride in both if len(selected) > 1])
+    return tuple(0 if n == 1 else next(steps) for n in region.output_shape)

@@ -1,0 +1,116 @@
+"""The masks of a StridedSlice, and how they align its entries with the axes of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from sliceport.errors import InvalidSlice
+
+MASK_ATTRIBUTES = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+"""The attributes of a StridedSlice that hold its masks, in the order of the specification."""
+
+
+class Entry(NamedTuple):
+    """One entry of a StridedSlice, with the input axis that it consumes.
+
+    Attributes:
+        kind: `slice` keeps the axis, `shrink` drops it, `new` inserts an axis of size 1 and consumes none, `keep` is an
+            axis that no entry names (it falls under the ellipsis, or comes after the last entry).
+        position: Position in begin, end, strides and the masks; -1 for `keep`.
+        axis: Input axis; -1 for `new`.
+    """
+
+    kind: Literal["slice", "shrink", "new", "keep"]
+    position: int
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """The five masks of OpenVINO StridedSlice-1, one bit per entry of `begin` (not per axis).
+
+    A mask may be shorter than `begin` (missing bits are 0) or longer (further bits are ignored), as the specification
+    says. Precedence at one entry: ellipsis, then new axis, then shrink, then an ordinary slice.
+
+    Attributes:
+        begin: 1 where `begin` is ignored and the axis starts at its beginning in the direction of the stride.
+        end: 1 where `end` is ignored; a backward slice then includes element 0.
+        new_axis: 1 where a new axis of size 1 is inserted.
+        shrink_axis: 1 where only element `begin` is taken and the axis is dropped; `end`, the stride and the begin and
+            end masks are ignored there.
+        ellipsis: 1 at the one entry that stands for all axes that no other entry names.
+    """
+
+    begin: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+    new_axis: tuple[int, ...] = ()
+    shrink_axis: tuple[int, ...] = ()
+    ellipsis: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Sequence[int] | None]) -> Masks:
+        """The masks among the attributes of a node; a missing one has no bits.
+
+        >>> Masks.of({"shrink_axis_mask": [0, 1], "name": "crop"})
+        Masks(begin=(), end=(), new_axis=(), shrink_axis=(0, 1), ellipsis=())
+        """
+        return cls(*[tuple(map(int, attributes.get(name) or ())) for name in MASK_ATTRIBUTES])
+
+    @property
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """The masks by the names of their attributes (`begin_mask`, ...)."""
+        masks = (self.begin, self.end, self.new_axis, self.shrink_axis, self.ellipsis)
+        return dict(zip(MASK_ATTRIBUTES, masks, strict=True))
+
+    def align(self, count: int) -> Masks:
+        """The same masks with one bit for each of `count` entries.
+
+        >>> Masks(begin=(1,), end=(0, 0, 1)).align(2)
+        Masks(begin=(1, 0), end=(0, 0), new_axis=(0, 0), shrink_axis=(0, 0), ellipsis=(0, 0))
+        """
+        return Masks(*[(*mask, *(0,) * count)[:count] for mask in self.attributes.values()])
+
+    def check(self) -> None:
+        """Check that the masks hold bits.
+
+        Raises:
+            InvalidSlice: A mask holds something other than 0 and 1.
+        """
+        for name, mask in self.attributes.items():
+            if any(bit not in (0, 1) for bit in mask):
+                raise InvalidSlice(f"{name} must hold only 0 and 1, got {list(mask)}")
+
+    def entries(self, count: int, rank: int) -> list[Entry]:
+        """`count` entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
+
+        Raises:
+            InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or too many entries.
+
+        >>> Masks(ellipsis=(1,), shrink_axis=(0, 1)).entries(2, 2)
+        [Entry(kind='keep', position=-1, axis=0), Entry(kind='shrink', position=1, axis=1)]
+        """
+        self.check()
+        masks = self.align(count)
+        if sum(masks.ellipsis) > 1:
+            raise InvalidSlice(f"at most one ellipsis is allowed, got ellipsis_mask={list(self.ellipsis)}")
+        consuming = sum(not (hides or adds) for hides, adds in zip(masks.ellipsis, masks.new_axis, strict=True))
+        if consuming > rank:
+            raise InvalidSlice(f"{consuming} entries name an axis, but the tensor has rank {rank}")
+        aligned: list[Entry] = []
+        axis = 0
+        for i in range(count):
+            if masks.ellipsis[i]:
+                aligned += [Entry("keep", -1, a) for a in range(axis, axis + rank - consuming)]
+                axis += rank - consuming
+            elif masks.new_axis[i]:
+                aligned.append(Entry("new", i, -1))
+            else:
+                aligned.append(Entry("shrink" if masks.shrink_axis[i] else "slice", i, axis))
+                axis += 1
+        return aligned + [Entry("keep", -1, a) for a in range(axis, rank)]
+
+
+NO_MASKS = Masks()
+"""No bit is set: every entry slices an axis."""
