@@ -18,7 +18,7 @@ from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import nodes_of
 from sliceport.slicing import resolve_axis
-from sliceport.slicing.tiling import find_tiling
+from sliceport.slicing.tiling import find_tiling, select_disjoint
 
 _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
