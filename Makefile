@@ -10,7 +10,7 @@ BESIDE := tests models docs benchmarks README.md Makefile pyproject.toml
 
 # What `make test-lowest` leaves out: the divergences, each of which is about named versions of an engine, and the real
 # DirectML, whose libraries are of one version whatever is installed here.
-NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/dml/device
+NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/directml/device
 
 .PHONY: demo test lint unit dist test-wheel test-lowest clean
 

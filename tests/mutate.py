@@ -34,24 +34,28 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+_SLICING, _DIRECTML, _ONNX, _PASSES = "sliceport/slicing", "sliceport/directml", "onnx_ops", "onnx_ops/passes"
 TESTS = {
     "sliceport/slicing": (
-        ("slicing/test_region.py", "slicing/test_axis_slice.py", "slicing/test_axis.py", "slicing/test_fewest_axes.py"),
-        ("slicing/test_spec.py", "test_vectors_strided_slice.py"),
-        ("slicing/test_hypothesis.py", "slicing/test_selecting_hypothesis.py", "slicing/test_cover_exhaustive.py"),
-        ("dml/test_lower.py", "test_random_graphs.py", "ov_ext/test_shapes.py"),
-        ("passes/test_conditions.py", "passes/test_examples.py"),
+        tuple(f"{_SLICING}/test_{name}.py" for name in ("region", "axis_slice", "axis", "fewest_axes", "check")),
+        (f"{_SLICING}/test_spec.py", f"{_ONNX}/lowering/test_vectors_strided_slice.py"),
+        tuple(f"{_SLICING}/test_{name}.py" for name in ("hypothesis", "selecting_hypothesis", "cover_exhaustive")),
+        (f"{_DIRECTML}/test_lower.py", f"{_ONNX}/lowering/test_random_graphs.py", "ov_ext/test_shapes.py"),
+        (f"{_PASSES}/test_conditions.py", f"{_PASSES}/test_examples.py"),
     ),
-    "sliceport/directml/output.py": (("dml/test_dxdispatch.py",), ("test_cli.py", "test_models.py")),
+    "sliceport/directml/output.py": (
+        (f"{_DIRECTML}/test_dxdispatch.py",),
+        ("sliceport/cli/test_cli.py", "test_models.py"),
+    ),
     "sliceport/directml": (
-        ("dml/test_operators.py", "dml/test_tensor.py"),
-        ("dml/test_lower.py",),
-        ("test_random_graphs.py", "dml/test_dxdispatch.py", "test_models.py"),
+        (f"{_DIRECTML}/test_operators.py", f"{_DIRECTML}/test_tensor.py"),
+        (f"{_DIRECTML}/test_lower.py",),
+        (f"{_ONNX}/lowering/test_random_graphs.py", f"{_DIRECTML}/test_dxdispatch.py", "test_models.py"),
     ),
     "onnx_ops/passes": (
-        ("passes/test_examples.py",),
-        ("passes/test_rules.py", "passes/test_conditions.py"),
-        ("passes/test_rewrite.py", "passes/test_harden_directml.py", "model/test_left_out_outputs.py"),
+        (f"{_PASSES}/test_examples.py",),
+        (f"{_PASSES}/test_rules.py", f"{_PASSES}/test_conditions.py"),
+        (f"{_PASSES}/test_rewrite.py", f"{_PASSES}/test_harden_directml.py", f"{_ONNX}/test_left_out_outputs.py"),
     ),
 }
 """The tests of a part in groups, those that fail soonest first."""

@@ -15,7 +15,7 @@ import ov_ext
 import sliceport
 
 PACKAGES = [Path(package.__file__).parent for package in (sliceport, onnx_ops, ov_ext)]
-MODULES = {"onnx-ir": "onnx_ir", "ml-dtypes": "ml_dtypes"}
+MODULES = {"onnx-ir": "onnx_ir", "ml-dtypes": "ml_dtypes", "rich-argparse": "rich_argparse"}
 """What a distribution is imported as, where that is not its name."""
 
 

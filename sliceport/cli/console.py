@@ -44,6 +44,21 @@ def emit(text: str) -> None:
     _write("\n".join(map(printable, text.split("\n"))))
 
 
+def can_show_colour() -> bool:
+    """Whether stdout is a terminal that shows colours, and nobody asks for none (https://no-color.org)."""
+    return width() is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def emit_coloured(text: str) -> None:
+    """Write lines of our own with escape sequences for colours.
+
+    Raises:
+        OutputError: stdout is closed or full.
+        PipeClosed: Nobody reads it.
+    """
+    _write(text)
+
+
 def emit_json(data: Any) -> None:
     """Write the result as JSON, ASCII alone; numbers that JSON lacks are null.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from sliceport import __version__
-from sliceport.cli.console import emit, say
+from sliceport.cli.console import can_show_colour, emit, emit_coloured, say
 
 BAD_INPUT = 2
 Commands = Any
@@ -37,11 +37,16 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help, by default as a result."""
+        """Print the help, by default as a result: in colour on a terminal, if rich-argparse is installed."""
+        coloured = _coloured_formatter() if file is None and can_show_colour() else None
         if file is not None:
             super().print_help(file)
-        else:
+        elif coloured is None:
             emit(self.format_help().rstrip("\n"))
+        else:
+            self.epilog = None if self.listing is None else self.listing()
+            self.formatter_class = coloured
+            emit_coloured(super().format_help().rstrip("\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -62,6 +67,19 @@ class Version(argparse.Action):
         """Print it, and exit."""
         emit(f"sliceport {__version__}")
         parser.exit()
+
+
+def _coloured_formatter() -> type[argparse.HelpFormatter] | None:
+    """A formatter that keeps the line ends of a listing; None where rich-argparse is not installed."""
+    try:
+        from rich_argparse import RawDescriptionRichHelpFormatter
+    except ImportError:
+        return None
+
+    class Coloured(RawDescriptionRichHelpFormatter):
+        text_markup = help_markup = False
+
+    return Coloured
 
 
 def list_names(lines: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from sliceport.directml.operators import Slice1
 from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.errors import InvalidDescriptor
 
-MODELS = Path(__file__).parents[3] / "models"
+MODELS = Path(__file__).parents[4] / "models"
 
 
 def one_by_one(calls, values):

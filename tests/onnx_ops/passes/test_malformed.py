@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
-from passes.test_conditions import FIRES
+from pass_cases.conditions import FIRES
 
 from onnx_ops.io import from_proto, read_model
 from onnx_ops.passes import PASSES, SplitToSlicePass, harden_for_directml, rewrite

@@ -13,7 +13,7 @@ from onnx_ops.compare import compare
 from sliceport.directml.device import CallFailed
 from sliceport.engines.registry import engines_of
 
-MODELS = Path(__file__).parents[3] / "models"
+MODELS = Path(__file__).parents[4] / "models"
 SHAPES = {
     e["file"]: {k: tuple(v) for k, v in e["input_shapes"].items()}
     for e in json.loads((MODELS / "models.json").read_text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from passes.examples import examples, meaning, models
+from pass_cases.examples import examples, meaning, models
 from platforms import assert_well_formed
 
 from onnx_ops.io import from_proto

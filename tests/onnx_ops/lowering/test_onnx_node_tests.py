@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import warnings
-
 import numpy as np
 import onnx
 import onnx.reference
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
-from onnx import numpy_helper
-from onnx.backend.test.case import node
+from onnx_node_cases import CASES, with_constants
 from running import as_bytes, run_node
 
 import onnx_ops
 from onnx_ops.io import from_proto
 from onnx_ops.passes import rewrite
 from sliceport.directml.feature_levels import FeatureLevel
-
-
-def node_tests() -> dict[str, tuple[onnx.ModelProto, list[np.ndarray], list[np.ndarray]]]:
-    """Model, inputs and outputs of every node test whose nodes are Slices and Splits, by name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        importlib.import_module("onnx.backend.test.case.node.slice")
-        importlib.import_module("onnx.backend.test.case.node.split")
-    found = {}
-    for case in node._NodeTestCases:  # `collect_testcases` makes the data of every operator, and that only once
-        if case.model is not None and {n.op_type for n in case.model.graph.node} <= {"Slice", "Split"}:
-            for inputs, outputs in case.data_sets or []:
-                found[case.name] = (case.model, list(inputs), list(outputs))
-    return found
-
-
-CASES = node_tests()
-
-
-def with_constants(model: onnx.ModelProto, inputs: list[np.ndarray]) -> onnx.ModelProto:
-    """The model with the test's own parameters as initializers: everything but the data."""
-    constant = onnx.ModelProto()
-    constant.CopyFrom(model)
-    for value, array in list(zip(model.graph.input, inputs, strict=True))[1:]:
-        constant.graph.initializer.append(numpy_helper.from_array(array, value.name))
-        constant.graph.input.remove(next(i for i in constant.graph.input if i.name == value.name))
-    return constant
 
 
 def test_there_are_as_many_as_onnx_has():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from passes.mutants import ROOT, mutants
+from pass_cases.mutants import ROOT, mutants
 
 
 @pytest.mark.parametrize("name", mutants())

@@ -2,78 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
-import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
-from passes.graphs import graphs
-from platforms import assert_well_formed
+from pass_cases.equivalence import check, is_valid
+from pass_cases.graphs import graphs
 
 from onnx_ops.io import from_proto
 from onnx_ops.passes import ALL, BY_DEFAULT, PASSES, rewrite
-
-
-def session(proto: onnx.ModelProto) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-
-
-def outputs(opened: ort.InferenceSession, shape: tuple[int, ...]) -> list[tuple] | None:
-    """Shapes and bytes of what comes out; None where the model does not take this shape."""
-    x = np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.float32).reshape(shape)
-    try:
-        return [(array.shape, array.tobytes()) for array in opened.run(None, {"x": x})]
-    except Exception:
-        return None
-
-
-def is_valid(proto: onnx.ModelProto, shape: tuple[int, ...]) -> bool:
-    """Whether the model takes a shape; onnxruntime joins what does not fit if there is nothing in it."""
-    try:
-        ReferenceEvaluator(proto).run(None, {"x": np.zeros(shape, np.float32)})
-    except Exception:
-        return False
-    return True
-
-
-def show(proto: onnx.ModelProto) -> str:
-    """A model for people: each node with its constants."""
-    constants = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in proto.graph.initializer}
-    lines = []
-    for node in proto.graph.node:
-        if node.op_type == "Constant":
-            constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t).tolist()
-            continue
-        read = [str(constants.get(name, name)) for name in node.input]
-        read += [f"{attribute.name}={helper.get_attribute_value(attribute)}" for attribute in node.attribute]
-        lines.append(f"{', '.join(node.output)} = {node.op_type}({', '.join(read)})")
-    return "\n".join(lines)
-
-
-def check(before: onnx.ModelProto, after: onnx.ModelProto, shape: tuple[int, ...]) -> None:
-    """Compare what comes out for the shape and, where the input is open, for others."""
-    assert_well_formed(after)
-    first, second = session(before), session(after)
-    dims = [dim.HasField("dim_param") for dim in before.graph.input[0].type.tensor_type.shape.dim]
-    sizes = [(size, size + 1, size - 1, 1) if is_open else (size,) for size, is_open in zip(shape, dims, strict=True)]
-    compared = 0
-    for other in itertools.islice(itertools.product(*sizes), 16):
-        expected = outputs(first, other) if is_valid(before, other) else None
-        if expected is not None:
-            assert outputs(second, other) == expected, f"{other}:\n{show(before)}\n{show(after)}"
-            compared += 1
-    assert compared
 
 
 def assert_only_nodes_of_graphs_read(model: ir.Model) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 from onnxscript import rewriter
-from passes.test_conditions import FIRES, STAYS, sizes
-from passes.test_random_graphs import check
+from pass_cases.conditions import FIRES, STAYS, sizes
+from pass_cases.equivalence import check
 
 from onnx_ops.io import from_proto
 from onnx_ops.passes.rules import rules

@@ -20,7 +20,7 @@ from onnx_ops.passes.siblings import find_siblings
 from sliceport.cli.main import main
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
-MODELS = Path(__file__).parents[2] / "models"
+MODELS = Path(__file__).parents[3] / "models"
 
 
 def slices(*chain, shape, opset=13, outputs=("y",), extra=()) -> onnx.ModelProto:

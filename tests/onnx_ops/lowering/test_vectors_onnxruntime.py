@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 from divergences import FULL_REVERSE
 from onnx_models import one_node
+from onnxruntime_cases import BAD, DISPUTED, GOOD, NAMES, STRINGS, identify
 from running import as_bytes, run_node
-from vectors import array, load
+from vectors import array
 
 import onnx_ops
-
-CASES = load("onnxruntime_slice_split")
-GOOD = [case for case in CASES if "expected" in case]
-BAD = [case for case in CASES if "expected_error" in case]
-STRINGS = [case for case in GOOD if case["inputs"][0]["dtype"] == "string"]
-DISPUTED = [case for case in GOOD if case.get("onnx_shape_disagreement")]
-NAMES = {"Slice": ("starts", "ends", "axes", "steps"), "Split": ("split",)}
 
 
 def lowered(case, *, run_time: bool = False):
@@ -26,10 +20,6 @@ def lowered(case, *, run_time: bool = False):
     model = one_node(case["op"], case["opset"], given[0], parameters, case["attrs"], count, run_time=run_time)
     (node,) = onnx_ops.lower(model).nodes
     return node, given[0]
-
-
-def identify(case):
-    return case["name"]
 
 
 def test_the_file_is_complete():

@@ -238,7 +238,7 @@ class TestJson:
             from_json(data)
 
 
-ABI = json.loads((Path(__file__).parent.parent / "data" / "directml_abi.json").read_text())
+ABI = json.loads((Path(__file__).parents[2] / "data" / "directml_abi.json").read_text())
 
 
 class TestAbi:

@@ -23,7 +23,7 @@ from sliceport import guarded
 from sliceport.cli.main import main
 from sliceport.errors import ModelError
 
-MODELS = Path(__file__).parents[2] / "models"
+MODELS = Path(__file__).parents[3] / "models"
 SHAPES = {entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())}
 SHAPES["rule_symbolic.onnx"] = {"x": [2, 5, 8]}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from divergences import PROVIDER as PROVIDER_VERSION
 from onnx_models import one_node
+from onnx_node_cases import CASES as NODE_TESTS
+from onnx_node_cases import with_constants
+from onnxruntime_cases import DISPUTED, GOOD, NAMES, STRINGS, identify
 from running import as_bytes
-from test_onnx_node_tests import CASES as NODE_TESTS
-from test_onnx_node_tests import with_constants
-from test_vectors_onnxruntime import DISPUTED, GOOD, NAMES, STRINGS, identify
 from vectors import array
 
 import onnx_ops

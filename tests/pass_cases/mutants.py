@@ -1,7 +1,7 @@
 # ruff: noqa: E501, T201
 """Whether tests notice when a pass, or one of its rules, does nothing or too much.
 
-    python tests/passes/mutants.py [WORD]      all mutants, or those whose name has the word; prints what survived
+    python tests/pass_cases/mutants.py [WORD]      all mutants, or those whose name has the word; prints what survived
 
 Each mutant is a copy of the package with one line changed; the tests of the passes run on it until one fails.
 """
@@ -134,19 +134,19 @@ TESTS = (
 
 
 FIRST = {
-    "contested": "passes/test_contested",
-    "gates": "passes/test_gating",
-    "up ": "passes/test_old_operators",
-    "harden": "passes/test_harden_directml",
-    "defaults": "model/test_defaults",
-    "references": "passes/test_function_attributes",
-    "attributes": "passes/test_function_attributes",
-    "for nothing": "passes/test_rewrite",
-    "fold ": "passes/test_rewrite",
-    "merge ": "passes/test_rewrite",
-    "of the data": "passes/test_rewrite",
-    "malformed": "passes/test_malformed",
-    "unread": "passes/test_rewrite",
+    "contested": "onnx_ops/passes/test_contested",
+    "gates": "onnx_ops/passes/test_gating",
+    "up ": "onnx_ops/passes/test_old_operators",
+    "harden": "onnx_ops/passes/test_harden_directml",
+    "defaults": "onnx_ops/test_defaults",
+    "references": "onnx_ops/passes/test_function_attributes",
+    "attributes": "onnx_ops/passes/test_function_attributes",
+    "for nothing": "onnx_ops/passes/test_rewrite",
+    "fold ": "onnx_ops/passes/test_rewrite",
+    "merge ": "onnx_ops/passes/test_rewrite",
+    "of the data": "onnx_ops/passes/test_rewrite",
+    "malformed": "onnx_ops/passes/test_malformed",
+    "unread": "onnx_ops/passes/test_rewrite",
 }
 """By a word in the name of a mutant the tests that are likely to notice it."""
 
@@ -170,7 +170,7 @@ def survives(name: str, mutant: Mutant, folder: Path) -> bool:
     assert text.count(piece) == 1, f"{file}: {text.count(piece)} times {piece!r}"
     path.write_text(text.replace(piece, instead))
     likely = [test for word, test in FIRST.items() if word in name]
-    tests = dict.fromkeys([*likely, *(f"passes/{test}" for test in TESTS), "model/test_defaults"])
+    tests = dict.fromkeys([*likely, *(f"onnx_ops/passes/{test}" for test in TESTS), "onnx_ops/test_defaults"])
     for test in tests:
         command = [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/{test}.py"]
         code = subprocess.run(

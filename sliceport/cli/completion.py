@@ -1,0 +1,49 @@
+"""`sliceport completion`: what makes a shell complete the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from sliceport.cli.console import emit
+from sliceport.cli.parser import Commands
+from sliceport.errors import MissingExtra
+
+SHELLS = ("bash", "zsh", "fish", "powershell")
+_FILES = ("model", "output")
+"""The arguments that are files or folders."""
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser("completion", help="print what makes a shell complete this command line")
+    command.add_argument("shell", choices=SHELLS, help='for bash: eval "$(sliceport completion bash)"')
+    command.set_defaults(run=run, verbose=0)
+
+
+def run(options: argparse.Namespace) -> bool:
+    """Run the command.
+
+    Raises:
+        MissingExtra: shtab is not installed.
+    """
+    try:
+        import shtab
+    except ImportError:
+        raise MissingExtra.of("shtab", "cli", "by completion") from None
+    from sliceport.cli.main import make_parser
+
+    parser = make_parser()
+    for action in _actions(parser):
+        if action.dest in _FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    emit(shtab.complete(parser, shell=options.shell))
+    return True
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for subparser in action.choices.values():
+                yield from _actions(subparser)

@@ -1,0 +1,75 @@
+"""Each condition of each rule, with a case that it holds for and one that it does not, and what is said of that one."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+from pass_cases.conditions import FIRES, STAYS, sizes
+from pass_cases.equivalence import check, show
+
+from onnx_ops.io import from_proto
+from onnx_ops.passes import PASSES
+
+
+@pytest.mark.parametrize("case", FIRES)
+def test_fires(case):
+    name, proto = FIRES[case]
+    made = PASSES[name]()
+    rewritten = from_proto(proto)
+    assert made(rewritten).modified, made.skipped
+    after = ir.serde.serialize_model(rewritten)
+    assert show(after) != show(proto)
+    check(proto, after, sizes(proto))
+    assert not PASSES[name]()(rewritten).modified
+
+
+@pytest.mark.parametrize("case", STAYS)
+def test_stays(case):
+    name, proto, reason = STAYS[case]
+    made = PASSES[name]()
+    untouched = from_proto(proto)
+    assert not made(untouched).modified, made.changes
+    assert ir.serde.serialize_model(untouched) == ir.serde.serialize_model(from_proto(proto))
+    if reason is None:
+        assert not made.skipped
+    else:
+        assert any(reason in skipped.reason for skipped in made.skipped), made.skipped
+
+
+def test_every_pass_has_both():
+    assert {name for name, _ in FIRES.values()} == set(PASSES) == {name for name, *_ in STAYS.values()}
+
+
+@pytest.mark.parametrize("with_scalar", [False, True])
+def test_a_chain_ends_in_a_gather_unless_a_pass_beside_it_would_replace_that(with_scalar):
+    _, proto = FIRES["chain to Gather"]
+    shortened = from_proto(proto)
+    kinds = [PASSES["chain"], *([PASSES["scalar"]] if with_scalar else [])]
+    assert PASSES["chain"].create(kinds)(shortened).modified
+    after = [node.op_type for node in shortened.graph if node.op_type != "Constant"]
+    assert after == (["Slice", "Squeeze"] if with_scalar else ["Gather"])
+
+
+ANNOTATED = ("compose known", "part", "concat", "gather upwards", "chain to Gather", "siblings", "nested", "split")
+
+
+@pytest.mark.parametrize("case", ANNOTATED)
+def test_names_types_shapes_and_metadata_stay(case):
+    """Of what comes out, and the metadata of the node that made it."""
+    name, proto = FIRES[case]
+    before = from_proto(proto)
+    makers = {}
+    for value in [value for value in before.graph.outputs if value.producer() is not None]:
+        value.metadata_props["of value"] = str(value.name)
+        value.producer().metadata_props[f"of node {value.name}"] = "kept"
+        makers[value.name] = (value.dtype, value.shape)
+    assert PASSES[name]()(before).modified
+    after = from_proto(ir.serde.serialize_model(before))
+    assert [value.name for value in after.graph.outputs] == [output.name for output in proto.graph.output]
+    for value in after.graph.outputs:
+        assert (value.dtype, value.shape) == makers[value.name]
+        assert value.metadata_props["of value"] == value.name
+        assert value.producer().metadata_props[f"of node {value.name}"] == "kept"
+    named = [node.name for node in after.graph if node.op_type != "Constant"]
+    assert all(named)
+    assert len(set(named)) == len(named)
