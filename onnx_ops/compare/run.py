@@ -12,12 +12,13 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.annotate import OnnxSource
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.defaults import run_with_other_values
 from onnx_ops.compare.inputs import random_array, run_with_inputs
 from onnx_ops.compare.one_node import one_node, output_names
 from onnx_ops.compare.onnxruntime_cpu import Captured
-from onnx_ops.io import from_proto, read_proto
+from onnx_ops.io import from_proto
 from onnx_ops.lowering import lower
 from onnx_ops.propagate import LARGE_BYTES
 from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
@@ -146,7 +147,8 @@ def _runs(
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
     """The runs of the whole model: with the defaults of its inputs, and with other values; and what was not tried."""
     folder = os.path.dirname(os.path.abspath(path))
-    model = from_proto(read_proto(path), folder)
+    assert isinstance(program.source, OnnxSource)
+    model = from_proto(program.source.proto, folder)
     inline_functions(model)
     nodes = [n.node for n in program.nodes if n.verdict != "refused" and not n.node.scope]
     if not nodes:
