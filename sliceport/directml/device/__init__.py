@@ -10,6 +10,8 @@ On Linux DirectML.dll runs in Wine over Mesa's lavapipe (Vulkan on the CPU); `sl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sliceport.directml.device.client import Device, NodeRun
 from sliceport.directml.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from sliceport.directml.device.install import host_command
@@ -19,7 +21,13 @@ __all__ = ["CallFailed", "Device", "DeviceError", "HostDied", "HostTimedOut", "N
 TIMEOUT = 120.0
 
 
-def open(*, full: bool = False, timeout: float = TIMEOUT, retries: bool = False) -> Device:  # noqa: A001 - `device.open()` is what one says
+def open(  # noqa: A001 - `device.open()` is what one says
+    *,
+    full: bool = False,
+    timeout: float = TIMEOUT,
+    retries: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Device:
     """The device; its host program starts with the first request.
 
     Args:
@@ -27,8 +35,9 @@ def open(*, full: bool = False, timeout: float = TIMEOUT, retries: bool = False)
         timeout: Seconds that one request may take.
         retries: Whether a request that fails is asked again on a fresh host, which tells what the device refuses from
             what only happened once.
+        environment: Variables for the host program, beside those that this process has now.
 
     Raises:
         DeviceError: It is not installed.
     """
-    return Device(host_command(full=full), timeout, retries=retries)
+    return Device(host_command(full=full), timeout, retries=retries, environment=environment)

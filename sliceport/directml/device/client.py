@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,9 +49,17 @@ class Device:
         transient: What failed and then, on a fresh host, did not.
     """
 
-    def __init__(self, command: Sequence[str], timeout: float, *, retries: bool = False) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        timeout: float,
+        *,
+        retries: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._command = list(command)
         self._timeout = timeout
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.retries = retries
         self.transient: list[str] = []
@@ -301,7 +310,12 @@ class Device:
         pipe = subprocess.PIPE
         try:
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
-                self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0
+                self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env=self._environment,
             )
         except OSError as error:
             reason = error.strerror or error

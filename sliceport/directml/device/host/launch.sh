@@ -23,15 +23,13 @@ if [ -d "$root$home/prefix" ]; then
     mount -t overlay overlay -o "lowerdir=$root$home/prefix,upperdir=$root/tmp/upper,workdir=$root/tmp/work" \
         "$root$home/prefix"
 fi
-# vkd3d otherwise gives every descriptor heap, one a session of onnxruntime, room for 10^6 descriptors of each type: half a
-# gigabyte that lavapipe writes, which takes longer than all else.
 exec chroot "$root/" /bin/sh -ec '
 cd "$1"
 shift
 mkdir -m 700 /tmp/runtime
 mkdir -m 1777 /tmp/.X11-unix
 export HOME=/tmp XDG_RUNTIME_DIR=/tmp/runtime DISPLAY=:97 WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=;winedbg.exe="
-export VKD3D_DEBUG=none VKD3D_CONFIG=virtual_heaps
+export VKD3D_DEBUG=none
 export WINEDLLPATH=$PWD/native  # the DLL of a full installation
 export WINEPREFIX=$PWD/prefix
 export VK_ICD_FILENAMES=$(ls /usr/share/vulkan/icd.d/lvp_icd*.json)
