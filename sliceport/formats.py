@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
+from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -229,19 +229,9 @@ def formats() -> dict[str, Format]:
     """The formats that are installed, by name.
 
     Raises:
-        UsageError: An entry point cannot be loaded, or takes a name that another has.
+        UsageError: See `load_entry_points`.
     """
-    found: dict[str, Format] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        where = f"entry point {point.name!r} of {GROUP} ({point.value})"
-        try:
-            format_ = point.load()
-        except Exception as error:  # whatever importing somebody's module raises
-            raise UsageError(f"{where} cannot be loaded: {type(error).__name__}: {error}.") from error
-        if format_.name in found:
-            raise UsageError(f"{where} takes the name {format_.name!r}, which another format has.")
-        found[format_.name] = format_
-    return found
+    return load_entry_points(GROUP)
 
 
 def format_of(model: Any) -> Format:

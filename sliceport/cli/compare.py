@@ -7,20 +7,14 @@ import argparse
 from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
-from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, parse_names, run_options
+from sliceport.cli.options import add_inputs, add_lowering, parse_names, run_options
 from sliceport.cli.parser import Commands, list_names
-from sliceport.directml.feature_levels import LATEST
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
-    command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
-    add_input_shapes(command)
-    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
-    add_format(command)
-    command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
-    add_verbose(command)
+    add_lowering(command)
     command.add_argument("--executors", metavar="A,B", help="who takes part; see below")
     add_inputs(command)
     command.listing = list_executors

@@ -7,20 +7,14 @@ import argparse
 from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.options import add_format, add_input_shapes, add_verbose, parse_input_shapes
+from sliceport.cli.options import add_lowering, parse_input_shapes
 from sliceport.cli.parser import Commands
-from sliceport.directml.feature_levels import LATEST
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
-    command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
-    add_input_shapes(command)
-    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
-    add_format(command)
-    command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
-    add_verbose(command)
+    add_lowering(command)
     command.add_argument(
         "-o", "--output", metavar="DIR", help="also write program.json, DxDispatch files, annotated model"
     )

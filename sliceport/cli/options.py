@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """What can be an input's shape and no file: no dot and no slash after the last colon."""
 _MAX_DIGITS = 18
+
+
+def add_lowering(command: argparse.ArgumentParser) -> None:
+    """Add MODEL and what says how it is lowered and how the result is printed."""
+    command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
+    add_input_shapes(command)
+    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
+    add_format(command)
+    command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
+    add_verbose(command)
 
 
 def add_format(command: argparse.ArgumentParser) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.metadata import entry_points
 
 from sliceport.engines.engine import Engine, NodeEngine, OperatorEngine, runs_format
+from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
 
@@ -15,24 +15,17 @@ GROUP = "sliceport.engines"
 
 @cache
 def engines() -> dict[str, Engine]:
-    """All engines by name, in the order of their names.
+    """All engines by name.
 
     Raises:
-        UsageError: An entry point cannot be loaded, is no engine, or takes a name that another has.
+        UsageError: See `load_entry_points`.
     """
-    found: dict[str, Engine] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        where = f"entry point {point.name!r} of {GROUP} ({point.value})"
-        try:
-            engine = point.load()
-        except Exception as error:  # whatever importing somebody's module raises
-            raise UsageError(f"{where} cannot be loaded: {type(error).__name__}: {error}.") from error
-        if not isinstance(engine, OperatorEngine | NodeEngine):
-            raise UsageError(f"{where} is no engine: it needs name, description and run_operator or run_node.")
-        if engine.name in found:
-            raise UsageError(f"{where} takes the name {engine.name!r}, which another engine has.")
-        found[engine.name] = engine
-    return found
+    return load_entry_points(GROUP, _complain)
+
+
+def _complain(engine: object) -> str:
+    is_engine = isinstance(engine, OperatorEngine | NodeEngine)
+    return "" if is_engine else "is no engine: it needs name, description and run_operator or run_node"
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:

@@ -108,4 +108,4 @@ def test_what_is_no_engine(tmp_path, models, value, sentence):
 def test_two_of_the_same_name(tmp_path, models):
     done = sliceport(install(tmp_path, a="REVERSED", b="REVERSED"), "compare", str(models / "rule_coalesce.onnx"))
     assert done.returncode == 2
-    assert "takes the name 'reversed', which another engine has." in done.stderr
+    assert "takes the name 'reversed', which another one has." in done.stderr
