@@ -26,7 +26,7 @@ from onnx_ops import shape_arithmetic
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.shape_arithmetic import Array, Dims
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice, resolve_axis
+from sliceport.slicing import INT64_MAX, Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.slicing.spec import normalize_axis
 
@@ -402,7 +402,10 @@ class _Propagation:
         return Fact(fact.element, dims, fact.other, fact.data, fact.integers)
 
     def _limit(self, fact: Fact) -> Fact:
-        """A fact without what would take too much memory in all."""
+        """A fact without sizes that no tensor has, and without what would take too much memory in all."""
+        if fact.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in fact.dims):
+            dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in fact.dims])
+            fact = Fact(fact.element, dims, fact.other)
         if fact.dims is not None:
             self._dims += len(fact.dims)
             if len(fact.dims) > MAX_RANK or self._dims > _TOTAL_DIMS:

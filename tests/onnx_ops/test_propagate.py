@@ -13,8 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from platforms import needs_custom_inference
 
+import onnx_ops
 from onnx_ops import inference, shape_arithmetic
 from onnx_ops.io import from_proto
+from onnx_ops.passes import PASSES, rewrite
 from onnx_ops.propagate import propagate
 from onnx_ops.resolve_shapes import inline_functions
 
@@ -251,6 +253,26 @@ def test_tensors_that_double_do_not_take_all_memory():
     assert got["v60"].dims == (2**61,)
     assert got["v9"].data.tolist() == [3, 1] * 2**9
     assert got["v40"].data is None
+
+
+@pytest.mark.parametrize("op", ["Slice", "Split", "Gather"])
+def test_sizes_beyond_64_bits_are_not_known(op):
+    """Of what no memory holds: neither inference nor a pass fails on it."""
+    node = {
+        "Slice": "y = Slice (c, s, e)",
+        "Split": "y, z = Split <axis = 0> (c)",
+        "Gather": "y = Gather <axis = 0> (c, s)",
+    }[op]
+    size = 2**63 - 1
+    text = f"""<ir_version: 9, opset_import: ["" : 13]> g (float[{size}] x) => (float[n] y)
+        <int64[1] s = {{1}}, int64[1] e = {{{size}}}> {{ c = Concat <axis = 0> (x, x) {node} }}"""
+    model = from_proto(onnx.parser.parse_model(text))
+    inference.infer_shapes(model)
+    assert model.graph[0].outputs[0].shape is None or model.graph[0].outputs[0].shape[0].value is None
+    rewrite(model, list(PASSES))
+    if op != "Gather":
+        (lowered,) = onnx_ops.lower(onnx.parser.parse_model(text)).nodes
+        assert lowered.reason.code == "missing_shape"
 
 
 def test_functions_that_double_are_refused():
