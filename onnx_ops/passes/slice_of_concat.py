@@ -15,7 +15,7 @@ from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
 from onnx_ops.passes.walk import name_of
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import AxisSlice, SplitSpec, resolve_axis, shift
+from sliceport.slicing import INT64_MAX, AxisSlice, SplitSpec, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
 
 
@@ -75,7 +75,7 @@ class SliceOfConcatPass(NodePass):
         """The operands of a Concat, as the parts of a Split that would undo it.
 
         Raises:
-            Skip: Not all sizes are known.
+            Skip: Not all sizes are known, or they are beyond 64 bits.
         """
         shapes = [self.sizes(value) for value in concat.inputs]
         known = [shape for shape in shapes if shape is not None]
@@ -88,6 +88,8 @@ class SliceOfConcatPass(NodePass):
         sizes = [size for shape in known if len(shape) > axis and (size := shape[axis]) is not None]
         if len(sizes) < len(known):
             raise Skip(f"not all sizes of the operands of Concat {name_of(concat)!r} on axis {axis} are known")
+        if sum(sizes) > INT64_MAX:
+            raise Skip(f"the operands of Concat {name_of(concat)!r} have more than 2^63 - 1 elements on axis {axis}")
         return SplitSpec(axis, tuple(sizes))
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> Rewritten:

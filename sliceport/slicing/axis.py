@@ -59,10 +59,10 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
         start: First index, negative from the end; None for the beginning in the direction of `step`.
         stop: First index not selected, negative from the end; None for as far as the axis goes.
         step: Any non-zero integer.
-        size: Number of elements on the axis.
+        size: Number of elements on the axis, at most INT64_MAX.
 
     Raises:
-        InvalidSlice: `step` is 0.
+        InvalidSlice: `step` is 0, or the axis is longer.
 
     >>> resolve_axis(-1, INT64_MIN, -2, size=5)
     range(4, -1, -2)
@@ -71,6 +71,8 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
     """
     if step == 0:
         raise InvalidSlice("step must not be 0")
+    if size > INT64_MAX:
+        raise InvalidSlice(f"an axis must have at most 2^63 - 1 elements, got {size}")
     if step < 0 and start is not None and start < -size:
         start = -size
     return canonicalize(range(size)[start:stop:step])
