@@ -6,13 +6,13 @@ DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
 # What `make test-lowest` and `make test-wheel` run, and what lies beside the packages that it reads.
 TESTS ?= tests
-BESIDE := tests models docs benchmarks README.md Makefile pyproject.toml
+BESIDE := tests models docs benchmarks mkdocs.yml Makefile pyproject.toml LICENSE $(wildcard *.md)
 
 # What `make test-lowest` leaves out: the divergences, each of which is about named versions of an engine, and the real
 # DirectML, whose libraries are of one version whatever is installed here.
 NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/directml/device
 
-.PHONY: demo test lint unit dist test-wheel test-lowest clean
+.PHONY: demo test lint docs unit dist test-wheel test-lowest clean
 
 .venv/pip: Makefile
 	$(PYTHON) -m venv .venv
@@ -27,6 +27,10 @@ NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/direct
 	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
+.venv/docs: .venv/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
 .venv/dist: .venv/pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --group dist
 	@touch $@
@@ -39,13 +43,17 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) -v
 	$(BIN)/sliceport compare $(DEMO)
 
-test: lint unit
+test: lint docs unit
 
 lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# The pages, into build/site: any warning fails it, and it needs no network. The variable leaves out an announcement.
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 # The real DirectML is part of the tests wherever the machine can have it: installed once, into the user's cache.
 unit: .venv/test

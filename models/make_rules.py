@@ -6,6 +6,7 @@ python models/make_rules.py [--out DIR] [NAME ...]
 from __future__ import annotations
 
 import argparse
+import struct
 from pathlib import Path
 
 import onnx
@@ -199,6 +200,63 @@ RULES: dict[str, tuple[int, str, str]] = {
 }
 
 
+# OpenVINO IR, name: (file, its 64-bit constants, what it is there for)
+OPENVINO_RULES: dict[str, tuple[str, tuple[int, ...], str]] = {
+    "rule_new_axis": (
+        """<?xml version="1.0"?>
+<net name="new_axis" version="11">
+    <layers>
+        <layer id="0" name="x" type="Parameter" version="opset1">
+            <data shape="2,3" element_type="f32" />
+            <output><port id="0" precision="FP32" names="x"><dim>2</dim><dim>3</dim></port></output>
+        </layer>
+        <layer id="1" name="begin" type="Const" version="opset1">
+            <data element_type="i64" shape="2" offset="0" size="16" />
+            <output><port id="0" precision="I64"><dim>2</dim></port></output>
+        </layer>
+        <layer id="2" name="end" type="Const" version="opset1">
+            <data element_type="i64" shape="2" offset="16" size="16" />
+            <output><port id="0" precision="I64"><dim>2</dim></port></output>
+        </layer>
+        <layer id="3" name="strides" type="Const" version="opset1">
+            <data element_type="i64" shape="2" offset="32" size="16" />
+            <output><port id="0" precision="I64"><dim>2</dim></port></output>
+        </layer>
+        <layer id="4" name="row" type="StridedSlice" version="opset1">
+            <data begin_mask="0,0" end_mask="0,0" new_axis_mask="0,1" shrink_axis_mask="1,0" ellipsis_mask="0,0" />
+            <input>
+                <port id="0" precision="FP32"><dim>2</dim><dim>3</dim></port>
+                <port id="1" precision="I64"><dim>2</dim></port>
+                <port id="2" precision="I64"><dim>2</dim></port>
+                <port id="3" precision="I64"><dim>2</dim></port>
+            </input>
+            <output><port id="4" precision="FP32" names="y"><dim>1</dim><dim>3</dim></port></output>
+        </layer>
+        <layer id="5" name="result" type="Result" version="opset1">
+            <input><port id="0" precision="FP32"><dim>1</dim><dim>3</dim></port></input>
+        </layer>
+    </layers>
+    <edges>
+        <edge from-layer="0" from-port="0" to-layer="4" to-port="0" />
+        <edge from-layer="1" from-port="0" to-layer="4" to-port="1" />
+        <edge from-layer="2" from-port="0" to-layer="4" to-port="2" />
+        <edge from-layer="3" from-port="0" to-layer="4" to-port="3" />
+        <edge from-layer="4" from-port="4" to-layer="5" to-port="0" />
+    </edges>
+</net>
+""",
+        (1, 0, 2, 0, 1, 1),
+        "x[1, newaxis], of which OpenVINO's CPU plugin returns memory that it never wrote: harden",
+    ),
+}
+
+
+def make_openvino(name: str) -> tuple[bytes, bytes]:
+    """The model of a rule as OpenVINO IR: the .xml and the .bin file."""
+    text, values, _ = OPENVINO_RULES[name]
+    return text.encode(), struct.pack(f"<{len(values)}q", *values)
+
+
 def make(name: str) -> onnx.ModelProto:
     """The model of a rule."""
     opset, text, _ = RULES[name]
@@ -216,9 +274,13 @@ def main() -> None:
     """Write the models."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--out", type=Path, default=Path(__file__).parent)
-    arguments.add_argument("names", nargs="*", default=list(RULES))
+    arguments.add_argument("names", nargs="*", default=[*RULES, *OPENVINO_RULES])
     options = arguments.parse_args()
     for name in options.names:
+        if name in OPENVINO_RULES:
+            for suffix, content in zip((".xml", ".bin"), make_openvino(name), strict=True):
+                (options.out / f"{name}{suffix}").write_bytes(content)
+            continue
         (options.out / f"{name}.onnx").write_bytes(make(name).SerializeToString())
 
 

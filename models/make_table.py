@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import onnx
-from make_rules import RULES
+from make_rules import OPENVINO_RULES, RULES
 
 FOLDER = Path(__file__).parent
 SHAPES = {"rule_symbolic": "x:2,5,8"}
@@ -47,6 +47,9 @@ def main() -> None:
         rows.append(row(entry["file"], entry["exporter"], entry["opset"], shapes or "static", entry["purpose"]))
     for name, (opset, _, purpose) in RULES.items():
         rows.append(row(f"{name}.onnx", "by hand", opset, SHAPES.get(name, "static"), purpose))
+    for name, (_, _, purpose) in OPENVINO_RULES.items():
+        size = (FOLDER / f"{name}.xml").stat().st_size
+        rows.append(f"| {name}.xml | by hand | OpenVINO IR 11 | static | 1 / 0 | {size} | {purpose} |\n")
     readme = FOLDER / "README.md"
     text = readme.read_text()
     readme.write_text(text[: text.index("| file |")] + HEAD + "".join(sorted(rows)))

@@ -259,7 +259,7 @@ def page() -> str:
         "raises; `harden` leaves it as it is.",
         "",
         "## Limits of operators in Python",
-        "| what | why | the way round |",
+        "| what | why | workaround |",
         "|---|---|---|",
     ]
     lines += [f"| {' | '.join(row)} |" for row in LIMITS]

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import onnx_ops
+import sliceport
 from onnx_ops.compare import compare
 
 MODELS = Path(__file__).parent.parent / "models"
@@ -113,4 +114,17 @@ def test_rule_models_are_what_their_script_makes(monkeypatch):
     assert set(make_rules.RULES) == set(RULES)
     for name in make_rules.RULES:
         assert make_rules.make(name) == onnx.load(MODELS / f"{name}.onnx")
+    for name in make_rules.OPENVINO_RULES:
+        shipped = [(MODELS / f"{name}{suffix}").read_bytes() for suffix in (".xml", ".bin")]
+        assert list(make_rules.make_openvino(name)) == shipped
     sys.modules.pop("make_rules")
+
+
+def test_new_axis(tmp_path):
+    """The README's x[1, newaxis]: the CPU plugin computes it wrongly, and right once it is hardened."""
+    report = sliceport.compare(MODELS / "rule_new_axis.xml")
+    status = {comparison.executor: comparison.status for comparison in report.comparisons}
+    assert status == {"openvino-cpu": "mismatch", "ov_ext": "equal", "dml-emulator": "equal"}
+    assert sliceport.harden(MODELS / "rule_new_axis.xml", tmp_path / "right.xml").is_clean
+    report = sliceport.compare(tmp_path / "right.xml")
+    assert {comparison.status for comparison in report.comparisons} == {"equal"}

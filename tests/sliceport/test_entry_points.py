@@ -1,4 +1,4 @@
-"""Engines and formats of others: a package that registers them is all that it takes."""
+"""Engines of others, such as that of docs/extending.md: a package that registers them is all that it takes."""
 
 from __future__ import annotations
 
@@ -9,24 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import python_blocks
 
-PACKAGE = """
-import numpy as np
-import onnx.reference
-
-class Reference:
-    name = "onnx-reference"
-    description = "each node by the reference implementation of onnx"
-    formats = ("onnx",)
-
-    def run_node(self, node, data):
-        from onnx_ops.compare.one_node import element_dtype
-
-        resolved = node.lowered.node
-        array = data.view(element_dtype(resolved.element)).reshape(resolved.cuts[0].region.input_shape)
-        outputs = onnx.reference.ReferenceEvaluator(node.model).run(None, {"data": array})
-        return [np.ascontiguousarray(output).reshape(-1).view(np.uint8) for output in outputs]
-
+(REFERENCE,) = python_blocks("docs/extending.md")
+OTHERS = """
 class Reversed:
     name = "reversed"
     description = "a wrong one"
@@ -42,14 +28,14 @@ class Raising(Reversed):
     def run_operator(self, operator, data):
         raise ZeroDivisionError("it divides\\nby 0")
 
-REFERENCE, REVERSED, RAISING = Reference(), Reversed(), Raising()
+REVERSED, RAISING = Reversed(), Raising()
 NO_ENGINE = object()
 """
 
 
 def install(folder: Path, **points: str) -> Path:
     """Install a package with these engines into a folder, as pip would."""
-    (folder / "throwaway.py").write_text(PACKAGE)
+    (folder / "throwaway.py").write_text(REFERENCE + OTHERS)
     info = folder / "throwaway-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: throwaway\nVersion: 1.0\n")
@@ -67,8 +53,12 @@ def sliceport(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    points = {"onnx-reference": "REFERENCE", "reversed": "REVERSED", "raising": "RAISING"}
+    points = {"onnx-reference": "ENGINE", "reversed": "REVERSED", "raising": "RAISING"}
     return install(tmp_path_factory.mktemp("site"), **points)
+
+
+def test_the_engine_of_the_page_is_short():
+    assert len(REFERENCE.splitlines()) <= 30
 
 
 def test_the_help_lists_them(folder):

@@ -1,0 +1,151 @@
+"""What onnxruntime's DirectML provider makes of real networks, as exported and after `sliceport harden`.
+
+Each export in models/, and each model in the folders that are given, runs whole on the real provider, with graph fusion
+on and the CPU for what the provider does not take. Its outputs are compared with those of the CPU provider. Then it is
+hardened and runs again on the same inputs, against the same values. For each of the two the verdict is one of
+
+    right         it runs, and every output is within the tolerance of `sliceport directml run`
+    wrong         it runs, and an output differs
+    refused       the provider refuses at least one node, or the nodes together
+    ends          the process ends
+    not compiled  nothing but this adapter is in the way: it cannot compile a node's shader
+
+Sizes of open dimensions are those of models/models.json; `--input-shapes` gives them to inputs of the other models.
+
+    python benchmarks/real_networks.py [FOLDER ...] [--input-shapes x:1,16] [--json FILE] [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import onnx
+import onnxruntime
+
+import sliceport
+from onnx_ops.compare.bisect_model import CANNOT_COMPILE
+from onnx_ops.compare.inputs import run_with_inputs
+from onnx_ops.compare.run_model import open_provider, read_complete_model, run_on
+from sliceport.directml.device import Device
+from sliceport.engines.model_run import ModelRun
+
+MODELS = Path(__file__).parents[1] / "models"
+VERDICTS = ("right", "wrong", "refused", "ends", "not compiled")
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network, and what the provider makes of it.
+
+    Attributes:
+        name: Its file.
+        before: The verdict on it as exported.
+        after: The verdict on it hardened.
+        changes: How many nodes `harden` rewrote.
+        why_before: What was found before, the operators and why.
+        why_after: The same after.
+    """
+
+    name: str
+    before: str
+    after: str
+    changes: int
+    why_before: str
+    why_after: str
+
+
+def exports() -> Iterator[tuple[Path, Shapes]]:
+    """The exports in models/."""
+    for entry in json.loads((MODELS / "models.json").read_text(encoding="utf-8")):
+        yield MODELS / entry["file"], {name: tuple(sizes) for name, sizes in entry["input_shapes"].items()}
+
+
+def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
+    """The models in a folder; inputs of open shape get theirs by name."""
+    for path in sorted(folder.glob("*.onnx")):
+        graph = onnx.load(path, load_external_data=False).graph
+        is_open = {
+            value.name
+            for value in graph.input
+            if any(not dimension.HasField("dim_value") for dimension in value.type.tensor_type.shape.dim)
+        }
+        yield path, {name: sizes for name, sizes in shapes.items() if name in is_open}
+
+
+def judge(run: ModelRun) -> tuple[str, str]:
+    """The verdict on a run, and why."""
+    why = Counter(f"{finding.op_type or 'model'}: {kind_of(finding.kind, finding.message)}" for finding in run.findings)
+    kinds = {kind_of(finding.kind, finding.message) for finding in run.findings}
+    verdict = next((kind for kind in ("wrong", "ends", "refused", "not compiled") if kind in kinds), "right")
+    return verdict, ", ".join(f"{count} {what}" for what, count in why.items())
+
+
+def kind_of(kind: str, message: str) -> str:
+    """The verdict on a finding."""
+    if kind == "different":
+        return "wrong"
+    if CANNOT_COMPILE in message:
+        return "not compiled"
+    return "ends" if "host program ended" in message else "refused"
+
+
+def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
+    """Run a network as exported and hardened."""
+    model, proto = read_complete_model(path)
+    names = [output.name for output in proto.graph.output]
+    inputs, expected = run_with_inputs(proto, model, shapes, {}, 0, names)
+    before = run_on(dml, proto, inputs, expected, locates=True, traces=False)
+    result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
+    hardened = read_complete_model(folder / path.name)[1]
+    after = run_on(dml, hardened, inputs, expected, locates=True, traces=False)
+    (first, why_first), (second, why_second) = judge(before), judge(after)
+    return Row(path.name, first, second, len(result.to_json()["changes"]), why_first, why_second)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="more models")
+    parser.add_argument("--input-shapes", nargs="+", default=[], metavar="NAME:SIZES", help="for the models of FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows and counts there")
+    parser.add_argument("--only", metavar="NAME", help="only models whose file has this in its name")
+    options = parser.parse_args()
+    words = (word.rsplit(":", 1) for word in options.input_shapes)
+    given = {name: tuple(map(int, sizes.split(","))) for name, sizes in words}
+    cases = [*exports(), *(case for folder in options.folders for case in models_in(folder, given))]
+    cases = [(path, shapes) for path, shapes in cases if not options.only or options.only in path.name]
+    rows = []
+    with open_provider() as dml, tempfile.TemporaryDirectory() as folder:
+        facts = dml.facts()
+        for path, shapes in cases:
+            rows.append(measure(dml, path, shapes, Path(folder)))
+            row = rows[-1]
+            print(
+                f"{row.name:40}{row.before:14}{row.after:14}{row.changes:4}  {row.why_before} | {row.why_after}",
+                flush=True,
+            )
+    counts = {when: Counter(getattr(row, when) for row in rows) for when in ("before", "after")}
+    print(f"\n{len(rows)} networks{'':29}" + "".join(f"{verdict:>14}" for verdict in VERDICTS))
+    for when, count in counts.items():
+        print(f"{when:40}" + "".join(f"{count[verdict]:14}" for verdict in VERDICTS))
+    versions = {
+        "sliceport": sliceport.__version__,
+        "onnxruntime-directml": facts["onnxruntime"],
+        "onnxruntime (CPU provider)": onnxruntime.__version__,
+        "adapter": facts["adapter"],
+        "shader model": facts["shader_model"],
+    }
+    print(", ".join(f"{name} {version}" for name, version in versions.items()))
+    if options.json:
+        found = {"versions": versions, "counts": counts, "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The pages in docs/: their blocks run, they name what there is, and nothing is said twice."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pages import ROOT, VALUE, examples, make_clone, pages, python_blocks, read, run_example, run_python, synopses
+
+from sliceport.cli.main import make_parser
+
+PAGES = [name for name in pages() if name != "README.md"]
+PYTHON = [(name, i) for name in PAGES for i in range(len(python_blocks(name)))]
+EXAMPLES = [(name, i) for name in PAGES for i in range(len(examples(name)))]
+PROSE = [*pages(), *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if (ROOT / name).exists())]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_clone(tmp_path_factory.mktemp("clone"))
+
+
+def test_there_is_something_to_run():
+    assert (len(PYTHON), len(EXAMPLES)) == (9, 5)
+    values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
+    assert len(values) == 5
+
+
+@pytest.mark.parametrize(("name", "number"), PYTHON)
+def test_python(clone, name, number):
+    run_python(python_blocks(name)[number], clone)
+
+
+@pytest.mark.parametrize(("name", "number"), EXAMPLES)
+def test_examples(clone, name, number):
+    run_example(name, examples(name)[number], clone)
+
+
+def options(parser) -> set[str]:
+    return {o for a in parser._actions for o in a.option_strings if o.startswith("--")}
+
+
+def test_synopses_name_every_option_and_no_other():
+    commands = next(a for a in make_parser()._actions if a.dest == "command").choices
+    directml = next(a for a in commands["directml"]._actions if a.dest == "action").choices
+    known = {("sliceport", name): command for name, command in commands.items()}
+    known |= {("sliceport directml", name): command for name, command in directml.items()}
+    seen = set()
+    for text in itertools.chain.from_iterable(map(synopses, PAGES)):
+        for entry in re.split(r"^(?=sliceport )", text, flags=re.MULTILINE)[1:]:
+            found = re.match(r"(sliceport directml|sliceport) ([a-z]+)(?=\s)", entry)
+            if found is None or found.groups() == ("sliceport", "directml"):
+                continue
+            key = (found[1], found[2])
+            named = set(re.findall(r"--[a-z-]+", entry))
+            left_out = {"--help", "--quiet", "--verbose", "--output", "--if-possible"}
+            assert named == options(known[key]) - left_out, key
+            seen.add(key)
+    assert seen == set(known) - {("sliceport", "directml")}
+
+
+def test_the_reference_lists_the_public_names():
+    names = json.loads((ROOT / "tests" / "data" / "public_names.json").read_text(encoding="utf-8"))
+    listed = re.findall(r"^::: (\S+)$", read("docs/api.md"), re.MULTILINE)
+    public = [f"{package}.{name}" for package, found in names.items() for name in found]
+    # The function has the name of its module, which is what a reader of the source would find.
+    public[public.index("onnx_ops.passes.rewrite")] += ".rewrite"
+    assert sorted(name for name in listed if not name.startswith("sliceport.formats.")) == sorted(public)
+
+
+def test_passes_and_targets_are_listed():
+    from onnx_ops.passes import PASSES
+    from sliceport.engines.registry import engines
+    from sliceport.formats import all_targets, formats
+
+    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES)
+    executors = set(re.findall(r"^\| `([\w-]+)` \|", read("docs/cli.md"), re.MULTILINE))
+    assert executors == set(engines()) | {one.reference[0] for one in formats().values()}
+    assert all(target in read("docs/cli.md") for target in all_targets())
+
+
+def sentences(name: str) -> set[str]:
+    """The sentences and table rows of a page of at least eight words, without code blocks."""
+    text = re.sub(r"^```.*?^```$", "", read(name), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    parts = re.split(r"(?<=[.:;!?])\s+|\n\s*\n|\n(?=[-|#])|\s*\|\s*", text)
+    plain = (" ".join(re.findall(r"[\w'-]+", part.lower())) for part in parts)
+    return {part for part in plain if len(part.split()) >= 8}
+
+
+def test_no_sentence_stands_in_two_places():
+    counts = Counter(itertools.chain.from_iterable(map(sentences, PROSE)))
+    assert len(counts) > 200
+    assert [sentence for sentence, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.skipif(not (ROOT / "sliceport").is_dir(), reason="the source is not here")
+def test_files_that_are_named_exist():
+    named = {
+        (page, path)
+        for page in PROSE
+        for path in re.findall(
+            r"`((?:sliceport|onnx_ops|ov_ext|tests|models|benchmarks|docs|\.ci)/[\w./-]+)`", read(page)
+        )
+    }
+    assert len(named) > 20
+    assert [entry for entry in sorted(named) if not (ROOT / entry[1]).exists()] == []
+
+
+@pytest.mark.skipif(not (ROOT / "ARCHITECTURE.md").exists(), reason="only the packages are here")
+def test_the_architecture_has_the_layers_of_the_contracts():
+    contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    assert "\n".join(layers) in read("ARCHITECTURE.md")
+
+
+def test_nothing_comes_from_elsewhere():
+    assert "http" not in read("docs/style.css")
+    assert re.findall(r"(?:href|src)=\"http", read("docs/images/pipeline.svg")) == []
+    assert "font: false" in read("mkdocs.yml")
