@@ -126,7 +126,7 @@ def test_rule_models_are_what_their_script_makes(monkeypatch: pytest.MonkeyPatch
     sys.modules.pop("make_rules")
 
 
-def test_new_axis(tmp_path):
+def test_new_axis(tmp_path: Path) -> None:
     """The README's x[1, newaxis]: the CPU plugin computes it wrongly, and right once it is hardened."""
     report = sliceport.compare(MODELS / "rule_new_axis.xml")
     status = {comparison.executor: comparison.status for comparison in report.comparisons}

@@ -109,7 +109,7 @@ def test_coalesce_does_not_join_what_is_not_contiguous() -> None:
     assert coalesce((2, 3), kept, [False])[0] == [2, 3]
 
 
-def test_axes_are_as_long_as_64_bits_allow():
+def test_axes_are_as_long_as_64_bits_allow() -> None:
     assert resolve_axis(-1, None, 1, INT64_MAX) == range(INT64_MAX - 1, INT64_MAX)
     with pytest.raises(InvalidSlice, match=r"at most 2\^63 - 1 elements, got 9223372036854775808"):
         resolve_axis(0, 1, 1, INT64_MAX + 1)

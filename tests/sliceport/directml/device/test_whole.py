@@ -206,7 +206,7 @@ def test_real_exports_with_every_operator(full_edition: None, zoo: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["ts_focus_10", "ts_boxes_10", "dynamo_window_shift"])
-def test_real_networks_run_whole(directml, models, name):
+def test_real_networks_run_whole(directml: device.Device, models: Path, name: str) -> None:
     """Graphs that end the host program with descriptor heaps smaller than vkd3d's own."""
     run = run_model(models / f"{name}.onnx", against=True, full=False)
     assert run.is_clean, run.findings
