@@ -21,7 +21,7 @@ from ov_ext.slice import Slice
 
 LARGE, MEDIUM, TINY = (64, 1024, 256), (4, 256, 256), (1, 8, 8)
 """Shapes: 64 MiB and 1 MiB of float32, and nothing to speak of."""
-FORMS = {
+FORMS: dict[str, tuple[tuple[Any, ...], str]] = {
     "all but the ends": ((slice(None), slice(1, -1)), "contiguous"),
     "half of the last axis": ((slice(None), slice(None), slice(0, None, None), "half"), "contiguous"),
     "every other row": ((slice(None), slice(1, None, 2)), "outer"),

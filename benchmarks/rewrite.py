@@ -60,7 +60,7 @@ def is_slicing(node: ir.Node) -> bool:
 
 def count(proto: onnx.ModelProto) -> int:
     model = ir.serde.deserialize_model(proto)
-    holders = [model.graph, *model.functions.values()]
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return sum(is_slicing(node) for holder in holders for node in holder.all_nodes())
 
 
@@ -93,7 +93,8 @@ def by_onnxslim(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    return onnxslim.slim(copy)
+    slim: onnx.ModelProto = onnxslim.slim(copy)
+    return slim
 
 
 TOOLS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {

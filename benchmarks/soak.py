@@ -15,6 +15,11 @@ from sliceport.directml.operators import Slice1
 from sliceport.directml.tensor import BufferTensor, DataType
 
 
+def pid_of(dml: device.Device) -> int:
+    assert dml._process is not None
+    return dml._process.pid
+
+
 def resident(pid: int) -> int:
     """MiB that the largest process under a process holds."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -62,15 +67,15 @@ def main() -> None:
             (y,) = dml.run(reverse(*shape), x.reshape(-1).view(np.uint8))
             assert np.array_equal(y.view(np.uint32).reshape(shape), x[::-1])
             if (i + 1) % 500 == 0:
-                print(f"{i + 1} operators: {resident(dml._process.pid)} MiB, {time.perf_counter() - started:.1f} s")
-        model, x = session_model(), np.arange(12, dtype=np.float32).reshape(4, 3)
+                print(f"{i + 1} operators: {resident(pid_of(dml))} MiB, {time.perf_counter() - started:.1f} s")
+        model, data = session_model(), np.arange(12, dtype=np.float32).reshape(4, 3)
         started = time.perf_counter()
         for i in range(options.sessions):
-            y, b = dml.run_onnx(model, {"x": x}, ["y", "b"])
-            assert np.array_equal(y, x[1:2])
-            assert np.array_equal(b, x[2:])
+            y, b = dml.run_onnx(model, {"x": data}, ["y", "b"])
+            assert np.array_equal(y, data[1:2])
+            assert np.array_equal(b, data[2:])
             if (i + 1) % 100 == 0:
-                print(f"{i + 1} sessions: {resident(dml._process.pid)} MiB, {time.perf_counter() - started:.1f} s")
+                print(f"{i + 1} sessions: {resident(pid_of(dml))} MiB, {time.perf_counter() - started:.1f} s")
         for size in options.megabytes:
             data = random.integers(0, 2**32, size * 2**18, dtype=np.uint32)
             started = time.perf_counter()

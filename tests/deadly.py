@@ -2,15 +2,18 @@
 
 import os
 import time
+from collections.abc import Callable, Sequence
 
 import onnx
 
 from onnx_ops import propagate as real
+from onnx_ops.propagate import Found
 
 
-def propagate(proto: bytes, skipped=(), journal="", seconds=60.0):
+def propagate(proto: bytes, skipped: Sequence[int] = (), journal: str = "", seconds: float = 60.0) -> list[Found]:
     """`propagate` where onnx knows these operators."""
-    for name, action in (("Die", os.abort), ("Hang", lambda: time.sleep(600))):
+    actions: dict[str, Callable[[object], None]] = {"Die": lambda _: os.abort(), "Hang": lambda _: time.sleep(600)}
+    for name, action in actions.items():
         if onnx.defs.has(name, "deadly"):
             continue
         kind = onnx.defs.OpSchema
@@ -22,6 +25,6 @@ def propagate(proto: bytes, skipped=(), journal="", seconds=60.0):
             outputs=[kind.FormalParameter("y", "T")],
             type_constraints=[("T", ["tensor(float)"], "")],
         )
-        schema.set_type_and_shape_inference_function(lambda _, action=action: action())
+        schema.set_type_and_shape_inference_function(action)
         onnx.defs.register_schema(schema)
     return real.propagate(proto, skipped, journal, seconds)

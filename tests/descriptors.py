@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from typing import Any
 
 from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
 from sliceport.directml.tensor import BufferTensor, DataType, buffer_size
@@ -69,21 +70,26 @@ def spoilt(pick: random.Random, operator: Operator) -> tuple[str, Operator]:
     value = getattr(operator, field.attribute)
     if field.kind in ("input", "output"):
         name, other = spoilt_tensor(pick, value)
-        return f"{field.name}.{name}", replace(operator, **{field.attribute: other})
+        return f"{field.name}.{name}", _changed(operator, field.attribute, other)
     if field.kind == "outputs":
         i = pick.randrange(len(value))
         name, other = spoilt_tensor(pick, value[i])
-        return f"{field.name}.{name}", replace(operator, **{field.attribute: (*value[:i], other, *value[i + 1 :])})
+        return f"{field.name}.{name}", _changed(operator, field.attribute, (*value[:i], other, *value[i + 1 :]))
     if field.kind == "uint":
         choices = {
             "OutputCount": (0, max(0, value - 1)),
             "DimensionCount": (0, 1, 2, 4, 8, 9, value + 1, max(0, value - 1)),
         }.get(field.name, EDGES)
-        return field.name, replace(operator, **{field.attribute: pick.choice(choices)})
+        return field.name, _changed(operator, field.attribute, pick.choice(choices))
     values = list(value)
     choices = EDGES if field.kind == "uints" else (0, *STEPS, 3, -3)
     values[pick.randrange(len(values))] = pick.choice(choices)
-    return field.name, replace(operator, **{field.attribute: tuple(values)})
+    return field.name, _changed(operator, field.attribute, tuple(values))
+
+
+def _changed(operator: Operator, attribute: str, value: object) -> Operator:
+    values: dict[str, Any] = {attribute: value}
+    return replace(operator, **values)
 
 
 def spoilt_tensor(pick: random.Random, good_one: BufferTensor) -> tuple[str, BufferTensor]:
@@ -92,10 +98,10 @@ def spoilt_tensor(pick: random.Random, good_one: BufferTensor) -> tuple[str, Buf
     if kind == "DataType":
         return kind, replace(good_one, data_type=pick.choice(list(DataType)))
     if kind == "Sizes":
-        sizes = list(good_one.sizes)
-        sizes[pick.randrange(len(sizes))] = pick.choice(EDGES)
-        total = pick.choice((total, buffer_size(good_one.data_type, sizes, good_one.strides)))
-        return kind, replace(good_one, sizes=tuple(sizes), total_tensor_size_in_bytes=total)
+        changed = list(good_one.sizes)
+        changed[pick.randrange(len(changed))] = pick.choice(EDGES)
+        total = pick.choice((total, buffer_size(good_one.data_type, changed, good_one.strides)))
+        return kind, replace(good_one, sizes=tuple(changed), total_tensor_size_in_bytes=total)
     if kind == "Strides":
         return kind, replace(good_one, strides=tuple(pick.choice((0, 1, 2, 3, 7, 64)) for _ in good_one.sizes))
     if kind == "Total":

@@ -173,9 +173,9 @@ def _changes(node: ast.AST) -> list[ast.AST]:
         other.test = ast.UnaryOp(ast.Not(), other.test)
         return [other]
     if isinstance(node, ast.comprehension) and node.ifs:
-        other = copy.deepcopy(node)
-        other.ifs = []
-        return [other]
+        whole = copy.deepcopy(node)
+        whole.ifs = []
+        return [whole]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
         return [node.operand]
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in NAMES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from vectors import load
 
 CASES = load("onnxruntime_slice_split")
@@ -12,5 +14,5 @@ DISPUTED = [case for case in GOOD if case.get("onnx_shape_disagreement")]
 NAMES = {"Slice": ("starts", "ends", "axes", "steps"), "Split": ("split",)}
 
 
-def identify(case):
-    return case["name"]
+def identify(case: dict[str, Any]) -> str:
+    return str(case["name"])

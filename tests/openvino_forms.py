@@ -40,13 +40,14 @@ def _go_on(given: Sequence[dict[str, Any]], found: list[Runs], at: int, timeout:
         lines, code, said = child.stdout, child.returncode, child.stderr[-1000:]
     except subprocess.TimeoutExpired as error:
         lines, code, said = (error.stdout or b"").decode(), "hang", ""
-    begun = None
+    begun: str | None = None
     for line in map(json.loads, lines[: lines.rfind("\n") + 1].splitlines()):
         if "begin" in line:
             begun = line["begin"]
         elif "end" in line:
             at += 1
         else:
+            assert begun is not None
             found[at][begun], begun = line, None
     if begun is not None:
         found[at][begun] = {"exit": code, "said": said}

@@ -46,16 +46,16 @@ def make(
     op: str, inputs: Sequence[ov.Node], masks: Mapping[str, Sequence[int]] | None = None, *, ours: bool = True
 ) -> ov.Node:
     """The operator; the built-in one wants masks of one length."""
-    masks = {name: list(mask) for name, mask in (masks or {}).items()}
+    lists = {name: list(mask) for name, mask in (masks or {}).items()}
     if ours:
-        return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **masks)
+        return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **lists)
     if op == "Slice":
         return opset8.slice(*inputs)
     if len(inputs) == len(("data", "begin", "end")):
         count = inputs[1].get_output_partial_shape(0)[0].get_length()
         inputs = [*inputs, constant([1] * count)]
-    length = max(map(len, masks.values()), default=0)
-    padded = [masks.get(name, []) + [0] * (length - len(masks.get(name, []))) for name in MASKS]
+    length = max(map(len, lists.values()), default=0)
+    padded = [lists.get(name, []) + [0] * (length - len(lists.get(name, []))) for name in MASKS]
     return opset1.strided_slice(*inputs, *padded)
 
 

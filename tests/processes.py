@@ -6,6 +6,14 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from sliceport.directml.device import Device
+
+
+def host_of(opened: Device) -> int:
+    """The process that DirectML runs in, which has been started."""
+    assert opened._process is not None
+    return opened._process.pid
+
 
 def children(pid: int) -> list[int]:
     """The processes under a process, itself included."""

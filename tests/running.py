@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +19,15 @@ def as_bytes(array: npt.NDArray[np.generic]) -> Bytes:
     """The elements of an array, packed row-major."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
+
+
+def as_arrays(results: Iterable[object]) -> list[npt.NDArray[Any]]:
+    """What a session of onnxruntime gave, where all of it is tensors."""
+    arrays = []
+    for result in results:
+        assert isinstance(result, np.ndarray)
+        arrays.append(result)
+    return arrays
 
 
 def padded(data: Bytes, size: int) -> Bytes:
@@ -43,7 +55,7 @@ def gathered(data: Bytes, tensor: BufferTensor) -> Bytes:
 
 def run_node(lowered: LoweredNode, data: Bytes) -> dict[str, Bytes]:
     """The bytes of each output of a node; those of a buffer's last partial 4 bytes are cut off by the caller."""
-    node = lowered.node
+    node = lowered.resolved
     got = {cut.output: np.zeros(0, np.uint8) for cut in node.cuts if cut.region.is_empty}
     for alias in lowered.aliases:
         source = data[alias.byte_offset :]

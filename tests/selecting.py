@@ -25,7 +25,7 @@ def shapes(max_rank: int = 6, most: int = 300, min_rank: int = 1) -> st.SearchSt
 
 
 @st.composite
-def selections(draw, size: int) -> range:
+def selections(draw: st.DrawFn, size: int) -> range:
     """Some elements of an axis; all of them, in either direction, more often than others."""
     whole = draw(st.sampled_from((range(size), range(size - 1, -1, -1), None, None)))
     if whole is not None:
@@ -37,13 +37,13 @@ def selections(draw, size: int) -> range:
 
 
 @st.composite
-def regions(draw, shape: tuple[int, ...] | None = None, max_rank: int = 6) -> Region:
+def regions(draw: st.DrawFn, shape: tuple[int, ...] | None = None, max_rank: int = 6) -> Region:
     shape = draw(shapes(max_rank)) if shape is None else shape
     return Region.of(shape, [draw(selections(size)) for size in shape])
 
 
 @st.composite
-def spellings(draw, kept: range, size: int) -> tuple[int, int, int]:
+def spellings(draw: st.DrawFn, kept: range, size: int) -> tuple[int, int, int]:
     """One way to write a selection of an axis as first index, end and step."""
     first, last, step = kept[0], kept[-1], kept.step
     if len(kept) == 1:  # then any step does
@@ -64,7 +64,7 @@ def spellings(draw, kept: range, size: int) -> tuple[int, int, int]:
 
 
 @st.composite
-def slices(draw, shape: tuple[int, ...]) -> tuple[SliceSpec, tuple[range, ...]]:
+def slices(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[SliceSpec, tuple[range, ...]]:
     """A Slice of some axes in any order, and what it keeps of every axis."""
     named = draw(st.lists(st.integers(0, len(shape) - 1), unique=True, max_size=len(shape)))
     indices = [range(size) for size in shape]
@@ -81,7 +81,7 @@ def slices(draw, shape: tuple[int, ...]) -> tuple[SliceSpec, tuple[range, ...]]:
 
 
 @st.composite
-def splits(draw, shape: tuple[int, ...]) -> tuple[SplitSpec, list[tuple[range, ...]]]:
+def splits(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[SplitSpec, list[tuple[range, ...]]]:
     """A Split, and what each part keeps of every axis."""
     axis = draw(st.integers(0, len(shape) - 1))
     cuts = [0, *sorted(draw(st.lists(st.integers(0, shape[axis]), max_size=4))), shape[axis]]
@@ -93,7 +93,7 @@ def splits(draw, shape: tuple[int, ...]) -> tuple[SplitSpec, list[tuple[range, .
 class _StridedSlice:
     """A StridedSlice in the making: its entries, what they keep, and the shape that comes out."""
 
-    def __init__(self, draw, shape: tuple[int, ...]) -> None:
+    def __init__(self, draw: st.DrawFn, shape: tuple[int, ...]) -> None:
         self.draw = draw
         self.shape = shape
         self.entries: list[tuple[int, int, int, str]] = []  # begin, end, stride and the masks that are set, by letter
@@ -144,13 +144,17 @@ class _StridedSlice:
             if length == "long":
                 bits += self.draw(st.lists(st.integers(0, 1), max_size=2))
             masks.append(tuple(bits))
-        begin, end, strides = (tuple(entry[i] for entry in self.entries) for i in range(3))
+        begin = tuple(entry[0] for entry in self.entries)
+        end = tuple(entry[1] for entry in self.entries)
+        strides = tuple(entry[2] for entry in self.entries)
         without_strides = all(step == 1 for step in strides) and self.draw(st.booleans())
         return StridedSliceSpec(begin, end, None if without_strides else strides, Masks(*masks))
 
 
 @st.composite
-def strided_slices(draw, shape: tuple[int, ...]) -> tuple[StridedSliceSpec, tuple[range, ...], tuple[int, ...]]:
+def strided_slices(
+    draw: st.DrawFn, shape: tuple[int, ...]
+) -> tuple[StridedSliceSpec, tuple[range, ...], tuple[int, ...]]:
     """A StridedSlice that is allowed, what it keeps of every axis, and the shape that comes out."""
     rank = len(shape)
     made = _StridedSlice(draw, shape)

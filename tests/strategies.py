@@ -9,7 +9,9 @@ from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, Region, SliceSpec, St
 FAR = (INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 100, -100)
 
 
-def shapes(max_rank: int = 6, max_size: int = 6, min_rank: int = 1, min_size: int = 0) -> st.SearchStrategy[tuple]:
+def shapes(
+    max_rank: int = 6, max_size: int = 6, min_rank: int = 1, min_size: int = 0
+) -> st.SearchStrategy[tuple[int, ...]]:
     return st.lists(st.integers(min_size, max_size), min_size=min_rank, max_size=max_rank).map(tuple)
 
 
@@ -23,7 +25,7 @@ def steps(size: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def slice_specs(draw, shape) -> SliceSpec:
+def slice_specs(draw: st.DrawFn, shape: tuple[int, ...]) -> SliceSpec:
     rank = len(shape)
     named = draw(st.lists(st.integers(0, rank - 1), unique=True, max_size=rank))
     axes = tuple(draw(st.sampled_from((axis, axis - rank))) for axis in named)
@@ -36,7 +38,7 @@ def slice_specs(draw, shape) -> SliceSpec:
 
 
 @st.composite
-def regions(draw, shape=None, max_rank: int = 6, max_size: int = 6) -> Region:
+def regions(draw: st.DrawFn, shape: tuple[int, ...] | None = None, max_rank: int = 6, max_size: int = 6) -> Region:
     shape = draw(shapes(max_rank, max_size)) if shape is None else shape
     if not shape:
         return Region((), (), ())
@@ -44,7 +46,7 @@ def regions(draw, shape=None, max_rank: int = 6, max_size: int = 6) -> Region:
 
 
 @st.composite
-def strided_slice_specs(draw, rank: int) -> StridedSliceSpec:
+def strided_slice_specs(draw: st.DrawFn, rank: int) -> StridedSliceSpec:
     count = draw(st.integers(0, rank + 2))
     mask = st.lists(st.integers(0, 1), max_size=count + 1).map(tuple)
     numbers = st.one_of(st.integers(-8, 8), st.sampled_from(FAR))
@@ -53,5 +55,5 @@ def strided_slice_specs(draw, rank: int) -> StridedSliceSpec:
         tuple(draw(st.lists(numbers, min_size=count, max_size=count))),
         tuple(draw(st.lists(numbers, min_size=count, max_size=count))),
         draw(st.one_of(st.none(), st.lists(numbers, min_size=count, max_size=count).map(tuple))),
-        Masks(*[draw(mask) for _ in range(4)], () if ellipsis is None else (0,) * ellipsis + (1,)),
+        Masks(draw(mask), draw(mask), draw(mask), draw(mask), () if ellipsis is None else (0,) * ellipsis + (1,)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,17 +14,19 @@ import onnxruntime
 import openvino
 import oracle
 import pytest
-from divergences import DIVERGENCES, OPENVINO_DEFECTS, Divergence
+from divergences import DIVERGENCES, OPENVINO_DEFECTS, Divergence, OpenVINODefect
 from onnx import helper, numpy_helper
 from openvino_processes import answer
 from running import as_bytes, run_node
 
 import onnx_ops
-from onnx_ops.contested import BACKWARD_TO_THE_GREATEST, CONTESTED
+from onnx_ops.contested import BACKWARD_TO_THE_GREATEST, CONTESTED, Contested
 from ov_ext.defects import DEFECTS
 from sliceport.directml import device
 
 Outputs = tuple[tuple[int, ...], ...]
+Engine = tuple[str, Callable[[Divergence], Outputs]]
+"""Its version, and what runs an entry on it."""
 
 
 def model_of(entry: Divergence, *, surrounded: bool = True) -> onnx.ModelProto:
@@ -34,7 +37,7 @@ def model_of(entry: Divergence, *, surrounded: bool = True) -> onnx.ModelProto:
     if entry.rank > 1 and entry.op_type == "Slice":
         vectors["axes"] = np.array([entry.rank - 1])
     inputs = [name if name in vectors else "" for name in names]
-    attributes = {name: value for name, value in entry.parameters.items() if name == "num_outputs"}
+    attributes: dict[str, Any] = {name: value for name, value in entry.parameters.items() if name == "num_outputs"}
     if entry.op_type == "Split":
         attributes["axis"] = entry.rank - 1
     parts = [f"b{i}" for i in range(len(entry.specified))]
@@ -67,7 +70,7 @@ def data_of(entry: Divergence) -> np.ndarray:
     return FIRST + np.arange(entry.size).reshape([1] * (entry.rank - 1) + [entry.size])
 
 
-def listed(arrays) -> Outputs:
+def listed(arrays: Iterable[Any]) -> Outputs:
     """Which elements came out, by their indices."""
     return tuple(tuple((array.reshape(-1) - FIRST).tolist()) for array in arrays)
 
@@ -105,7 +108,7 @@ def by_directml_provider(entry: Divergence, opened: device.Device) -> Outputs:
 
 OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-ENGINES = {
+ENGINES: dict[str, Engine] = {
     "onnxruntime-cpu": (onnxruntime.__version__, lambda entry: by_onnxruntime(entry, OFF)),
     "onnxruntime-cpu-optimized": (onnxruntime.__version__, lambda entry: by_onnxruntime(entry, ALL)),
     "onnx-reference": (onnx.__version__, by_reference),
@@ -114,7 +117,7 @@ ENGINES = {
 
 
 @pytest.fixture
-def engine(entry, request):
+def engine(entry: Divergence, request: pytest.FixtureRequest) -> Engine:
     """The version of the entry's engine and what runs an entry on it; the real DirectML where it is installed."""
     if entry.engine == "onnxruntime-dml":
         opened = request.getfixturevalue("directml")
@@ -124,7 +127,7 @@ def engine(entry, request):
 
 @pytest.mark.parametrize("entry", DIVERGENCES, ids=lambda e: e.id)
 class TestEntries:
-    def test_the_engine_still_disagrees(self, entry, engine):
+    def test_the_engine_still_disagrees(self, entry: Divergence, engine: Engine) -> None:
         version, run = engine
         assert version in entry.versions, f"seen with {entry.versions}, not tried with {version}: try it and say so"
         if isinstance(entry.seen, str):
@@ -138,19 +141,19 @@ class TestEntries:
         else:
             assert seen == entry.seen
 
-    def test_ours_is_what_the_specification_says(self, entry):
+    def test_ours_is_what_the_specification_says(self, entry: Divergence) -> None:
         data = data_of(entry)
         constant = replace(entry, run_time=False)
         (lowered,) = onnx_ops.lower(model_of(constant)).nodes
         got = run_node(lowered, as_bytes(data))
-        outputs = [got[cut.output][: 8 * cut.region.size].view(np.int64) for cut in lowered.node.cuts]
+        outputs = [got[cut.output][: 8 * cut.region.size].view(np.int64) for cut in lowered.resolved.cuts]
         assert listed(outputs) == entry.specified
         if entry.op_type == "Slice":
-            bounds = [[entry.parameters[name]] for name in ("starts", "ends", "steps")]
+            bounds: list[Any] = [[entry.parameters[name]] for name in ("starts", "ends", "steps")]
             by_oracle = oracle.onnx_slice(data.reshape(-1), bounds[0], bounds[1], None, bounds[2])
             assert listed([by_oracle]) == entry.specified
 
-    def test_it_says_why(self, entry):
+    def test_it_says_why(self, entry: Divergence) -> None:
         assert entry.specification
         assert entry.engine_does
         assert entry.engine in {*ENGINES, "onnxruntime-dml"}
@@ -158,20 +161,20 @@ class TestEntries:
 
 
 @pytest.mark.parametrize("contested", CONTESTED, ids=lambda contested: contested.id)
-def test_what_is_left_alone_has_its_evidence(contested):
+def test_what_is_left_alone_has_its_evidence(contested: Contested) -> None:
     """Each engine that the product says does otherwise has an entry here, and is said to do what the entry shows."""
     shown = {entry.engine for entry in DIVERGENCES if entry.contested is contested}
     right = {(BACKWARD_TO_THE_GREATEST.id, "onnxruntime-dml")}  # tests/passes/test_contested.py
     assert shown == {engine for engine, _ in contested.engines if (contested.id, engine) not in right}
 
 
-def test_ids_are_unique():
+def test_ids_are_unique() -> None:
     assert len({entry.id for entry in DIVERGENCES}) == len(DIVERGENCES)
 
 
 @pytest.mark.parametrize("entry", OPENVINO_DEFECTS, ids=lambda e: e.id)
 class TestOpenVINODefects:
-    def test_the_engine_still_disagrees(self, entry):
+    def test_the_engine_still_disagrees(self, entry: OpenVINODefect) -> None:
         assert openvino.__version__ in entry.versions, f"not tried with {openvino.__version__}: try it and say so"
         seen = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-")})
         assert seen != as_answer(entry.specified), f"{entry.engine} agrees now: remove the entry {entry.id!r}"
@@ -184,21 +187,21 @@ class TestOpenVINODefects:
         else:
             assert seen == as_answer(entry.seen)
 
-    def test_hardened_it_is_right(self, entry):
+    def test_hardened_it_is_right(self, entry: OpenVINODefect) -> None:
         got = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-"), "harden": True})
         assert entry.id in got.pop("defects")
         assert got.pop("forms") != [None]
         assert got == as_answer(entry.specified)
 
-    def test_ours_is_right(self, entry):
+    def test_ours_is_right(self, entry: OpenVINODefect) -> None:
         got = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-"), "ours": True})
         assert got == as_answer(entry.specified)
 
 
-def as_answer(result) -> dict[str, Any]:
+def as_answer(result: tuple[tuple[int, ...], Any]) -> dict[str, Any]:
     shape, values = result
     return {"shape": list(shape), "values": values if isinstance(values, str) else list(map(float, values))}
 
 
-def test_every_openvino_defect_has_an_entry():
+def test_every_openvino_defect_has_an_entry() -> None:
     assert [entry.id for entry in OPENVINO_DEFECTS] == [defect.id for defect in DEFECTS]

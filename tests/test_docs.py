@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
@@ -25,29 +26,35 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_clone(tmp_path_factory.mktemp("clone"))
 
 
-def test_there_is_something_to_run():
+def test_there_is_something_to_run() -> None:
     assert (len(PYTHON), len(EXAMPLES)) == (9, 5)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
     assert len(values) == 5
 
 
 @pytest.mark.parametrize(("name", "number"), PYTHON)
-def test_python(clone, name, number):
+def test_python(clone: Path, name: str, number: int) -> None:
     run_python(python_blocks(name)[number], clone)
 
 
 @pytest.mark.parametrize(("name", "number"), EXAMPLES)
-def test_examples(clone, name, number):
+def test_examples(clone: Path, name: str, number: int) -> None:
     run_example(name, examples(name)[number], clone)
 
 
-def options(parser) -> set[str]:
+def options(parser: argparse.ArgumentParser) -> set[str]:
     return {o for a in parser._actions for o in a.option_strings if o.startswith("--")}
 
 
-def test_synopses_name_every_option_and_no_other():
-    commands = next(a for a in make_parser()._actions if a.dest == "command").choices
-    directml = next(a for a in commands["directml"]._actions if a.dest == "action").choices
+def subparsers(parser: argparse.ArgumentParser, dest: str) -> dict[str, argparse.ArgumentParser]:
+    choices = next(a for a in parser._actions if a.dest == dest).choices
+    assert isinstance(choices, dict)
+    return choices
+
+
+def test_synopses_name_every_option_and_no_other() -> None:
+    commands = subparsers(make_parser(), "command")
+    directml = subparsers(commands["directml"], "action")
     known = {("sliceport", name): command for name, command in commands.items()}
     known |= {("sliceport directml", name): command for name, command in directml.items()}
     seen = set()
@@ -64,7 +71,7 @@ def test_synopses_name_every_option_and_no_other():
     assert seen == set(known) - {("sliceport", "directml")}
 
 
-def test_the_reference_lists_the_public_names():
+def test_the_reference_lists_the_public_names() -> None:
     names = json.loads((ROOT / "tests" / "data" / "public_names.json").read_text(encoding="utf-8"))
     listed = re.findall(r"^::: (\S+)$", read("docs/api.md"), re.MULTILINE)
     public = [f"{package}.{name}" for package, found in names.items() for name in found]
@@ -73,7 +80,7 @@ def test_the_reference_lists_the_public_names():
     assert sorted(name for name in listed if not name.startswith("sliceport.formats.")) == sorted(public)
 
 
-def test_passes_and_targets_are_listed():
+def test_passes_and_targets_are_listed() -> None:
     from onnx_ops.passes import PASSES
     from sliceport.engines.registry import engines
     from sliceport.formats import all_targets, formats
@@ -93,14 +100,14 @@ def sentences(name: str) -> set[str]:
     return {part for part in plain if len(part.split()) >= 8}
 
 
-def test_no_sentence_stands_in_two_places():
+def test_no_sentence_stands_in_two_places() -> None:
     counts = Counter(itertools.chain.from_iterable(map(sentences, PROSE)))
     assert len(counts) > 200
     assert [sentence for sentence, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.skipif(not (ROOT / "sliceport").is_dir(), reason="the source is not here")
-def test_files_that_are_named_exist():
+def test_files_that_are_named_exist() -> None:
     named = {
         (page, path)
         for page in PROSE
@@ -113,13 +120,13 @@ def test_files_that_are_named_exist():
 
 
 @pytest.mark.skipif(not (ROOT / "ARCHITECTURE.md").exists(), reason="only the packages are here")
-def test_the_architecture_has_the_layers_of_the_contracts():
+def test_the_architecture_has_the_layers_of_the_contracts() -> None:
     contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     assert "\n".join(layers) in read("ARCHITECTURE.md")
 
 
-def test_nothing_comes_from_elsewhere():
+def test_nothing_comes_from_elsewhere() -> None:
     assert "http" not in read("docs/style.css")
     assert re.findall(r"(?:href|src)=\"http", read("docs/images/pipeline.svg")) == []
     assert "font: false" in read("mkdocs.yml")

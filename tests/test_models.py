@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -35,7 +37,12 @@ RULES = {
     "rule_symbolic": "refused refused",
     "rule_types": "lowered lowered lowered lowered",
 }
-ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}, "ts_roformer_op13": {"x": (1, 16)}}
+ZOO: dict[str, dict[str, tuple[int, ...]]] = {
+    "gpt2": {},
+    "gptneox_dyn": {"x": (1, 16)},
+    "swin": {},
+    "ts_roformer_op13": {"x": (1, 16)},
+}
 
 
 def check(path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -46,24 +53,24 @@ def check(path: Path, shapes: dict[str, tuple[int, ...]]) -> None:
     assert all(c.bytes_compared > 0 for c in lowered)
 
 
-def test_the_list_names_every_export():
+def test_the_list_names_every_export() -> None:
     assert {entry["file"] for entry in EXPORTS} | {f"{name}.onnx" for name in RULES} == {
         p.name for p in MODELS.glob("*.onnx")
     }
 
 
-def test_opsets_9_to_20_and_both_exporters_are_there():
+def test_opsets_9_to_20_and_both_exporters_are_there() -> None:
     assert {entry["opset"] for entry in EXPORTS} == set(range(9, 21))
     assert {entry["exporter"] for entry in EXPORTS} == {"TorchScript", "dynamo"}
     assert {bool(entry["input_shapes"]) for entry in EXPORTS} == {True, False}
 
 
-def test_models_are_small():
+def test_models_are_small() -> None:
     assert sum(path.stat().st_size for path in MODELS.glob("*.onnx")) < 2**20
 
 
 @pytest.mark.parametrize("entry", EXPORTS, ids=lambda entry: entry["file"])
-def test_export(entry):
+def test_export(entry: dict[str, Any]) -> None:
     model = onnx.load(MODELS / entry["file"])
     assert {o.version for o in model.opset_import if not o.domain} == {entry["opset"]}
     check(MODELS / entry["file"], {name: tuple(shape) for name, shape in entry["input_shapes"].items()})
@@ -71,7 +78,7 @@ def test_export(entry):
 
 @pytest.mark.parametrize("level", ["1.0", "2.1", "3.0", "4.1"])
 @pytest.mark.parametrize("entry", EXPORTS, ids=lambda entry: entry["file"])
-def test_export_at_older_feature_levels(entry, level):
+def test_export_at_older_feature_levels(entry: dict[str, Any], level: str) -> None:
     """Equal wherever it is lowered; refused only for what the level lacks."""
     shapes = {name: tuple(shape) for name, shape in entry["input_shapes"].items()}
     report = compare(MODELS / entry["file"], input_shapes=shapes, feature_level=level)
@@ -85,32 +92,31 @@ def test_export_at_older_feature_levels(entry, level):
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
-def test_rule(name):
+def test_rule(name: str) -> None:
     program = onnx_ops.lower(MODELS / f"{name}.onnx")
     assert [node.verdict for node in program.nodes] == RULES[name].split()
     if program.summary["refused"] == 0:
         check(MODELS / f"{name}.onnx", {})
 
 
-def test_symbolic_rule_with_sizes():
+def test_symbolic_rule_with_sizes() -> None:
     check(MODELS / "rule_symbolic.onnx", {"x": (2, 5, 8)})
 
 
-def test_siblings_share_one_split():
+def test_siblings_share_one_split() -> None:
     program = onnx_ops.lower(MODELS / "rule_siblings.onnx")
     by_name = {node.node.name: node.calls for node in program.nodes}
     assert by_name["slice_l"] == by_name["slice_r"] != by_name["slice_m"]
 
 
 @pytest.mark.parametrize("name", sorted(ZOO))
-def test_zoo(zoo, name):
+def test_zoo(zoo: Path, name: str) -> None:
     check(zoo / f"{name}.onnx", ZOO[name])
 
 
-def test_rule_models_are_what_their_script_makes(monkeypatch):
+def test_rule_models_are_what_their_script_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(MODELS))
-    import make_rules
-
+    make_rules = importlib.import_module("make_rules")
     assert set(make_rules.RULES) == set(RULES)
     for name in make_rules.RULES:
         assert make_rules.make(name) == onnx.load(MODELS / f"{name}.onnx")
@@ -120,7 +126,7 @@ def test_rule_models_are_what_their_script_makes(monkeypatch):
     sys.modules.pop("make_rules")
 
 
-def test_new_axis(tmp_path):
+def test_new_axis(tmp_path: Path) -> None:
     """The README's x[1, newaxis]: the CPU plugin computes it wrongly, and right once it is hardened."""
     report = sliceport.compare(MODELS / "rule_new_axis.xml")
     status = {comparison.executor: comparison.status for comparison in report.comparisons}

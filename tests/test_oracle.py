@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import oracle
 import pytest
@@ -12,7 +14,7 @@ TENSORFLOW = load("tf_directml_strided_slice")
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 
 
-def parameter(case, position: int, attribute: str) -> list[int] | None:
+def parameter(case: dict[str, Any], position: int, attribute: str) -> list[int] | None:
     """A parameter by its place among the inputs, or by its name among the attributes; None where it is left out."""
     if attribute in case["attrs"]:
         return list(case["attrs"][attribute])
@@ -20,7 +22,7 @@ def parameter(case, position: int, attribute: str) -> list[int] | None:
     return None if "omitted" in given else array(given).tolist()
 
 
-def sizes_of(case, dim: int) -> list[int]:
+def sizes_of(case: dict[str, Any], dim: int) -> list[int]:
     """The parts of a Split: as given, or equal ones of which (opset 18) the last may be smaller."""
     split = parameter(case, 1, "split")
     if split is not None:
@@ -32,10 +34,12 @@ def sizes_of(case, dim: int) -> list[int]:
     return [chunk] * (count - 1) + [dim - chunk * (count - 1)]
 
 
-def by_oracle(case) -> list[np.ndarray]:
+def by_oracle(case: dict[str, Any]) -> list[np.ndarray]:
     data = array(case["inputs"][0])
     if case["op"] == "Slice":
         starts, ends = parameter(case, 1, "starts"), parameter(case, 2, "ends")
+        assert starts is not None
+        assert ends is not None
         return [oracle.onnx_slice(data, starts, ends, parameter(case, 3, "axes"), parameter(case, 4, "steps"))]
     axis = case["attrs"].get("axis", 0)
     if not -data.ndim <= axis < data.ndim:
@@ -47,14 +51,14 @@ def by_oracle(case) -> list[np.ndarray]:
     return oracle.onnx_split(data, axis, sizes_of(case, data.shape[axis]))
 
 
-def is_disputed(case) -> bool:
+def is_disputed(case: dict[str, Any]) -> bool:
     return bool(case.get("onnx_shape_disagreement"))
 
 
 @pytest.mark.parametrize(
     "case", [c for c in ONNXRUNTIME if "expected" in c and not is_disputed(c)], ids=lambda c: c["name"]
 )
-def test_onnxruntime(case):
+def test_onnxruntime(case: dict[str, Any]) -> None:
     expected = [array(tensor) for tensor in case["expected"]]
     got = by_oracle(case)
     assert [part.shape for part in got] == [part.shape for part in expected]
@@ -64,18 +68,18 @@ def test_onnxruntime(case):
 
 
 @pytest.mark.parametrize("case", [c for c in ONNXRUNTIME if is_disputed(c)], ids=lambda c: c["name"])
-def test_onnxruntime_reverses_where_the_text_selects_nothing(case):
+def test_onnxruntime_reverses_where_the_text_selects_nothing(case: dict[str, Any]) -> None:
     assert [part.size for part in by_oracle(case)] == [0]
 
 
 @pytest.mark.parametrize("case", [c for c in ONNXRUNTIME if "expected_error" in c], ids=lambda c: c["name"])
-def test_onnxruntime_errors(case):
+def test_onnxruntime_errors(case: dict[str, Any]) -> None:
     with pytest.raises(oracle.OracleError):
         by_oracle(case)
 
 
 @pytest.mark.parametrize("case", TENSORFLOW, ids=lambda c: c["name"])
-def test_tensorflow(case):
+def test_tensorflow(case: dict[str, Any]) -> None:
     data, expected = array(case["input"]), array(case["expected"])
     got = oracle.strided_slice(
         data, case["begin"], case["end"], case["strides"], **{name: case[name] for name in MASKS}

@@ -14,17 +14,17 @@ import onnx_ops
 import ov_ext
 import sliceport
 
-PACKAGES = [Path(package.__file__).parent for package in (sliceport, onnx_ops, ov_ext)]
+PACKAGES = [Path(package.__path__[0]) for package in (sliceport, onnx_ops, ov_ext)]
 MODULES = {"onnx-ir": "onnx_ir", "ml-dtypes": "ml_dtypes", "rich-argparse": "rich_argparse"}
 """What a distribution is imported as, where that is not its name."""
 
 
-def test_the_version_is_that_of_the_distribution():
+def test_the_version_is_that_of_the_distribution() -> None:
     assert importlib.metadata.version("sliceport") == onnx_ops.__version__
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
-def test_packages_are_typed(package):
+def test_packages_are_typed(package: Path) -> None:
     assert (package / "py.typed").is_file()
 
 
@@ -39,9 +39,11 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def test_what_is_imported_is_required_and_the_reverse():
+def test_what_is_imported_is_required_and_the_reverse() -> None:
     modules = set().union(*(imported(path) for package in PACKAGES for path in package.rglob("*.py")))
     ours = {package.name for package in PACKAGES}
-    required = {re.split(r"[^\w.-]", line)[0] for line in importlib.metadata.requires("sliceport")}
+    requirements = importlib.metadata.requires("sliceport")
+    assert requirements is not None
+    required = {re.split(r"[^\w.-]", line)[0] for line in requirements}
     needed = {MODULES.get(name, name) for name in required}
     assert modules - set(sys.stdlib_module_names) - ours == needed

@@ -22,28 +22,28 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_clone(tmp_path_factory.mktemp("clone"))
 
 
-def test_there_is_something_to_run():
+def test_there_is_something_to_run() -> None:
     assert (len(PYTHON), len(EXAMPLES), len(blocks(README))) == (2, 5, 8)  # and the block of `make`
     assert sum(VALUE.match(line) is not None for text in PYTHON for line in text.splitlines()) == 2
 
 
-def test_it_is_short():
+def test_it_is_short() -> None:
     assert (ROOT / README).stat().st_size <= 8192
 
 
-def test_links_lead_somewhere():
+def test_links_lead_somewhere() -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)", read(README)) if "://" not in link]
     assert len(links) > 10
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 @pytest.mark.parametrize("number", range(len(PYTHON)))
-def test_python(clone, number):
+def test_python(clone: Path, number: int) -> None:
     run_python(PYTHON[number], clone)
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_examples(clone, number):
+def test_examples(clone: Path, number: int) -> None:
     run_example(README, EXAMPLES[number], clone)
 
 
@@ -56,20 +56,20 @@ class TestMake:
         return done.stdout
 
     @pytest.mark.parametrize("target", sorted(set(re.findall(r"^make (\w+)", read(README), re.MULTILINE))))
-    def test_targets_are_there(self, clone, target):
+    def test_targets_are_there(self, clone: Path, target: str) -> None:
         assert ".venv/bin/" in self.planned(clone, target)
 
-    def test_directml_is_announced_and_can_be_left_out(self, clone):
+    def test_directml_is_announced_and_can_be_left_out(self, clone: Path) -> None:
         plan = self.planned(clone, "test")
         assert plan.index("3.3 GB") < plan.index("sliceport directml install") < plan.index("-m pytest")
         plan = self.planned(clone, "test", "DIRECTML=no")
         assert "directml install" not in plan
         assert plan.index("-m pytest") < plan.index("nothing was installed")
 
-    def test_the_documentation_is_built_strictly_and_its_warnings_are_errors(self, clone):
+    def test_the_documentation_is_built_strictly_and_its_warnings_are_errors(self, clone: Path) -> None:
         assert "mkdocs build --strict" in self.planned(clone, "test")
 
-    def test_the_demo_runs(self, clone):
+    def test_the_demo_runs(self, clone: Path) -> None:
         for line in self.planned(clone, "demo").splitlines():
             if line.startswith(".venv/bin/sliceport"):
                 words = shlex.split(line)

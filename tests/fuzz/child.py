@@ -117,11 +117,13 @@ def checked(fuzzer: Fuzzer, case: Case) -> str | None:
 
 def main() -> None:
     """Answer until the end of stdin; nothing else is written to stdout."""
+    answers = sys.__stdout__
+    assert answers is not None
     with contextlib.redirect_stdout(sys.stderr):
         fuzzer = load(sys.argv[1])
         for line in sys.stdin:
-            sys.__stdout__.write(json.dumps(checked(fuzzer, json.loads(line))) + "\n")
-            sys.__stdout__.flush()
+            answers.write(json.dumps(checked(fuzzer, json.loads(line))) + "\n")
+            answers.flush()
 
 
 if __name__ == "__main__":

@@ -125,7 +125,8 @@ def _graph(model: onnx.ModelProto, random: Random) -> Any:
 def _node(model: onnx.ModelProto, random: Random) -> onnx.NodeProto:
     graph = _graph(model, random)
     slicing = [node for node in graph.node if node.op_type in ("Slice", "Split", "StridedSlice", "Gather")]
-    return random.choice(slicing if slicing and random.random() < 0.5 else graph.node)
+    chosen: onnx.NodeProto = random.choice(slicing if slicing and random.random() < 0.5 else graph.node)
+    return chosen
 
 
 def _values(model: onnx.ModelProto) -> list[str]:
@@ -147,7 +148,8 @@ def _tensor(model: onnx.ModelProto, random: Random) -> TensorProto:
 def _value_info(model: onnx.ModelProto, random: Random) -> onnx.ValueInfoProto:
     graph = random.choice(_graphs(model))
     kinds = [values for values in (graph.input, graph.output, graph.value_info) if values]
-    return random.choice(random.choice(kinds))
+    chosen: onnx.ValueInfoProto = random.choice(random.choice(kinds))
+    return chosen
 
 
 def op_type(model: onnx.ModelProto, random: Random) -> None:

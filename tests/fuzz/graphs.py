@@ -23,6 +23,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from running import as_arrays
 
 from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
@@ -186,7 +187,7 @@ class _Builder:
         written = [axis - len(shape) if self.opset >= 10 and self.random.random() < 0.2 else axis for axis in axes]
         is_left_out = axes == list(range(len(axes))) and self.random.random() < 0.3
         if self.opset < 10:
-            more = {} if is_left_out else {"axes": written}
+            more: dict[str, Any] = {} if is_left_out else {"axes": written}
             self.node("Slice", [source], [tuple(kept)], starts=starts, ends=ends, **more)
             return
         inputs = [source, self.constant(starts), self.constant(ends), "" if is_left_out else self.constant(written)]
@@ -247,7 +248,7 @@ class _Builder:
         if self.random.random() < 0.5:
             listed = list(range(size))[:: self.random.choice((1, 2, -1))][: self.random.randint(1, size)]
             indices, kept = listed, (len(listed),)
-        attributes = {} if axis == 0 and self.random.random() < 0.5 else {"axis": axis}
+        attributes: dict[str, Any] = {} if axis == 0 and self.random.random() < 0.5 else {"axis": axis}
         self.node(
             "Gather", [source, self.constant(indices)], [(*shape[:axis], *kept, *shape[axis + 1 :])], **attributes
         )
@@ -328,7 +329,7 @@ class _Builder:
         elif 0 not in shape:
             parts = [listed, self.constant([-1], plain=True)]
             (wanted,) = self.hidden("Concat", parts, 1, axis=0)
-            attributes = {"allowzero": 1} if self.opset >= 14 and self.random.random() < 0.3 else {}
+            attributes: dict[str, Any] = {"allowzero": 1} if self.opset >= 14 and self.random.random() < 0.3 else {}
             self.node("Reshape", [source, wanted], [(shape[axis], prod(shape) // shape[axis])], **attributes)
 
     def hidden(self, op_type: str, inputs: list[str], count: int, **attributes: Any) -> list[str]:
@@ -344,7 +345,10 @@ class _Builder:
 
     def add_strided_slice(self, source: str, shape: Shape) -> None:
         """Axes in order, new ones among them, some dropped, the rest whole or behind an ellipsis."""
-        begin, end, strides, kept = [], [], [], []
+        begin: list[int] = []
+        end: list[int] = []
+        strides: list[int] = []
+        kept: list[int] = []
         masks: dict[str, list[int]] = {name: [] for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
         axis, has_ellipsis = 0, False
         while axis < len(shape) and len(begin) < 6 and self.random.random() < 0.8:
@@ -380,8 +384,8 @@ class _Builder:
                     begin.append(0)
                     end.append(0)
                     strides.append(1)
-                    for name, bit in zip(masks, (1, 1, 0, 0, 0), strict=True):
-                        masks[name].append(bit)
+                    for name, ignored in zip(masks, (1, 1, 0, 0, 0), strict=True):
+                        masks[name].append(ignored)
                 axis = len(shape)
         kept += shape[axis:]
         attributes = {f"{name}_mask": bits for name, bits in masks.items() if any(bits)}
@@ -440,13 +444,14 @@ class _Builder:
         axis = self.random.randrange(len(shape))
         kind = self.random.choice(("halves", "crop", "turn", "first", "reversed", "sized"))
         kept = list(shape)
-        inputs, attributes = [source], {"p": axis}
+        inputs = [source]
+        attributes: dict[str, Any] = {"p": axis}
         body: list[onnx.NodeProto] = [helper.make_node("Constant", [], [f"k{i}"], value_ints=[i]) for i in range(3)]
         if kind == "halves":
             if shape[axis] % 2:
                 return
             kept[axis] //= 2
-            count = {"num_outputs": 2} if self.opset >= 18 else {}
+            count: dict[str, Any] = {"num_outputs": 2} if self.opset >= 18 else {}
             body.append(_with_reference(helper.make_node("Split", ["x"], ["a", "y"], **count), "axis"))
         elif kind == "crop":
             kept[axis] = _kept(1, 2, 1, shape[axis])
@@ -457,11 +462,9 @@ class _Builder:
             order = self.random.sample(range(len(shape)), len(shape))
             kept = [shape[i] for i in order]
             kept[0] = _kept(0, 2, 1, kept[0])
-            body.append(
-                _with_reference(helper.make_node("Transpose", ["x"], ["a"]), "perm", helper.AttributeProto.INTS)
-            )
+            body.append(_with_reference(helper.make_node("Transpose", ["x"], ["a"]), "perm", onnx.AttributeProto.INTS))
             body.append(helper.make_node("Slice", ["a", "k0", "k2", "k0"], ["y"]))
-            attributes = {"p": order}  # type: ignore[dict-item]
+            attributes = {"p": order}
         elif kind == "first":
             if not shape[axis]:
                 return
@@ -489,9 +492,11 @@ class _Builder:
         self.node(kind, inputs, [tuple(kept)], domain=_LOCAL, **attributes)
 
 
-def _with_reference(node: onnx.NodeProto, name: str, kind: int = helper.AttributeProto.INT) -> onnx.NodeProto:
+def _with_reference(
+    node: onnx.NodeProto, name: str, kind: onnx.AttributeProto.AttributeType = onnx.AttributeProto.INT
+) -> onnx.NodeProto:
     reference = node.attribute.add()
-    reference.name, reference.ref_attr_name, reference.type = name, "p", kind  # type: ignore[assignment]
+    reference.name, reference.ref_attr_name, reference.type = name, "p", kind
     return node
 
 
@@ -623,7 +628,7 @@ def _outcomes(proto: onnx.ModelProto, case: Case) -> list[list[tuple[Shape, byte
         except Exception as error:
             found.append(" ".join(str(error).split())[:300])
         else:
-            found.append([(array.shape, array.tobytes()) for array in results])
+            found.append([(array.shape, array.tobytes()) for array in as_arrays(results)])
     return found if not all(isinstance(one, str) for one in found) else str(found[0])
 
 

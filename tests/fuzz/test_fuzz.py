@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ SHARDS = 2  # for as many workers
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("name", names())
-def test_budget(name, shard, tmp_path):
+def test_budget(name: str, shard: int, tmp_path: Path) -> None:
     fuzzer = load(name)
     with Checker(fuzzer) as checker:
         for failure in find_failures(checker, f"budget {shard}", range(budget(fuzzer) // SHARDS)):
@@ -25,7 +26,7 @@ def test_budget(name, shard, tmp_path):
 
 
 @pytest.mark.parametrize("name", names())
-def test_cases_are_json_and_follow_from_the_seed_alone(name):
+def test_cases_are_json_and_follow_from_the_seed_alone(name: str) -> None:
     fuzzer = load(name)
     for number in range(20):
         case = generate(fuzzer, "again", number)

@@ -6,18 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from fuzz import TESTS
 from fuzz.child import Checker
 from fuzz.failures import Failure, find_failures, minimise
-from fuzz.modules import generate, load, names
+from fuzz.modules import Case, generate, load, names
 
 BREAKING = load("breaking")
 
 
-def test_each_way_to_fail_is_told_and_the_next_case_goes_on():
+def test_each_way_to_fail_is_told_and_the_next_case_goes_on() -> None:
     cases = [{"way": way, "number": 20} for way in ("wrong", "dies", "right", "raises", "exits", "prints", "wrong")]
     with Checker(BREAKING) as checker:
         wrong, dies, right, raises, exits, prints, last = checker.check_many(cases)
@@ -29,14 +30,14 @@ def test_each_way_to_fail_is_told_and_the_next_case_goes_on():
     assert right is prints is None
 
 
-def test_a_hang_is_told():
+def test_a_hang_is_told() -> None:
     with Checker(BREAKING, timeout=2) as checker:
         assert checker.check({"way": "hangs", "number": 0}) == "hangs: no answer after 2 seconds"
     with Checker(BREAKING) as checker:
         assert checker.check({"way": "right", "number": 0}) is None
 
 
-def test_the_smallest_case_of_the_same_kind_is_kept_and_runs_again(tmp_path):
+def test_the_smallest_case_of_the_same_kind_is_kept_and_runs_again(tmp_path: Path) -> None:
     with Checker(BREAKING) as checker:
         smallest = minimise(checker, Failure("breaking", {"way": "wrong", "number": 900}, "is wrong: 900"))
     assert smallest == Failure("breaking", {"way": "wrong", "number": 10}, "is wrong: 10")
@@ -51,30 +52,33 @@ def test_the_smallest_case_of_the_same_kind_is_kept_and_runs_again(tmp_path):
     assert (done.returncode, done.stdout) == (0, "right\n")
 
 
-def test_failures_are_those_of_the_cases_of_the_seed():
+def test_failures_are_those_of_the_cases_of_the_seed() -> None:
     numbers = range(30)
     cases = [generate(BREAKING, "3", number) for number in numbers]
 
     class Asked:
-        NAME, generate, shrink = BREAKING.NAME, BREAKING.generate, BREAKING.shrink
+        NAME = BREAKING.NAME
+        generate = staticmethod(BREAKING.generate)
+        check = staticmethod(BREAKING.check)
+        shrink = staticmethod(BREAKING.shrink)
 
         @staticmethod
-        def check_many(asked):
+        def check_many(asked: list[Case]) -> list[str | None]:
             return [f"is wrong: {case['number']}" if case["way"] == "wrong" else None for case in asked]
 
-    with Checker(Asked) as checker:
+    with Checker(Asked()) as checker:
         found = list(find_failures(checker, "3", numbers))
     assert [failure.case for failure in found] == [case for case in cases if case["way"] == "wrong"]
     assert 0 < len(found) < len(cases)
 
 
-def test_a_long_run_counts_and_saves(tmp_path):
+def test_a_long_run_counts_and_saves(tmp_path: Path) -> None:
     done = run("breaking", "--minutes", "0.05", "--seed", "7", "--save", str(tmp_path))
     assert done.returncode in (0, 1)
     assert "cases, " in done.stdout
 
 
-def test_an_unknown_name_is_refused():
+def test_an_unknown_name_is_refused() -> None:
     done = run("nonsense")
     assert done.returncode == 2
     assert f"there is no fuzzer nonsense, only {', '.join(names())}" in done.stderr
@@ -93,7 +97,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_fuzzer_offers_what_is_asked_of_it(name):
+def test_a_fuzzer_offers_what_is_asked_of_it(name: str) -> None:
     fuzzer = load(name)
     assert name == fuzzer.NAME
     assert callable(getattr(fuzzer, "check_many", fuzzer.check))

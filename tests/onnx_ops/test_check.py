@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -36,14 +38,16 @@ def not_utf8(model: onnx.ModelProto, word: bytes) -> onnx.ModelProto:
     """The model with the first byte of a text changed to one that UTF-8 does not have there."""
     data = model.SerializeToString()
     assert data.count(word) >= 1
-    return onnx.ModelProto.FromString(data.replace(word, b"\xf7" + word[1:]))
+    changed: onnx.ModelProto = onnx.ModelProto.FromString(data.replace(word, b"\xf7" + word[1:]))
+    return changed
 
 
 def constant(model: onnx.ModelProto) -> onnx.NodeProto:
-    return model.graph.node[1]
+    node: onnx.NodeProto = model.graph.node[1]
+    return node
 
 
-def replace_data(model: onnx.ModelProto, **fields: object) -> None:
+def replace_data(model: onnx.ModelProto, **fields: Any) -> None:
     model.graph.initializer[0].CopyFrom(TensorProto(name="e", **fields))
 
 
@@ -181,7 +185,7 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_wrong(damage):
+def test_what_is_wrong(damage: str) -> None:
     model = good()
     change, message = DAMAGES[damage]
     change(model)
@@ -207,7 +211,7 @@ def texts(model: onnx.ModelProto) -> None:
         holder.metadata_props.add(key=f"-key{i}-", value=f"-value{i}-")
 
 
-def test_text_that_is_not_utf8_wherever_it_stands():
+def test_text_that_is_not_utf8_wherever_it_stands() -> None:
     model = good()
     texts(model)
     data = model.SerializeToString()
@@ -220,14 +224,16 @@ def test_text_that_is_not_utf8_wherever_it_stands():
             check_proto(not_utf8(model, b"-" + word + b"-"))
 
 
-def test_models_without_their_weights_are_well_formed():
+def test_models_without_their_weights_are_well_formed() -> None:
     model = good()
     model.graph.initializer[1].ClearField("float_data")
     check_proto(model)
 
 
 @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
-def test_every_command_says_it_and_names_the_file(tmp_path, capsys, command):
+def test_every_command_says_it_and_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     model = good()
     model.graph.initializer[0].data_type = 0
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())

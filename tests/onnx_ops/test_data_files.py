@@ -75,35 +75,40 @@ class TestReleased:
         gc.enable()
 
     @pytest.mark.parametrize("shapes", [None, {"x": (4, 6)}])
-    def test_of_a_file(self, path, shapes):
+    def test_of_a_file(self, path: Path, shapes: dict[str, tuple[int, ...]] | None) -> None:
         program = onnx_ops.lower(path, input_shapes=shapes)
         assert program.summary["refused"] == (0 if shapes else 3)
         assert not is_mapped(path.with_name("m.data"))
         assert not is_open(path.with_name("m.data"))
 
-    def test_of_a_model_in_memory(self, path):
+    def test_of_a_model_in_memory(self, path: Path) -> None:
         model = read_model(path)
         assert onnx_ops.lower(model, input_shapes={"x": (4, 6)}).summary["refused"] == 0
         assert not is_mapped(path.with_name("m.data"))
         assert all(isinstance(tensor, ir.ExternalTensor) for tensor, _ in external_tensors(model))
 
-    def test_what_the_caller_has_open_stays_open(self, path):
+    def test_what_the_caller_has_open_stays_open(self, path: Path) -> None:
         model = read_model(path)
-        array = model.graph.initializers["s"].const_value.numpy()
+        tensor = model.graph.initializers["s"].const_value
+        assert tensor is not None
+        array = tensor.numpy()
         onnx_ops.lower(model, input_shapes={"x": (4, 6)})
         assert is_mapped(path.with_name("m.data"))
         assert array.tolist() == [1]
-        assert model.graph.initializers["s"].const_value.numpy() is array
+        assert model.graph.initializers["s"].const_value is tensor
+        assert tensor.numpy() is array
 
     @pytest.mark.parametrize("size", [0, 1, 12])
-    def test_of_a_file_that_is_too_short(self, path, size):
+    def test_of_a_file_that_is_too_short(self, path: Path, size: int) -> None:
         path.with_name("m.data").write_bytes(path.with_name("m.data").read_bytes()[:size])
         program = onnx_ops.lower(path, input_shapes={"x": (4, 6)})
         assert program.summary["refused"] == 3
         assert not is_mapped(path.with_name("m.data"))
 
 
-def test_tensors_of_functions_are_found_beside_the_model_too(path, monkeypatch, tmp_path_factory):
+def test_tensors_of_functions_are_found_beside_the_model_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert sum(1 for _ in external_tensors(read_model(path))) == 5
     assert onnx_ops.lower(path, input_shapes={"x": (4, 6)}).summary["refused"] == 0

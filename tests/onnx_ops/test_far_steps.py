@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import onnx
 import pytest
@@ -17,7 +18,7 @@ print(*[main(words.split()) for words in ("lower m.onnx", "rewrite m.onnx -o o.o
 
 @pytest.mark.parametrize("step", [2**63 - 1, -(2**63), 2**62, 2**31 - 1])
 @pytest.mark.parametrize("in_function", [False, True])
-def test_far_steps_that_end_the_process_in_onnx(tmp_path, step, in_function):
+def test_far_steps_that_end_the_process_in_onnx(tmp_path: Path, step: int, in_function: bool) -> None:
     """A Slice of a Shape, which onnx infers by itself, in a process of its own; that of a function's data as well."""
     cut = [
         helper.make_node("Constant", [], [name], value_ints=[value])

@@ -16,6 +16,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
+from running import as_arrays
 
 import onnx_ops
 from onnx_ops.io import from_proto
@@ -46,7 +47,7 @@ def model_of(
 
 
 @pytest.mark.parametrize("outputs", LEFT_OUT, ids=IDS)
-def test_what_comes_after_has_the_size_of_the_part_and_not_of_fewer_parts(outputs):
+def test_what_comes_after_has_the_size_of_the_part_and_not_of_fewer_parts(outputs: list[str]) -> None:
     """The parts are equal and not written out, and shapes have to be inferred through nodes before and behind."""
     part = next(name for name in outputs if name)
     nodes = [
@@ -57,13 +58,13 @@ def test_what_comes_after_has_the_size_of_the_part_and_not_of_fewer_parts(output
     ]
     cut, crop = onnx_ops.lower(model_of(nodes, [float_vector("y", None)], starts=[0], ends=[99])).nodes
     size = 6 // len(outputs)
-    assert [c.region.output_shape for c in cut.node.cuts] == [(size,)] * len(outputs)
-    assert crop.node.cuts[0].region.input_shape == (size,)
+    assert [c.region.output_shape for c in cut.resolved.cuts] == [(size,)] * len(outputs)
+    assert crop.resolved.cuts[0].region.input_shape == (size,)
     assert crop.verdict == "alias"
 
 
 @pytest.mark.parametrize("outputs", LEFT_OUT, ids=IDS)
-def test_compare_names_them(tmp_path: Path, outputs):
+def test_compare_names_them(tmp_path: Path, outputs: list[str]) -> None:
     """In a process of its own, since a crash of onnxruntime would end the test run."""
     sizes = [1] * (len(outputs) - 1) + [7 - len(outputs)]
     node = helper.make_node("Split", ["x", "sizes"], outputs, "cut", axis=0)
@@ -99,13 +100,15 @@ def computed(model: onnx.ModelProto) -> list[float]:
         for node in nodes:
             node.output[:] = [name or f"unread_{i}" for i, name in enumerate(node.output)]
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {"x": np.arange(1, 7, dtype=np.float32)})[0].tolist()
+    results = as_arrays(session.run(None, {"x": np.arange(1, 7, dtype=np.float32)}))
+    first: list[float] = results[0].tolist()
+    return first
 
 
 @pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
 @pytest.mark.parametrize("outputs", [["", "b"], ["a", ""], ["a", "", ""]], ids=["the first", "the last", "two"])
 @pytest.mark.parametrize("words", [["rewrite", "--passes", "merge"], ["rewrite"], ["harden"]], ids=" ".join)
-def test_what_is_written_has_them_all(tmp_path: Path, words, outputs, in_function):
+def test_what_is_written_has_them_all(tmp_path: Path, words: list[str], outputs: list[str], in_function: bool) -> None:
     """A file whose Split has fewer outputs has other parts, and other values."""
     model = with_parts(outputs, in_function=in_function)
     onnx.save(model, tmp_path / "model.onnx")
@@ -117,7 +120,7 @@ def test_what_is_written_has_them_all(tmp_path: Path, words, outputs, in_functio
 
 @pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
 @pytest.mark.parametrize("name", PASSES)
-def test_no_pass_takes_a_part_for_a_larger_one(name, in_function):
+def test_no_pass_takes_a_part_for_a_larger_one(name: str, in_function: bool) -> None:
     model = from_proto(with_parts(["a", "", ""], in_function=in_function))
     PASSES[name]()(model)
     name_left_out_outputs(model)
@@ -125,7 +128,7 @@ def test_no_pass_takes_a_part_for_a_larger_one(name, in_function):
 
 
 @pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
-def test_sizes_are_those_of_the_parts(in_function):
+def test_sizes_are_those_of_the_parts(in_function: bool) -> None:
     model = from_proto(with_parts(["a", "", ""], in_function=in_function))
     known = infer_value_info(model)
     (cut,) = [node for node, _ in every_node(model) if node.op_type == "Split"]

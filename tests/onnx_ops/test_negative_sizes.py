@@ -53,7 +53,7 @@ def lowered_apart(model: onnx.ModelProto, folder: Path) -> dict[str, dict[str, A
     return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
 
 
-def test_declared_for_a_value_that_can_be_inferred_it_is_open(tmp_path: Path):
+def test_declared_for_a_value_that_can_be_inferred_it_is_open(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["r"]), crop("r")]
     model = model_of(nodes, [floats("y", "a", "b", "c", "d")], [floats("r", 1, 1, -1, 4)])
     found = lowered_apart(model, tmp_path)["crop"]
@@ -61,15 +61,15 @@ def test_declared_for_a_value_that_can_be_inferred_it_is_open(tmp_path: Path):
     assert found["operators"][0]["desc"]["OutputTensor"]["Sizes"] == [8]
 
 
-def test_declared_for_an_output_that_can_be_inferred_it_is_open():
+def test_declared_for_an_output_that_can_be_inferred_it_is_open() -> None:
     nodes = [helper.make_node("Relu", ["x"], ["r"]), crop("r")]
     model = model_of(nodes, [floats("y", "a", "b", "c", "d"), floats("r", 1, 1, -1, 4)])
     (found,) = onnx_ops.lower(model).nodes
     assert found.verdict == "lowered"
-    assert found.node.cuts[0].region.output_shape == (1, 1, 2, 4)
+    assert found.resolved.cuts[0].region.output_shape == (1, 1, 2, 4)
 
 
-def test_declared_for_a_value_that_cannot_be_inferred_it_is_missing(tmp_path: Path):
+def test_declared_for_a_value_that_cannot_be_inferred_it_is_missing(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("NonZero", ["x"], ["found"]),
         helper.make_node("Slice", ["found", "starts", "ends"], ["y"], "crop"),
@@ -89,13 +89,13 @@ TOO_SMALL = {
 
 
 @pytest.mark.parametrize("node", TOO_SMALL.values(), ids=TOO_SMALL.keys())
-def test_inferred_it_is_no_size(tmp_path: Path, node):
+def test_inferred_it_is_no_size(tmp_path: Path, node: onnx.NodeProto) -> None:
     found = lowered_apart(model_of([node, crop("p")], [floats("y", "a", "b", "c", "d")]), tmp_path)["crop"]
     assert found["verdict"] == "refused"
     assert found["reason"]["code"] in ("missing_shape", "invalid")
 
 
-def test_inferred_for_the_last_of_too_many_parts_it_leaves_the_rest_of_the_model_alone(tmp_path: Path):
+def test_inferred_for_the_last_of_too_many_parts_it_leaves_the_rest_of_the_model_alone(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Concat", ["x", "x"], ["c"], axis=2),
         helper.make_node("Split", ["c"], ["p0", "p1", "p2", "p3", "p4", "p5"], "parts", axis=2, num_outputs=6),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
@@ -27,7 +30,7 @@ def shapes(model: onnx.ModelProto, **input_shapes: tuple[int, ...]) -> list[list
     """The output shapes of each slicing node of a model."""
     nodes = onnx_ops.lower(model, input_shapes=input_shapes).nodes
     assert all(n.reason is None for n in nodes), [n.reason for n in nodes]
-    return [[cut.region.output_shape for cut in n.node.cuts] for n in nodes]
+    return [[cut.region.output_shape for cut in n.resolved.cuts] for n in nodes]
 
 
 def reason(model: onnx.ModelProto, **input_shapes: tuple[int, ...]) -> tuple[str, str]:
@@ -37,7 +40,12 @@ def reason(model: onnx.ModelProto, **input_shapes: tuple[int, ...]) -> tuple[str
     return refused.reason.code, refused.reason.message
 
 
-def slice_model(opset: int = 13, dtype=np.int64, shape=(4, 6), **parameters) -> onnx.ModelProto:
+def slice_model(
+    opset: int = 13,
+    dtype: npt.DTypeLike = np.int64,
+    shape: Sequence[int | str] | None = (4, 6),
+    **parameters: npt.ArrayLike | None,
+) -> onnx.ModelProto:
     """One Slice with its parameters as initializers; None leaves one out."""
     given = {name: values for name, values in parameters.items() if values is not None}
     names = [name if name in given else "" for name in ("starts", "ends", "axes", "steps")]
@@ -52,41 +60,41 @@ def slice_model(opset: int = 13, dtype=np.int64, shape=(4, 6), **parameters) -> 
 
 
 class TestSliceVersions:
-    def test_1_attributes(self):
+    def test_1_attributes(self) -> None:
         model = parsed("g (float[4,6] x) => (float[2,3] y) { y = Slice <starts=[1,0], ends=[-1,3]> (x) }", 9)
         assert shapes(model) == [[(2, 3)]]
 
-    def test_1_with_axes(self):
+    def test_1_with_axes(self) -> None:
         model = parsed("g (float[4,6] x) => (float[4,5] y) { y = Slice <starts=[1], ends=[99], axes=[-1]> (x) }", 1)
         assert shapes(model) == [[(4, 5)]]
 
-    def test_1_has_no_steps_to_read(self):
+    def test_1_has_no_steps_to_read(self) -> None:
         model = parsed("g (float[4] x) => (float[N] y) { y = Slice <starts=[0], ends=[4], steps=[2]> (x) }", 9)
         assert shapes(model) == [[(4,)]]
 
     @pytest.mark.parametrize("opset", [10, 11, 12, 13, 17, 20, 23])
     @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-    def test_10_and_later_inputs(self, opset, dtype):
+    def test_10_and_later_inputs(self, opset: int, dtype: npt.DTypeLike) -> None:
         assert shapes(slice_model(opset, dtype, starts=[1, -3], ends=[4, 6], axes=[0, -1], steps=[2, 1])) == [[(2, 3)]]
 
-    def test_left_out_axes_and_steps(self):
+    def test_left_out_axes_and_steps(self) -> None:
         assert shapes(slice_model(starts=[1], ends=[3])) == [[(2, 6)]]
         assert shapes(slice_model(starts=[1], ends=[3], axes=[1])) == [[(4, 2)]]
         assert shapes(slice_model(starts=[3, 5], ends=[0, 0], steps=[-1, -2])) == [[(3, 3)]]
 
-    def test_sentinels(self):
+    def test_sentinels(self) -> None:
         assert shapes(slice_model(starts=[-1, MIN], ends=[MIN, MAX], steps=[-1, 1])) == [[(4, 6)]]
         i32 = np.iinfo(np.int32)
         assert shapes(slice_model(13, np.int32, starts=[-1, i32.min], ends=[i32.min, i32.max], steps=[-1, 1])) == [
             [(4, 6)]
         ]
 
-    def test_the_domain_may_be_written_out(self):
+    def test_the_domain_may_be_written_out(self) -> None:
         model = slice_model(starts=[1], ends=[3])
         model.graph.node[0].domain = "ai.onnx"
         assert shapes(model) == [[(2, 6)]]
 
-    def test_a_slice_of_another_domain_is_not_ours(self):
+    def test_a_slice_of_another_domain_is_not_ours(self) -> None:
         model = slice_model(starts=[1], ends=[3])
         model.graph.node[0].domain = "com.example"
         model.opset_import.add(domain="com.example", version=1)
@@ -95,19 +103,19 @@ class TestSliceVersions:
 
 class TestSplitVersions:
     @pytest.mark.parametrize("opset", [1, 2, 11, 13])
-    def test_equal_parts(self, opset):
+    def test_equal_parts(self, opset: int) -> None:
         model = parsed("g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (x) }", opset)
         assert shapes(model) == [[(2, 6), (2, 6)]]
 
     @pytest.mark.parametrize("opset", [1, 2, 11, 12])
-    def test_split_attribute(self, opset):
+    def test_split_attribute(self, opset: int) -> None:
         model = parsed(
             "g (float[4,6] x) => (float[4,1] a, float[4,5] b) { a, b = Split <axis=-1, split=[1,5]> (x) }", opset
         )
         assert shapes(model) == [[(4, 1), (4, 5)]]
 
     @pytest.mark.parametrize("opset", [1, 13, 18])
-    def test_split_input(self, opset):
+    def test_split_input(self, opset: int) -> None:
         model = parsed(
             "g (float[4,6] x) => (float[1,6] a, float[0,6] b, float[3,6] c)"
             " { s = Constant <value = int64[3] {1, 0, 3}> () a, b, c = Split (x, s) }",
@@ -115,13 +123,13 @@ class TestSplitVersions:
         )
         assert shapes(model) == [[(1, 6), (0, 6), (3, 6)]]
 
-    def test_18_num_outputs_with_a_smaller_last_part(self):
+    def test_18_num_outputs_with_a_smaller_last_part(self) -> None:
         model = parsed(
             "g (float[7] x) => (float[3] a, float[3] b, float[1] c) { a,b,c = Split <num_outputs=3> (x) }", 18
         )
         assert shapes(model) == [[(3,), (3,), (1,)]]
 
-    def test_left_out_outputs(self):
+    def test_left_out_outputs(self) -> None:
         model = parsed("g (float[6] x) => (float[2] b) { a, b, c = Split (x) }")
         model.graph.node[0].output[0] = ""
         (node,) = onnx_ops.lower(model).nodes
@@ -130,7 +138,7 @@ class TestSplitVersions:
 
 
 class TestWhereParametersComeFrom:
-    def test_constant_nodes_of_each_kind(self):
+    def test_constant_nodes_of_each_kind(self) -> None:
         text = """g (float[4,6] x) => (float[2,6] y) {
             s = Constant <value_ints = [1]> ()
             e = Constant <value = int64[1] {3}> ()
@@ -138,7 +146,7 @@ class TestWhereParametersComeFrom:
         }"""
         assert shapes(parsed(text)) == [[(2, 6)]]
 
-    def test_shape_arithmetic_folds_once_the_input_shapes_are_given(self):
+    def test_shape_arithmetic_folds_once_the_input_shapes_are_given(self) -> None:
         text = """g (float[n,6] x) => (float[m,6] y) {
             shape = Shape (x)
             zero = Constant <value_ints = [0]> ()
@@ -150,9 +158,9 @@ class TestWhereParametersComeFrom:
         }"""
         program = onnx_ops.lower(parsed(text), input_shapes={"x": (9, 6)})
         assert [n.verdict for n in program.nodes] == ["folded", "lowered"]
-        assert program.nodes[1].node.cuts[0].region.ranges[0] == range(4, 9)
+        assert program.nodes[1].resolved.cuts[0].region.ranges[0] == range(4, 9)
 
-    def test_a_split_in_shape_arithmetic_folds_too(self):
+    def test_a_split_in_shape_arithmetic_folds_too(self) -> None:
         text = """g (float[a,b] x) => (float[c,d] y) {
             shape = Shape (x)
             rows, columns = Split (shape)
@@ -163,9 +171,9 @@ class TestWhereParametersComeFrom:
         }"""
         program = onnx_ops.lower(parsed(text), input_shapes={"x": (5, 2)})
         assert [n.verdict for n in program.nodes] == ["folded", "lowered"]
-        assert program.nodes[1].node.cuts[0].region.ranges[0] == range(4, 5)
+        assert program.nodes[1].resolved.cuts[0].region.ranges[0] == range(4, 5)
 
-    def test_folding_follows_the_onnx_text_where_numpy_does_not(self):
+    def test_folding_follows_the_onnx_text_where_numpy_does_not(self) -> None:
         """A backward start below the axis is index 0; NumPy, and with it the reference evaluator, selects nothing."""
         text = """g (float[4,6] x) => (float[m,6] y) {
             shape = Shape (x)
@@ -177,14 +185,14 @@ class TestWhereParametersComeFrom:
             y = Slice (x, zero, four)
         }"""
         program = onnx_ops.lower(parsed(text))
-        assert program.nodes[1].node.cuts[0].region.output_shape == (4, 6)
+        assert program.nodes[1].resolved.cuts[0].region.output_shape == (4, 6)
 
-    def test_small_external_parameters_are_read(self, tmp_path: Path):
+    def test_small_external_parameters_are_read(self, tmp_path: Path) -> None:
         model = slice_model(starts=[1], ends=[3])
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         assert onnx_ops.lower(tmp_path / "m.onnx").summary["lowered"] == 1
 
-    def test_missing_external_parameters_are_a_refusal(self, tmp_path: Path):
+    def test_missing_external_parameters_are_a_refusal(self, tmp_path: Path) -> None:
         model = slice_model(starts=[1], ends=[3])
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         (tmp_path / "m.data").unlink()
@@ -193,7 +201,7 @@ class TestWhereParametersComeFrom:
         assert node.reason.code == "missing_parameter"
         assert node.reason.message.startswith("Slice 's': starts is stored outside the model and cannot be read")
 
-    def test_missing_external_parameters_of_a_model_that_needs_folding(self, models: Path, tmp_path: Path):
+    def test_missing_external_parameters_of_a_model_that_needs_folding(self, models: Path, tmp_path: Path) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         shapes = {"x": (1, 16)}
@@ -204,7 +212,7 @@ class TestWhereParametersComeFrom:
         assert {r.code for r in reasons} <= {"missing_parameter", "missing_shape"}
         assert any("is stored outside the model and cannot be read" in r.message for r in reasons)
 
-    def test_weights_are_never_read(self, tmp_path: Path):
+    def test_weights_are_never_read(self, tmp_path: Path) -> None:
         weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**20, 2**10])
         weight.data_location = TensorProto.EXTERNAL
         weight.external_data.add(key="location", value="not_there.bin")
@@ -220,7 +228,7 @@ class TestWhereParametersComeFrom:
 
 class TestWhatExportersWrite:
     @pytest.mark.parametrize("opset", [9, 10, 11])
-    def test_a_negative_concat_axis_before_it_was_allowed(self, opset):
+    def test_a_negative_concat_axis_before_it_was_allowed(self, opset: int) -> None:
         text = """g (float[2,6] x) => (float[2,n] y, float[2,m] z) {
             a = Concat <axis = -1> (x, x)
             b = Relu (a)
@@ -229,7 +237,7 @@ class TestWhatExportersWrite:
         }"""
         assert shapes(parsed(text, opset)) == [[(2, 9), (2, 9)]]
 
-    def test_a_constant_whose_declared_shape_is_open(self):
+    def test_a_constant_whose_declared_shape_is_open(self) -> None:
         """TorchScript's indices from NonZero of a constant: their number is only known once they are folded."""
         text = """g (float[4,6] x) => (float[n] y) {
             mask = Constant <value = bool[4] {1, 0, 1, 1}> ()
@@ -243,16 +251,16 @@ class TestWhatExportersWrite:
         }"""
         (node,) = onnx_ops.lower(parsed(text)).nodes
         assert node.verdict == "lowered"
-        assert node.node.cuts[0].region.input_shape == (3, 6)
+        assert node.resolved.cuts[0].region.input_shape == (3, 6)
 
 
 class TestScopes:
-    def test_branches_of_an_if(self, models: Path):
+    def test_branches_of_an_if(self, models: Path) -> None:
         program = onnx_ops.lower(models / "rule_subgraphs.onnx")
         assert [n.node.scope for n in program.nodes] == [("if_y.then_branch",), ("if_y.else_branch",)]
         assert program.summary["lowered"] == 2
 
-    def test_a_loop_body(self):
+    def test_a_loop_body(self) -> None:
         text = """g (float[4,6] x, int64 n) => (float[4,6] y) {
             go = Constant <value = bool {1}> ()
             y, parts = Loop (n, go, x) <
@@ -266,18 +274,18 @@ class TestScopes:
         (node,) = onnx_ops.lower(parsed(text)).nodes
         assert (node.verdict, node.node.scope) == ("lowered", ("y.body",))
 
-    def test_a_function_is_lowered_at_each_call(self, models: Path):
+    def test_a_function_is_lowered_at_each_call(self, models: Path) -> None:
         program = onnx_ops.lower(models / "rule_function.onnx")
-        assert [n.node.cuts[0].region.input_shape for n in program.nodes] == [(4, 6), (2, 8)]
+        assert [n.resolved.cuts[0].region.input_shape for n in program.nodes] == [(4, 6), (2, 8)]
         assert {n.node.origin for n in program.nodes} == {"local:half:#0"}
 
-    def test_a_function_that_calls_itself_is_an_error(self):
+    def test_a_function_that_calls_itself_is_an_error(self) -> None:
         text = """g (float[4] x) => (float[4] y) { y = local.f (x) }
             <domain: "local", opset_import: ["" : 13, "local" : 1]> f (v) => (w) { w = local.f (v) }"""
         with pytest.raises(ModelError, match="calls itself, or one that calls it"):
             onnx_ops.lower(parsed(text, extra=', "local" : 1'))
 
-    def test_models_given_are_not_changed(self):
+    def test_models_given_are_not_changed(self) -> None:
         proto = slice_model(shape=("n", 6), starts=[1], ends=[3])
         before = proto.SerializeToString()
         onnx_ops.lower(proto, input_shapes={"x": (4, 6)})
@@ -314,7 +322,7 @@ class TestRefusals:
             ({"starts": [0], "ends": None}, "ends is missing"),
         ],
     )
-    def test_slices_that_break_the_specification(self, parameters, message):
+    def test_slices_that_break_the_specification(self, parameters: dict[str, Any], message: str) -> None:
         code, got = reason(slice_model(**parameters))
         assert code == "invalid"
         assert got.startswith(f"Slice 's': {message}")
@@ -338,27 +346,27 @@ class TestRefusals:
             (11, "a, b = Split (x, x)", "Split of opset 11 has 1 inputs, got 2"),
         ],
     )
-    def test_nodes_that_break_the_specification(self, opset, node, message):
+    def test_nodes_that_break_the_specification(self, opset: int, node: str, message: str) -> None:
         code, got = reason(parsed(f"g (float[4,6] x) => (float[N] a) {{ {node} }}", opset))
         assert code == "invalid"
         assert message in got
         assert got.endswith(".")
 
-    def test_num_outputs_may_leave_the_last_part_empty(self):
+    def test_num_outputs_may_leave_the_last_part_empty(self) -> None:
         model = parsed("g (float[4] x) => (float[2] a) { a, b, c = Split <num_outputs = 3> (x) }", 18)
         assert shapes(model) == [[(2,), (2,), (0,)]]
 
-    def test_num_outputs_beyond_what_the_axis_gives(self):
+    def test_num_outputs_beyond_what_the_axis_gives(self) -> None:
         model = parsed("g (float[5] x) => (float[2] a) { a, b, c, d = Split <num_outputs = 4> (x) }", 18)
         assert "axis 0 has 5 elements, too few for 4 parts of 2 with a smaller last one" in reason(model)[1]
 
-    def test_both_split_and_num_outputs(self):
+    def test_both_split_and_num_outputs(self) -> None:
         text = (
             "g (float[4] x) => (float[2] a) { s = Constant <value_ints=[2,2]> () a, b = Split <num_outputs=2> (x, s) }"
         )
         assert "split and num_outputs must not both be given" in reason(parsed(text, 18))[1]
 
-    def test_run_time_parameters_name_their_source(self):
+    def test_run_time_parameters_name_their_source(self) -> None:
         text = "g (float[4,6] x, int64[1] e) => (float[n,6] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, e) }"
         model = parsed(text)
         model.graph.node[1].name = "crop"
@@ -367,7 +375,7 @@ class TestRefusals:
             "Slice 'crop': ends comes from input 'e', which is not a constant.",
         )
 
-    def test_missing_shapes_say_which_input_and_dimension_to_give(self):
+    def test_missing_shapes_say_which_input_and_dimension_to_give(self) -> None:
         model = slice_model(shape=("n", 6), starts=[1], ends=[3])
         assert reason(model) == (
             "missing_shape",
@@ -375,7 +383,7 @@ class TestRefusals:
             "give sizes, as in input_shapes={'x': (1, 6)} (an example).",
         )
 
-    def test_missing_ranks_say_so(self):
+    def test_missing_ranks_say_so(self) -> None:
         model = slice_model(shape=None, starts=[1], ends=[3])
         assert reason(model) == (
             "missing_shape",
@@ -383,14 +391,14 @@ class TestRefusals:
             "give sizes, as in input_shapes={'x': (1, 16)} (an example).",
         )
 
-    def test_one_bad_node_leaves_the_others_alone(self):
+    def test_one_bad_node_leaves_the_others_alone(self) -> None:
         text = """g (float[4,6] x) => (float[2,6] a, float[N] b) {
             a, c = Split (x)
             b = Slice (x, x, x)
         }"""
         assert [n.verdict for n in onnx_ops.lower(parsed(text)).nodes] == ["lowered", "refused"]
 
-    def test_strict_raises_the_first_refusal(self):
+    def test_strict_raises_the_first_refusal(self) -> None:
         with pytest.raises(InvalidSlice, match="the step of axis 0 is 0"):
             onnx_ops.lower(slice_model(starts=[0], ends=[2], steps=[0]), strict=True)
         with pytest.raises(UnsupportedSlice, match="ends comes from input"):
@@ -399,15 +407,15 @@ class TestRefusals:
 
 
 class TestInputShapes:
-    def test_symbols_stand_for_one_size_everywhere(self):
+    def test_symbols_stand_for_one_size_everywhere(self) -> None:
         text = "g (float[n,6] x, float[n,2] z) => (float[n,3] a, float[n,3] b) { a, b = Split <axis = 1> (x) }"
         assert shapes(parsed(text), x=(4, 6)) == [[(4, 3), (4, 3)]]
 
-    def test_expressions_of_symbols_are_worked_out(self, zoo: Path):
+    def test_expressions_of_symbols_are_worked_out(self, zoo: Path) -> None:
         program = onnx_ops.lower(zoo / "gptneox_dyn.onnx", input_shapes={"x": (1, 16)})
         assert program.summary["refused"] == 0
 
-    def test_another_value_of_the_graph_can_be_given_a_shape(self):
+    def test_another_value_of_the_graph_can_be_given_a_shape(self) -> None:
         text = "g (float[4] x) => (float[m] a, float[m] b) { h = custom.Thing (x) a, b = Split (h) }"
         model = parsed(text, extra=', "custom" : 1')
         assert reason(model)[0] == "missing_shape"
@@ -422,18 +430,18 @@ class TestInputShapes:
             ({"x": (-1, 6)}, r"the shape of input 'x' must not have negative sizes, got \[-1, 6\]"),
         ],
     )
-    def test_shapes_that_do_not_fit(self, given, message):
+    def test_shapes_that_do_not_fit(self, given: dict[str, tuple[int, ...]], message: str) -> None:
         with pytest.raises(UsageError, match=message):
             onnx_ops.lower(slice_model(shape=("n", 6), starts=[1], ends=[3]), input_shapes=given)
 
-    def test_one_symbol_cannot_be_two_sizes(self):
+    def test_one_symbol_cannot_be_two_sizes(self) -> None:
         text = "g (float[n,n] x) => (float[n] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, s) }"
         with pytest.raises(UsageError, match="input 'x' has 4 elements on axis 1, but its given shape says 5"):
             onnx_ops.lower(parsed(text), input_shapes={"x": (4, 5)})
 
 
 class TestNames:
-    def test_names_are_those_of_the_model_even_where_folding_renames(self):
+    def test_names_are_those_of_the_model_even_where_folding_renames(self) -> None:
         text = """g (float[4,6] x) => (float[4,3] a, float[4,3] b) {
             same = Identity (x)
             shape = Shape (same)
@@ -449,13 +457,13 @@ class TestNames:
         nodes = read_slicing_nodes(ir.serde.deserialize_model(parsed(text)))
         assert [(n.input, n.outputs) for n in nodes] == [("shape", ("six",)), ("same", ("a",)), ("same", ("b",))]
 
-    def test_unnamed_nodes_go_by_their_first_output(self):
+    def test_unnamed_nodes_go_by_their_first_output(self) -> None:
         model = slice_model(starts=[1], ends=[3])
         model.graph.node[0].name = ""
         assert onnx_ops.lower(model).nodes[0].node.label == "Slice 'y'"
 
 
-def test_read_model_leaves_external_tensors_closed(tmp_path: Path):
+def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4])
     weight.data_location = TensorProto.EXTERNAL
     weight.external_data.add(key="location", value="none.bin")

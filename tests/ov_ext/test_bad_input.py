@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def bad_case(random: np.random.Generator) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_nonsense(seed):
+def test_random_nonsense(seed: int) -> None:
     random = np.random.default_rng(seed)
     cases = [bad_case(random) for _ in range(150)]
     refused = 0
@@ -70,7 +71,7 @@ def test_random_nonsense(seed):
     assert 50 < refused < 150
 
 
-def saved(tmp_path, **masks) -> str:
+def saved(tmp_path: Path, **masks: list[int]) -> str:
     source, begin = parameter([2, 3]), parameter([1])
     node = ov_ext.StridedSlice([source, constant([1]), constant([2]), constant([1])], **masks)
     other = ov_ext.Slice([begin, constant([0]), constant([1]), constant([1]), constant([0])])
@@ -100,7 +101,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("title", MALFORMED)
-def test_malformed_ir(tmp_path, title):
+def test_malformed_ir(tmp_path: Path, title: str) -> None:
     text = saved(tmp_path, begin_mask=[1, 0], ellipsis_mask=[0])
     changed = MALFORMED[title](text)
     assert changed != text

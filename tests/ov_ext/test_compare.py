@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -18,12 +19,13 @@ from openvino_models import constant, fixed, make, parameter
 import ov_ext
 from ov_ext.compare import DEFAULT_EXECUTORS, compare
 from sliceport.cli.main import main
+from sliceport.directml import device
 
 MODELS = Path(__file__).parents[2] / "models"
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> Path:
     """A StridedSlice of ours with masks, a built-in Slice, and a VariadicSplit."""
     source = parameter([4, 6, 5])
     source.output(0).get_tensor().set_names({"x"})
@@ -37,7 +39,7 @@ def path(tmp_path):
     return tmp_path / "m.xml"
 
 
-def test_all_agree(path, capsys):
+def test_all_agree(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(path)]) == 0
     assert "8 comparisons with openvino" in capsys.readouterr().out
     report = compare(path)
@@ -45,13 +47,13 @@ def test_all_agree(path, capsys):
     assert all(c.status == "equal" and c.bytes_compared > 0 for c in report.comparisons)
 
 
-def test_the_real_directml(path, directml):
+def test_the_real_directml(path: Path, directml: device.Device) -> None:
     assert directml.facts()
     report = compare(path, executors=["openvino", "directml"])
     assert [c.status for c in report.comparisons] == ["equal"] * 3
 
 
-def test_what_the_plugin_computes_wrongly_is_a_finding(tmp_path, capsys):
+def test_what_the_plugin_computes_wrongly_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = parameter([3, 2])
     masks = {"begin_mask": [1], "shrink_axis_mask": [1]}
     node = make("StridedSlice", [source, *map(constant, ([1], [2], [1]))], masks, ours=False)
@@ -65,7 +67,7 @@ def test_what_the_plugin_computes_wrongly_is_a_finding(tmp_path, capsys):
     }
 
 
-def forms_case(case):
+def forms_case(case: dict[str, Any]) -> dict[str, Any]:
     """A case of `openvino_child.py` as one of `openvino_forms_child.py`."""
     late = case.get("run_time", False)
     return {
@@ -88,7 +90,7 @@ for path in sys.argv[1:]:
 """
 
 
-def test_known_defects_are_blamed_on_their_engine(tmp_path):
+def test_known_defects_are_blamed_on_their_engine(tmp_path: Path) -> None:
     """None ends the process, and neither ours nor what is lowered is blamed for what OpenVINO does wrong."""
     entries = [entry for entry in OPENVINO_DEFECTS if not entry.case.get("run_time")]
     paths = [str(tmp_path / f"{i}.xml") for i in range(len(entries))]
@@ -122,7 +124,7 @@ def test_known_defects_are_blamed_on_their_engine(tmp_path):
 
 
 @pytest.mark.parametrize("element", ["f64", "f16", "bf16", "f8e5m2", "i64", "u16", "u8", "boolean"])
-def test_element_types(tmp_path, element):
+def test_element_types(tmp_path: Path, element: str) -> None:
     source = parameter([7, 3], element)
     node = make("Slice", [source, *map(constant, ([6], [-9], [-2], [0]))], ours=False)
     ov.save_model(ov.Model([node], [source], "m"), str(tmp_path / "m.xml"), compress_to_fp16=False)
@@ -130,7 +132,7 @@ def test_element_types(tmp_path, element):
 
 
 @pytest.mark.parametrize("name", ["dynamo_phi_dyn", "ts_focus_10", "ts_state_space_17", "dynamo_branches"])
-def test_exports(tmp_path, name):
+def test_exports(tmp_path: Path, name: str) -> None:
     shapes = {e["file"]: e["input_shapes"] for e in json.loads((MODELS / "models.json").read_text())}
     ov_ext.write_model(ov_ext.read_model(MODELS / f"{name}.onnx"), tmp_path / "m.xml")
     report = compare(tmp_path / "m.xml", input_shapes=shapes[f"{name}.onnx"])
@@ -138,7 +140,7 @@ def test_exports(tmp_path, name):
     assert any(c.status == "equal" for c in report.comparisons)
 
 
-def test_bad_arguments(path, tmp_path, capsys):
+def test_bad_arguments(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
     for more, sentence in (
         (["--executors", "openvino,onnxruntime-cpu"], "executor 'onnxruntime-cpu' is not known"),

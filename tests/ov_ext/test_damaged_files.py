@@ -73,7 +73,7 @@ def damage(pick: random.Random, text: str, weights: bytes) -> tuple[str, bytes |
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_damaged_files(tmp_path, seed):
+def test_damaged_files(tmp_path: Path, seed: int) -> None:
     text, weights = save(tmp_path / "good.xml")
     paths = []
     for i in range(40):

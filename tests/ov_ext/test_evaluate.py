@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -21,8 +23,9 @@ REFERENCE = load("openvino_reference")
 EDGE = load("openvino_edge")
 
 
-def run_on_cpu(model: ov.Model, *arrays: np.ndarray, **config) -> np.ndarray:
-    return CORE.compile_model(model, "CPU", config)(list(arrays))[0]
+def run_on_cpu(model: ov.Model, *arrays: np.ndarray, **config: Any) -> np.ndarray:
+    computed: np.ndarray = CORE.compile_model(model, "CPU", config)(list(arrays))[0]
+    return computed
 
 
 def run_by_model(model: ov.Model, *arrays: np.ndarray | ov.Tensor) -> ov.Tensor:
@@ -34,7 +37,7 @@ def run_by_model(model: ov.Model, *arrays: np.ndarray | ov.Tensor) -> ov.Tensor:
     return out
 
 
-def folded(op: str, arrays, masks) -> np.ndarray:
+def folded(op: str, arrays: Sequence[np.ndarray], masks: dict[str, list[int]]) -> np.ndarray:
     node = make(op, [fixed(array) for array in arrays], masks)
     model = ov.Model([node], [], "m")
     manager = passes.Manager()
@@ -42,10 +45,13 @@ def folded(op: str, arrays, masks) -> np.ndarray:
     manager.run_passes(model)
     result = model.get_results()[0].input_value(0).get_node()
     assert result.get_type_name() == "Constant"
-    return result.data
+    values: np.ndarray = result.data
+    return values
 
 
-def every_way(op: str, data: np.ndarray, indices: list[np.ndarray], masks) -> dict[str, np.ndarray]:
+def every_way(
+    op: str, data: np.ndarray, indices: list[np.ndarray], masks: dict[str, list[int]]
+) -> dict[str, np.ndarray]:
     """The output by each way to run the operator."""
     params = [parameter(list(array.shape), ov.Type(array.dtype)) for array in (data, *indices)]
     at_run_time = ov.Model([make(op, params, masks)], params, "m")
@@ -65,14 +71,16 @@ def every_way(op: str, data: np.ndarray, indices: list[np.ndarray], masks) -> di
     return ways
 
 
-def assert_every_way(op, data, indices, masks, expected):
+def assert_every_way(
+    op: str, data: np.ndarray, indices: Sequence[Sequence[int]], masks: dict[str, list[int]], expected: np.ndarray
+) -> None:
     for way, got in every_way(op, data, [np.array(i, np.int64) for i in indices], masks).items():
         assert got.shape == expected.shape, way
         assert np.array_equal(got, expected), way
 
 
 @pytest.mark.parametrize("case", REFERENCE, ids=lambda case: case["name"])
-def test_openvino_reference(case):
+def test_openvino_reference(case: dict[str, Any]) -> None:
     data = np.array(case["data"], np.int32).reshape(case["data_shape"])
     expected = np.array(case["expected"], np.int32).reshape(case["expected_shape"])
     names = ("begin", "end", "stride") if case["op"] == "StridedSlice" else ("start", "stop", "step", "axes")
@@ -82,7 +90,7 @@ def test_openvino_reference(case):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_strided_slices(seed):
+def test_random_strided_slices(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(15):
         rank = int(random.integers(0, 5))
@@ -94,14 +102,14 @@ def test_random_strided_slices(seed):
         masks = {name: (random.random(int(random.integers(0, count + 2))) < 0.3).astype(int).tolist() for name in MASKS}
         indices = [begin, end, strides] if random.random() < 0.8 else [begin, end]
         try:
-            expected = oracle.strided_slice(data, *indices[:2], indices[2] if len(indices) > 2 else None, **masks)
+            expected = oracle.strided_slice(data, begin, end, strides if len(indices) > 2 else None, **masks)
         except oracle.OracleError:
             continue
         assert_every_way("StridedSlice", data, indices, masks, expected)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_slices(seed):
+def test_random_slices(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(15):
         rank = int(random.integers(1, 5))
@@ -122,9 +130,11 @@ REFUSED_BY_BOTH = ("len mismatch",)
 
 
 @pytest.mark.parametrize("case", EDGE, ids=lambda case: case["title"])
-def test_corners(case):
+def test_corners(case: dict[str, Any]) -> None:
     given, expected = case["case"], case["expected"]
     data = np.arange(prod(given["shape"]), dtype=np.float32).reshape(given["shape"])
+    names: tuple[str, ...]
+    masks: dict[str, list[int]]
     if case["op"] == "slice":
         op, names, masks = "Slice", ("start", "stop", "step", "axes"), {}
     else:
@@ -142,7 +152,7 @@ def test_corners(case):
     assert got.reshape(-1).tolist() == expected["data"]
 
 
-def build(op, data, arrays, masks) -> ov.Model:
+def build(op: str, data: np.ndarray, arrays: Sequence[np.ndarray], masks: dict[str, list[int]]) -> ov.Model:
     source = parameter(list(data.shape), ov.Type(data.dtype))
     return ov.Model([make(op, [source, *map(fixed, arrays)], masks)], [source], "m")
 
@@ -160,8 +170,9 @@ SPEC = SliceSpec((5, 1), (-9, 9), None, (-2, 1))
 SHAPE = (6, 5)
 
 
-def slice_of(element: ov.Type, shape=SHAPE) -> ov.Model:
+def slice_of(element: ov.Type, shape: tuple[int, ...] = SHAPE) -> ov.Model:
     source = parameter(list(shape), element)
+    assert SPEC.steps is not None
     node = ov_ext.Slice([source, constant(SPEC.starts), constant(SPEC.ends), constant(SPEC.steps)])
     return ov.Model([node], [source], "m")
 
@@ -172,11 +183,11 @@ def selected(array: np.ndarray) -> np.ndarray:
 
 
 def as_bytes(tensor: ov.Tensor) -> bytes:
-    return tensor.data.tobytes()
+    return bytes(tensor.data.tobytes())
 
 
 @pytest.mark.parametrize("name", WHOLE_BYTES)
-def test_every_type_of_whole_bytes(name):
+def test_every_type_of_whole_bytes(name: str) -> None:
     """All bit patterns, signalling NaNs and denormals among them, arrive as they are."""
     element = getattr(ov.Type, name)
     random = np.random.default_rng(0)
@@ -195,19 +206,19 @@ def test_every_type_of_whole_bytes(name):
 
 
 @pytest.mark.parametrize("name", sorted(NARROWED))
-def test_types_that_the_plugin_narrows_are_right_where_they_fit(name):
+def test_types_that_the_plugin_narrows_are_right_where_they_fit(name: str) -> None:
     element = getattr(ov.Type, name)
     data = np.arange(30).reshape(SHAPE).astype(element.to_dtype())
     assert np.array_equal(run_on_cpu(slice_of(element), data), selected(data))
 
 
-def test_booleans():
+def test_booleans() -> None:
     data = np.arange(30).reshape(SHAPE) % 3 == 0
     assert np.array_equal(run_on_cpu(slice_of(ov.Type.boolean), data), selected(data))
     assert np.array_equal(run_by_model(slice_of(ov.Type.boolean), data).data, selected(data))
 
 
-def test_strings():
+def test_strings() -> None:
     data = np.array([f"{i}äö" for i in range(30)]).reshape(SHAPE)
     tensor = ov.Tensor(data)
     model = slice_of(ov.Type.string)
@@ -220,7 +231,7 @@ def test_strings():
 
 @pytest.mark.parametrize("name", ["u4", "i4", "nf4", "f4e2m1", "u2", "u1"])
 @pytest.mark.parametrize("shape", [(6, 5), (7, 3)])
-def test_elements_of_less_than_a_byte(name, shape):
+def test_elements_of_less_than_a_byte(name: str, shape: tuple[int, ...]) -> None:
     """Elements cross bytes: OpenVINO's own helpers pack and unpack."""
     element = getattr(ov.Type, name)
     random = np.random.default_rng(1)
@@ -232,7 +243,7 @@ def test_elements_of_less_than_a_byte(name, shape):
     assert np.array_equal(unpack(out.data.reshape(-1).view(np.uint8), name)[: expected.size], expected.reshape(-1))
 
 
-def test_a_shrink_that_is_out_of_range_raises():
+def test_a_shrink_that_is_out_of_range_raises() -> None:
     data, at = parameter([5]), parameter([1], "i64")
     node = ov_ext.StridedSlice([data, at, at], shrink_axis_mask=[1])
     node.set_friendly_name("pick")
@@ -245,20 +256,20 @@ def test_a_shrink_that_is_out_of_range_raises():
             compiled([x, np.array([bad])])
 
 
-def test_a_step_of_zero_at_run_time_raises():
+def test_a_step_of_zero_at_run_time_raises() -> None:
     params = [parameter([5]), *(parameter([1], "i64") for _ in range(3))]
     compiled = CORE.compile_model(ov.Model([ov_ext.Slice(params)], params, "m"), "CPU")
     with pytest.raises(RuntimeError, match=r"the step of axis 0 is 0, but it must not be\."):
         compiled([np.zeros(5, np.float32), np.array([0]), np.array([5]), np.array([0])])
 
 
-def test_more_than_2_to_the_24_elements():
+def test_more_than_2_to_the_24_elements() -> None:
     data = np.arange(2**25 + 3, dtype=np.int8)
     model = build("Slice", data, [np.array([1]), np.array([2**63 - 1]), np.array([1])], {})
     assert np.array_equal(run_on_cpu(model, data), data[1:])
 
 
-def test_more_than_2_to_the_31_elements():
+def test_more_than_2_to_the_31_elements() -> None:
     """The plugin makes the least or greatest 32-bit integer of bounds in constants that do not fit."""
     size = 2**31 + 7
     data = np.zeros(size, np.uint8)
@@ -268,14 +279,14 @@ def test_more_than_2_to_the_31_elements():
     assert run_on_cpu(ov.Model([far], [source], "m"), data).tolist() == [0, 2, 4, 6, 8]
 
 
-def test_side_by_side():
+def test_side_by_side() -> None:
     """Many requests at once, two streams, and threads of one's own."""
     x = np.arange(60, dtype=np.float32).reshape(3, 20)
     starts = parameter([1], "i32")
     source = parameter([3, 20])
     node = ov_ext.Slice([source, starts, constant([20], "i32"), constant([1], "i32"), constant([1], "i32")])
     compiled = CORE.compile_model(ov.Model([node], [source, starts], "m"), "CPU", {"NUM_STREAMS": "2"})
-    got = {}
+    got: dict[int, Any] = {}
     queue = ov.AsyncInferQueue(compiled, 4)
     queue.set_callback(lambda request, i: got.__setitem__(i, request.get_output_tensor(0).data.copy()))
     for i in range(200):
@@ -299,9 +310,10 @@ def test_side_by_side():
     assert wrong == []
 
 
-def test_a_large_tensor_by_several_threads():
+def test_a_large_tensor_by_several_threads() -> None:
     data = np.arange(2 * 1024 * 1024, dtype=np.float32).reshape(4, 512, 1024)
     for bounds in (([0, 1, 0], [4, 511, 1024], [1, 1, 1]), ([3, 511, 1023], [-9, -999, -2000], [-1, -1, -1])):
         model = build("Slice", data, [np.array(values) for values in bounds], {})
-        index = tuple(map(as_slice, SliceSpec(bounds[0], bounds[1], None, bounds[2]).resolve(data.shape).ranges))
+        spec = SliceSpec(tuple(bounds[0]), tuple(bounds[1]), None, tuple(bounds[2]))
+        index = tuple(map(as_slice, spec.resolve(data.shape).ranges))
         assert np.array_equal(run_on_cpu(model, data), data[index])

@@ -110,16 +110,16 @@ def assert_right(cases: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
-def test_every_element_type(element):
+def test_every_element_type(element: str) -> None:
     assert_right([case(kind, element, "i64") for kind in (*KINDS.values(), *SIGNED.values())])
 
 
 @pytest.mark.parametrize("index_type", INDEX_TYPES)
-def test_every_index_type(index_type):
+def test_every_index_type(index_type: str) -> None:
     kinds = (*KINDS.values(), *SIGNED.values()) if index_type.startswith("i") else KINDS.values()
     assert_right([case(kind, "f32", index_type) for kind in kinds])
 
 
-def test_an_unsigned_step_beyond_63_bits():
+def test_an_unsigned_step_beyond_63_bits() -> None:
     far = {"op": "Slice", "indices": [[1], [7], [2**63], [0]], "shape": [4, 2], "sizes": [[3, 10], -1]}
     assert_right([{**case(far, "f32", "u64"), "index_types": ["u64", "u64", "u64", "i64"]}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import openvino as ov
@@ -15,7 +16,7 @@ MASKS = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
 
 
 @pytest.fixture
-def wrong(tmp_path):
+def wrong(tmp_path: Path) -> Path:
     """An IR file with a node that the plugin computes wrongly, and one that it computes right."""
     source = parameter([2, 3])
     node = make("StridedSlice", [source, *map(constant, ([1, 0], [2, 0], [1, 1]))], MASKS, ours=False)
@@ -26,7 +27,7 @@ def wrong(tmp_path):
     return path
 
 
-def test_it_is_right_after(wrong, tmp_path, capsys):
+def test_it_is_right_after(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out" / "right.xml"
     assert main(["harden", str(wrong), "-o", str(out)]) == 0
     said = capsys.readouterr()
@@ -41,7 +42,7 @@ def test_it_is_right_after(wrong, tmp_path, capsys):
     assert core.compile_model(str(out), "CPU")([data])[0].tolist() == [[4, 5]]
 
 
-def test_json(wrong, tmp_path, capsys):
+def test_json(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["harden", str(wrong), "-o", str(tmp_path / "o.xml"), "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["nodes"] == 2
@@ -49,7 +50,7 @@ def test_json(wrong, tmp_path, capsys):
     assert [change["node"] for change in report["changes"]] == ["row"]
 
 
-def test_files_are_kept_without_overwrite(wrong, tmp_path, capsys):
+def test_files_are_kept_without_overwrite(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "o.xml"
     (tmp_path / "o.bin").write_text("mine")
     assert main(["harden", str(wrong), "-o", str(out)]) == 2
@@ -69,7 +70,9 @@ def test_files_are_kept_without_overwrite(wrong, tmp_path, capsys):
         ("text.onnx", "o.xml", "model '{}/text.onnx' cannot be read by OpenVINO: "),
     ],
 )
-def test_bad_arguments(wrong, tmp_path, capsys, model, output, sentence):
+def test_bad_arguments(
+    wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str, output: str, sentence: str
+) -> None:
     assert wrong.is_file()
     (tmp_path / "text.onnx").write_text("not a model")
     assert main(["harden", str(tmp_path / model), "-o", str(tmp_path / output)]) == 2

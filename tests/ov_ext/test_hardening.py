@@ -67,7 +67,7 @@ def random_case(random: np.random.Generator) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_models(seed):
+def test_random_models(seed: int) -> None:
     """Hardened, a node is right; left alone, it is right as it is: all disagreements are named."""
     random = np.random.default_rng(seed)
     cases = [case for case in (random_case(random) for _ in range(PER_BATCH)) if case["expected"] is not None]
@@ -85,13 +85,13 @@ def types_in(model: ov.Model) -> list[str]:
     return [node.get_type_name() for node in model.get_ordered_ops()]
 
 
-def new_and_shrink(source, **kwargs) -> ov.Node:
+def new_and_shrink(source: ov.Node, **kwargs: Any) -> ov.Node:
     masks = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
     indices = [constant(values) for values in ([1, 0], [2, 0], [1, 1])]
     return make("StridedSlice", [source, *indices], masks, ours=False, **kwargs)
 
 
-def test_what_is_right_stays_as_it_is():
+def test_what_is_right_stays_as_it_is() -> None:
     source = parameter([4, 5])
     first = make("Slice", [source, *map(constant, ([1], [9], [2], [1]))], ours=False)
     node = make("StridedSlice", [first, *map(constant, ([-1], [0], [-1]))], {"end_mask": [1]}, ours=False)
@@ -102,7 +102,7 @@ def test_what_is_right_stays_as_it_is():
     assert [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()] == before
 
 
-def test_names_stay_and_the_form_is_built_in():
+def test_names_stay_and_the_form_is_built_in() -> None:
     source = parameter([2, 3])
     node = new_and_shrink(source)
     node.set_friendly_name("row")
@@ -132,14 +132,14 @@ def test_names_stay_and_the_form_is_built_in():
     assert CORE.compile_model(model, "CPU")([np.arange(6, dtype=np.float32).reshape(2, 3)])[0].tolist() == [[3, 4, 5]]
 
 
-def test_hardened_again_nothing_changes():
+def test_hardened_again_nothing_changes() -> None:
     source = parameter([2, 3])
     model = ov.Model([new_and_shrink(source)], [source], "m")
     assert len(ov_ext.harden(model).changes) == 1
     assert ov_ext.harden(model).changes == ()
 
 
-def test_bodies_are_hardened():
+def test_bodies_are_hardened() -> None:
     condition = parameter([], "boolean")
     x = parameter([2, 3])
     branches = []
@@ -172,7 +172,7 @@ LONG = 2**25 + 3
         ((LONG,), ([0], [2**62], [1], [0]), None),  # nothing is cut off
     ],
 )
-def test_long_axes(shape, indices, form):
+def test_long_axes(shape: tuple[int, ...], indices: tuple[list[int], ...], form: str | None) -> None:
     source = parameter(shape, "i8")
     model = ov.Model([make("Slice", [source, *map(constant, indices)], ours=False)], [source], "m")
     report = ov_ext.harden(model)
@@ -185,7 +185,7 @@ def test_long_axes(shape, indices, form):
     assert np.array_equal(CORE.compile_model(model, "CPU")([data])[0], data[tuple(index)])
 
 
-def test_a_shrink_at_run_time_with_other_slices():
+def test_a_shrink_at_run_time_with_other_slices() -> None:
     params = [parameter([4, 3, 2]), *(parameter([3], "i64") for _ in range(2))]
     masks = {"shrink_axis_mask": [0, 1, 0], "begin_mask": [1, 0, 1], "end_mask": [1, 0, 1]}
     node = make("StridedSlice", [*params, constant([-1, 1, 1])], masks, ours=False)
@@ -199,7 +199,7 @@ def test_a_shrink_at_run_time_with_other_slices():
 
 
 @pytest.mark.parametrize("element", ["string", "u4", "bf16", "boolean"])
-def test_nothing_of_any_type(element):
+def test_nothing_of_any_type(element: str) -> None:
     source = parameter([4], element)
     node = make("Slice", [source, *map(constant, ([2], [2], [-(2**31)], [0]))], ours=False)
     model = ov.Model([node], [source], "m")
@@ -208,7 +208,7 @@ def test_nothing_of_any_type(element):
     assert model.output(0).get_shape() == ov.Shape([0])
 
 
-def test_what_breaks_the_specification_is_left_and_said():
+def test_what_breaks_the_specification_is_left_and_said() -> None:
     """Shape inference takes lists of some floats for indices."""
     source = parameter([4])
     floats = [ov.op.Constant(ov.Type.nf4, ov.Shape([1]), [i]) for i in (1, 3, 1)]

@@ -61,7 +61,7 @@ print(growth(Empty, sizes, 2000), growth(ov_ext.Slice, sizes, 2000))
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
 @pytest.mark.parametrize(("sizes", "least"), [([2, 6, 8], 0), ([-1, -1, 8], 8 * 2**10)])
-def test_ours_keeps_no_more_than_an_operator_that_does_nothing(sizes, least):
+def test_ours_keeps_no_more_than_an_operator_that_does_nothing(sizes: list[int], least: int) -> None:
     """OpenVINO frees no operator in Python, and clones one for each inference of a dynamic model."""
     command = [sys.executable, "-c", GROWTH, str(sizes)]
     path = os.pathsep.join(sys.path)
@@ -75,7 +75,7 @@ def test_ours_keeps_no_more_than_an_operator_that_does_nothing(sizes, least):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_copies_as_its_parent_did():
+def test_a_forked_child_copies_as_its_parent_did() -> None:
     script = """
 import os, signal
 import numpy as np
@@ -104,7 +104,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 @pytest.mark.parametrize("op", ["Slice", "StridedSlice"])
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_constant_that_was_replaced_is_the_one_that_counts(op, ours):
+def test_a_constant_that_was_replaced_is_the_one_that_counts(op: str, ours: bool) -> None:
     """Of a clone, too, without inferring shapes again: as for the built-in operators."""
     data = np.arange(1, 9, dtype=np.float32)
     source = parameter([8])
@@ -122,13 +122,13 @@ def test_a_constant_that_was_replaced_is_the_one_that_counts(op, ours):
         assert got == [[1, 2, 3], [5, 6, 7], [2, 3, 4]]
 
 
-def test_ctrl_c_arrives_as_a_runtime_error_that_names_it(monkeypatch):
+def test_ctrl_c_arrives_as_a_runtime_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     source = parameter([-1, 4])
     compiled = ov.Core().compile_model(ov.Model([ov_ext.Slice([source, [1], [3], [1], [1]])], [source], "m"), "CPU")
     data = np.arange(8, dtype=np.float32).reshape(2, 4)
     assert compiled([data])[0].tolist() == [[1, 2], [5, 6]]
 
-    def interrupt(*_):
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

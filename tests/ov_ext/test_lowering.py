@@ -16,6 +16,8 @@ from running import as_bytes, run_node
 
 import ov_ext
 from sliceport.cli.main import main
+from sliceport.directml import device
+from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UnsupportedSlice, UsageError
 from sliceport.slicing.node import Resolved
 
@@ -27,20 +29,20 @@ def model_of(node: ov.Node, *sources: ov.Node) -> ov.Model:
     return ov.Model(node.outputs(), list(sources), "m")
 
 
-def outputs_of(program, data: np.ndarray) -> list[np.ndarray]:
+def outputs_of(program: Program, data: np.ndarray) -> list[np.ndarray]:
     """What a program of one node gives on the emulator."""
     (lowered,) = program.nodes
     assert lowered.reason is None
     got = run_node(lowered, as_bytes(data))
     return [
         np.asarray(got[cut.output])[: cut.region.size * data.itemsize].view(data.dtype).reshape(cut.region.output_shape)
-        for cut in lowered.node.cuts
+        for cut in lowered.resolved.cuts
     ]
 
 
 @pytest.mark.parametrize("ours", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_random_strided_slices(seed, ours):
+def test_random_strided_slices(seed: int, ours: bool) -> None:
     random = np.random.default_rng(seed)
     done = 0
     for _ in range(80):
@@ -65,7 +67,7 @@ def test_random_strided_slices(seed, ours):
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_random_slices(ours):
+def test_random_slices(ours: bool) -> None:
     random = np.random.default_rng(0)
     for _ in range(80):
         rank = int(random.integers(1, 5))
@@ -83,7 +85,7 @@ def test_random_slices(ours):
 
 @pytest.mark.parametrize("axis", [0, 1, -1, -3])
 @pytest.mark.parametrize("lengths", [None, [1, 5], [2, -1, 1], [0, 6], [-1, 6]])
-def test_splits(axis, lengths):
+def test_splits(axis: int, lengths: list[int] | None) -> None:
     shape = [6, 6, 6]
     source = parameter(shape, "u8")
     if lengths is None:
@@ -98,16 +100,16 @@ def test_splits(axis, lengths):
     assert [(g.shape, g.tolist()) for g in got] == [(tuple(o.shape), o.data.tolist()) for o in out]
 
 
-def test_new_and_dropped_axes_are_no_operator():
+def test_new_and_dropped_axes_are_no_operator() -> None:
     source = parameter([1, 4, 3])
     masks = {"shrink_axis_mask": [1], "ellipsis_mask": [0, 1], "new_axis_mask": [0, 0, 1]}
     node = make("StridedSlice", [source, *map(constant, ([0, 0, 0], [1, 0, 0], [1, 1, 1]))], masks, ours=False)
     (lowered,) = ov_ext.lower(model_of(node, source)).nodes
     assert (lowered.verdict, lowered.calls) == ("alias", ())
-    assert lowered.node.cuts[0].region.output_shape == (4, 3, 1)
+    assert lowered.resolved.cuts[0].region.output_shape == (4, 3, 1)
 
 
-def test_what_depends_on_shapes_alone_is_folded_or_resolved():
+def test_what_depends_on_shapes_alone_is_folded_or_resolved() -> None:
     source = parameter([2, 6, 4])
     half = opset8.divide(
         make("Slice", [opset8.shape_of(source), *map(constant, ([1], [2], [1]))], ours=False), constant([2])
@@ -115,17 +117,19 @@ def test_what_depends_on_shapes_alone_is_folded_or_resolved():
     node = make("Slice", [source, constant([0]), half, constant([1]), constant([1])], ours=False)
     first, second = ov_ext.lower(model_of(node, source)).nodes
     assert (first.verdict, second.verdict) == ("folded", "lowered")
-    assert second.node.cuts[0].region.output_shape == (2, 3, 4)
+    assert second.resolved.cuts[0].region.output_shape == (2, 3, 4)
 
 
-def test_open_shapes_and_run_time_indices_are_refused_until_they_are_known():
+def test_open_shapes_and_run_time_indices_are_refused_until_they_are_known() -> None:
     source, at = parameter([-1, 4]), parameter([1], "i64")
     source.output(0).get_tensor().set_names({"x"})
     node = make("Slice", [source, at, constant([9]), constant([1]), constant([1])], ours=True)
     model = ov.Model([node], [source, at], "m")
     (lowered,) = ov_ext.lower(model).nodes
+    assert lowered.reason is not None
     assert lowered.reason.code == "missing_shape"
     (lowered,) = ov_ext.lower(model, input_shapes={"x": (2, 4)}).nodes
+    assert lowered.reason is not None
     assert lowered.reason.code == "dynamic_parameter"
     assert "an index comes from Parameter" in lowered.reason.message
     with pytest.raises(UnsupportedSlice):
@@ -137,7 +141,7 @@ def test_open_shapes_and_run_time_indices_are_refused_until_they_are_known():
         ov_ext.lower(model, input_shapes={"x": (2, 5)})
 
 
-def test_bodies_have_a_scope():
+def test_bodies_have_a_scope() -> None:
     condition, x = parameter([], "boolean"), parameter([4])
     bodies = []
     for _ in range(2):
@@ -155,21 +159,22 @@ def test_bodies_have_a_scope():
 
 
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "f8e4m3", "i64", "i8", "u64", "u16", "boolean"])
-def test_element_types(element):
+def test_element_types(element: str) -> None:
     source = parameter([8], element)
     node = make("Slice", [source, *map(constant, ([6], [0], [-2]))], ours=False)
     assert ov_ext.lower(model_of(node, source)).summary["lowered"] == 1
 
 
 @pytest.mark.parametrize("element", ["string", "u1", "u3"])
-def test_types_that_directml_cannot_carry(element):
+def test_types_that_directml_cannot_carry(element: str) -> None:
     source = parameter([8], element)
     node = make("Slice", [source, *map(constant, ([6], [0], [-2]))], ours=False)
     (lowered,) = ov_ext.lower(model_of(node, source)).nodes
+    assert lowered.reason is not None
     assert lowered.reason.code == "unsupported_type"
 
 
-def test_on_the_real_directml(directml):
+def test_on_the_real_directml(directml: device.Device) -> None:
     data = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
     source = parameter([2, 3, 4, 5])
     masks = {"begin_mask": [1], "end_mask": [1], "shrink_axis_mask": [0, 1], "new_axis_mask": [0, 0, 1]}
@@ -182,7 +187,7 @@ def test_on_the_real_directml(directml):
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
-def test_exports(path):
+def test_exports(path: Path) -> None:
     """Everything whose shape is known is resolved, to the shape that OpenVINO infers."""
     if path.name in WITH_FUNCTIONS:
         with pytest.raises(ModelError, match="No conversion rule found"):
@@ -204,7 +209,7 @@ def test_exports(path):
                 assert cut.region.output_shape == tuple(output.get_shape())
 
 
-def test_the_command_line(tmp_path, capsys):
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = parameter([-1, 8])
     source.output(0).get_tensor().set_names({"x"})
     node = make(

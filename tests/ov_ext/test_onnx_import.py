@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -65,7 +66,7 @@ def with_slices() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", with_slices(), ids=lambda path: path.stem)
-def test_exports(path):
+def test_exports(path: Path) -> None:
     theirs, ours = BUILT_IN.read_model(str(path)), OURS.read_model(str(path))
     written = [node for node in onnx.load(path).graph.node if node.op_type == "Slice"]
     assert kinds(ours).count("Slice8") >= (1 if written else 0)
@@ -79,17 +80,17 @@ def test_exports(path):
             assert np.allclose(got[i], expected[i], rtol=1e-5, atol=1e-5)
 
 
-def test_every_export_is_there():
+def test_every_export_is_there() -> None:
     assert len(with_slices()) >= 60
 
 
 @pytest.mark.parametrize("name", WITH_FUNCTIONS)
-def test_functions_are_still_not_read(name):
+def test_functions_are_still_not_read(name: str) -> None:
     with pytest.raises(RuntimeError, match="No conversion rule found"):
         BUILT_IN.read_model(str(MODELS / name))
 
 
-def test_strings():
+def test_strings() -> None:
     model = OURS.read_model(str(MODELS / "rule_strings.onnx"))
     assert kinds(model).count("Slice8") == 1
     assert OURS.compile_model(model, "CPU")([np.array(list("abcd"))])[0].tolist() == ["b", "c"]
@@ -101,7 +102,7 @@ def convert(graph: onnx.GraphProto, opset: int, *domains: str) -> ov.Model:
     return ov.convert_model(io.BytesIO(model.SerializeToString()), extension=ov_ext.onnx_extensions())
 
 
-def slice_graph(opset: int, parameters: dict[str, list[int]], *, run_time: bool = False) -> onnx.GraphProto:
+def slice_graph(opset: int, parameters: dict[str, Any], *, run_time: bool = False) -> onnx.GraphProto:
     values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4])]
     initializers = []
     if opset < 10:
@@ -129,7 +130,7 @@ PARAMETERS = [
 
 @pytest.mark.parametrize("opset", [1, 9, 10, 11, 13, 20])
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=["no axes", "axes", "two"])
-def test_every_opset(opset, parameters):
+def test_every_opset(opset: int, parameters: dict[str, list[int]]) -> None:
     model = convert(slice_graph(opset, parameters), opset)
     assert kinds(model).count("Slice8") == 1
     data = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -140,7 +141,7 @@ def test_every_opset(opset, parameters):
 
 
 @pytest.mark.parametrize("run_time", [False, True])
-def test_steps_without_axes(run_time):
+def test_steps_without_axes(run_time: bool) -> None:
     parameters = {"starts": [-1, 0], "ends": [-9, 4], "steps": [-2, 3]}
     model = convert(slice_graph(13, parameters, run_time=run_time), 13)
     data = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -149,9 +150,9 @@ def test_steps_without_axes(run_time):
 
 
 @pytest.mark.parametrize("steps", [True, False])
-def test_strided_slice_of_our_domain(steps):
+def test_strided_slice_of_our_domain(steps: bool) -> None:
     lists = {"begin": [0, 1, 0], "end": [0, 0, 3], **({"strides": [-1, 1, 2]} if steps else {})}
-    masks = {"begin_mask": [1, 0, 1], "end_mask": [1], "shrink_axis_mask": [0, 1]}
+    masks: dict[str, Any] = {"begin_mask": [1, 0, 1], "end_mask": [1], "shrink_axis_mask": [0, 1]}
     node = helper.make_node("StridedSlice", ["x", *lists], ["y"], domain="ov_ext", **masks)
     graph = helper.make_graph(
         [node],

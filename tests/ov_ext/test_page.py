@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 from openvino_processes import answers
-from strided_slice_page import DIFFERENCES, PAGE, page
+from strided_slice_page import DIFFERENCES, PAGE, Difference, page
 
 
-def test_the_page_is_current():
+def test_the_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/strided_slice_page.py"
 
 
-def as_answer(found) -> dict[str, Any]:
+def as_answer(found: tuple[tuple[int, ...], Any]) -> dict[str, Any]:
     return {"shape": list(found[0]), "values": list(map(float, found[1]))}
 
 
 @pytest.mark.parametrize("entry", DIFFERENCES, ids=lambda entry: entry.text[:40])
-def test_differences(entry):
+def test_differences(entry: Difference) -> None:
     theirs, ours = answers(
         {**entry.case, "engine": "reference", **how} for how in ({"as_written": True}, {"ours": True})
     )
@@ -26,6 +26,7 @@ def test_differences(entry):
     if entry.result is None and entry.ours is None:
         assert "error" in ours
     else:
+        assert expected is not None
         assert ours == as_answer(expected)
     if entry.result is not None:
         assert theirs == as_answer(entry.result)

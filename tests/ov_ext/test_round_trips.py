@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import openvino as ov
 import pytest
@@ -17,7 +20,7 @@ EXPECTED = DATA[::-1, 1, None, 1:4:2]
 SOME_MASKS = {"begin_mask": [1], "end_mask": [1], "new_axis_mask": [0, 0, 1], "shrink_axis_mask": [0, 1]}
 
 
-def example(sizes=(2, 3, 4), *, run_time: bool = False) -> ov.Model:
+def example(sizes: Sequence[int] = (2, 3, 4), *, run_time: bool = False) -> ov.Model:
     """A StridedSlice with masks of several lengths, and a Slice after it."""
     source = parameter(list(sizes))
     begin = parameter([3], "i32") if run_time else constant([0, 1, 0])
@@ -31,7 +34,8 @@ def example(sizes=(2, 3, 4), *, run_time: bool = False) -> ov.Model:
 
 def run(model: ov.Model | ov.CompiledModel, *given: np.ndarray, device: str = "CPU") -> np.ndarray:
     compiled = model if isinstance(model, ov.CompiledModel) else CORE.compile_model(model, device)
-    return compiled(list(given) or [DATA])[0]
+    computed: np.ndarray = compiled(list(given) or [DATA])[0]
+    return computed
 
 
 def kinds(model: ov.Model) -> list[str]:
@@ -42,12 +46,12 @@ def strided(model: ov.Model) -> ov.Node:
     return next(node for node in model.get_ordered_ops() if node.get_friendly_name() == "strided")
 
 
-def test_the_example_itself():
+def test_the_example_itself() -> None:
     assert np.array_equal(run(example()), EXPECTED)
     assert np.array_equal(run(example(run_time=True), DATA, np.array([0, 1, 0], np.int32)), EXPECTED)
 
 
-def test_ir_files(tmp_path):
+def test_ir_files(tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
     ov.save_model(example(), str(path))
     text = path.read_text()
@@ -62,26 +66,26 @@ def test_ir_files(tmp_path):
     assert second.read_text().replace("again.bin", "m.bin") == text
 
 
-def test_a_core_that_was_not_told_says_so(tmp_path):
+def test_a_core_that_was_not_told_says_so(tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
     ov.save_model(example(), str(path))
     with pytest.raises(RuntimeError, match="Slice"):
         ov.Core().read_model(str(path))
 
 
-def test_registering_twice():
+def test_registering_twice() -> None:
     core = ov.Core()
     ov_ext.register(core)
     ov_ext.register(core)
     assert np.array_equal(core.compile_model(example(), "CPU")([DATA])[0], EXPECTED)
 
 
-def test_export_and_import():
+def test_export_and_import() -> None:
     blob = CORE.compile_model(example(), "CPU").export_model()
     assert np.array_equal(run(CORE.import_model(blob, "CPU")), EXPECTED)
 
 
-def test_the_model_cache(tmp_path):
+def test_the_model_cache(tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
     ov.save_model(example(), str(path))
     loaded = []
@@ -94,7 +98,7 @@ def test_the_model_cache(tmp_path):
     assert loaded == [False, True]
 
 
-def test_clone_and_reshape():
+def test_clone_and_reshape() -> None:
     model = example((-1, 3, -1)).clone()
     assert kinds(model).count("Slice8") == 1
     assert model.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(), 1, ov.Dimension(0, 4)])
@@ -110,13 +114,13 @@ def first_size(source: ov.Node) -> ov.Node:
     return ov_ext.Slice([opset8.shape_of(source), constant([0]), constant([1]), constant([1])])
 
 
-def test_bounds_of_a_shape_go_through():
+def test_bounds_of_a_shape_go_through() -> None:
     source = parameter([[2, 6], 3, 4])
     node = opset8.reshape(parameter([-1]), first_size(source), special_zero=False)
     assert node.get_output_partial_shape(0) == ov.PartialShape([ov.Dimension(2, 6)])
 
 
-def test_bounds_end_at_the_next_operator():
+def test_bounds_end_at_the_next_operator() -> None:
     """A limit of Python operators: OpenVINO works out bounds behind one only where they are exact."""
     source = parameter([[2, 6], 3, 4])
     node = opset8.broadcast(constant([1]), opset8.add(first_size(source), constant([1])))
@@ -127,12 +131,12 @@ def test_bounds_end_at_the_next_operator():
 
 
 @pytest.mark.parametrize("device", ["HETERO:CPU", "AUTO:CPU"])
-def test_other_devices(device):
+def test_other_devices(device: str) -> None:
     assert np.array_equal(run(example(), device=device), EXPECTED)
     assert np.array_equal(run(example((-1, -1, -1)), device=device), EXPECTED)
 
 
-def test_bodies_of_if():
+def test_bodies_of_if() -> None:
     condition, x = parameter([], "boolean"), parameter([2, 3, 4])
     bodies = []
     for index in (1, 2):
@@ -153,7 +157,7 @@ def test_bodies_of_if():
     assert np.array_equal(CORE.compile_model(model, "CPU")([np.array(False), DATA])[0], DATA[1])
 
 
-def test_bodies_of_loop():
+def test_bodies_of_loop() -> None:
     """Three times round, each time without the first element and the last."""
     x = parameter([-1])
     inner, going = parameter([-1]), opset8.constant(np.array(True))
@@ -168,7 +172,7 @@ def test_bodies_of_loop():
     assert CORE.compile_model(model, "CPU")([np.arange(9, dtype=np.float32)])[0].tolist() == [3, 4, 5]
 
 
-def test_swapping_keeps_names_and_values():
+def test_swapping_keeps_names_and_values() -> None:
     model = example()
     strided(model).get_rt_info()["mark"] = "here"
     strided(model).get_rt_info()["count"] = 7
@@ -185,7 +189,7 @@ def test_swapping_keeps_names_and_values():
     assert np.array_equal(run(model), EXPECTED)
 
 
-def test_swapping_a_strided_slice_without_strides():
+def test_swapping_a_strided_slice_without_strides() -> None:
     source, begin = parameter([5]), parameter([1], "i32")
     model = ov.Model([ov_ext.StridedSlice([source, begin, constant([9], "i32")])], [source, begin], "m")
     assert ov_ext.use_builtin_ops(model) == 1
@@ -193,7 +197,7 @@ def test_swapping_a_strided_slice_without_strides():
     assert run(model, data, np.array([3], np.int32)).tolist() == [3, 4]
 
 
-def test_values_instead_of_nodes():
+def test_values_instead_of_nodes() -> None:
     source = parameter([4, 4])
     node = ov_ext.Slice([source.output(0), [1], np.array([3]), [1], (0,)])
     assert node.get_output_shape(0) == ov.Shape([2, 4])
@@ -201,7 +205,7 @@ def test_values_instead_of_nodes():
     assert ov_ext.StridedSlice([source, [1, 1], [2, 3]]).get_output_shape(0) == ov.Shape([1, 2])
 
 
-def test_the_names_of_the_built_in_types_would_not_do():
+def test_the_names_of_the_built_in_types_would_not_do() -> None:
     """Why ours are Slice8 and StridedSlice1: by those names the plugin takes any node for its own, and fails."""
 
     class Slice(ov_ext.Slice):

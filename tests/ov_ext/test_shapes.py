@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -24,7 +26,7 @@ UNSOUND = {"slice_v8_basic_param_inputs_default_axes_symbols_prop": [None] * 7 +
 """Symbols that OpenVINO keeps where the size may change, and ours."""
 
 
-def index(given):
+def index(given: dict[str, Any]) -> ov.Node:
     if given["kind"] == "param":
         return parameter(given["shape"], given["type"])
     if given["kind"] == "const":
@@ -33,7 +35,7 @@ def index(given):
     return shape if given.get("minus") is None else opset8.subtract(shape, constant(given["minus"], given["type"]))
 
 
-def data_of(case) -> tuple[ov.Node, list[ov.Symbol]]:
+def data_of(case: dict[str, Any]) -> tuple[ov.Node, list[ov.Symbol]]:
     shape = partial_shape(case["data_shape"])
     symbols = []
     if case["data_kind"] == "const":
@@ -48,7 +50,7 @@ def data_of(case) -> tuple[ov.Node, list[ov.Symbol]]:
 
 
 @pytest.mark.parametrize("case", load("openvino_type_prop"), ids=lambda case: case["name"])
-def test_openvino_vectors(case):
+def test_openvino_vectors(case: dict[str, Any]) -> None:
     data, symbols = data_of(case)
     names = ("begin", "end", "stride") if case["op"] == "StridedSlice" else ("start", "stop", "step", "axes")
     inputs = [data, *(index(case[name]) for name in names if case[name] is not None)]
@@ -69,7 +71,7 @@ def test_openvino_vectors(case):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_as_the_built_in_one_on_random_static_and_open_shapes(seed):
+def test_as_the_built_in_one_on_random_static_and_open_shapes(seed: int) -> None:
     """Equal where it is exact; where it is not, ours lies within what is possible, which test_inference.py proves."""
     random = np.random.default_rng(seed)
     tighter = 0
@@ -101,7 +103,7 @@ def test_as_the_built_in_one_on_random_static_and_open_shapes(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_intervals_are_exact(seed):
+def test_intervals_are_exact(seed: int) -> None:
     """The least and the greatest size of each output axis, over all sizes that the intervals allow, are inferred."""
     random = np.random.default_rng(seed)
     for _ in range(60):
@@ -135,7 +137,7 @@ def with_symbol(low: int, high: int) -> tuple[ov.Node, ov.Symbol]:
 
 def kept(node: ov.Node, symbol: ov.Symbol) -> bool:
     dim = node.output(0).get_partial_shape()[0]
-    return dim.has_symbol() and dim.get_symbol() == symbol
+    return bool(dim.has_symbol() and dim.get_symbol() == symbol)
 
 
 @pytest.mark.parametrize(
@@ -152,21 +154,21 @@ def kept(node: ov.Node, symbol: ov.Symbol) -> bool:
         (3, 7, 1, 9, 1, False),
     ],
 )
-def test_symbols_stay_where_the_size_does(low, high, start, stop, step, keeps):
+def test_symbols_stay_where_the_size_does(low: int, high: int, start: int, stop: int, step: int, keeps: bool) -> None:
     data, symbol = with_symbol(low, high)
     node = ov_ext.Slice([data, constant([start]), constant([stop]), constant([step])])
     assert kept(node, symbol) == keeps
     assert node.output(0).get_partial_shape()[1] == ov.Dimension(4)
 
 
-def test_symbols_of_axes_that_no_entry_names():
+def test_symbols_of_axes_that_no_entry_names() -> None:
     data, symbol = with_symbol(0, -1)
     inputs = [data, constant([0, 1]), constant([0, 0])]
     assert kept(ov_ext.StridedSlice(inputs, ellipsis_mask=[1, 0], shrink_axis_mask=[0, 1]), symbol)
 
 
 @pytest.mark.parametrize("op", ["Slice", "StridedSlice"])
-def test_values_and_symbols_go_through(op):
+def test_values_and_symbols_go_through(op: str) -> None:
     """ShapeOf, sliced, as the shape of a Broadcast: its interval and symbol arrive."""
     data, symbol = with_symbol(3, 5)
     inputs = [opset8.shape_of(data), constant([0]), constant([1]), constant([1])]
@@ -176,7 +178,7 @@ def test_values_and_symbols_go_through(op):
     assert dim.get_symbol() == symbol
 
 
-def test_values_go_through_backwards_and_after_a_reshape_of_the_model():
+def test_values_go_through_backwards_and_after_a_reshape_of_the_model() -> None:
     data = parameter([[3, 5], 4, [1, 2]])
     inputs = [opset8.shape_of(data), constant([-1]), constant([-9]), constant([-2])]
     made = ov_ext.Slice(inputs)
@@ -187,7 +189,7 @@ def test_values_go_through_backwards_and_after_a_reshape_of_the_model():
     assert listed(target.output(0).get_partial_shape()) == [2, 4]
 
 
-def test_bounds_of_indices():
+def test_bounds_of_indices() -> None:
     length = opset8.shape_of(parameter([[2, 4]]))
     start, one = constant([0]), constant([1])
     node = ov_ext.Slice([parameter([10, 3]), start, length, one])
@@ -226,7 +228,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("op", "lists", "masks", "message"), ERRORS.values(), ids=ERRORS.keys())
-def test_errors_are_sentences(op, lists, masks, message):
+def test_errors_are_sentences(op: str, lists: Sequence[Any], masks: dict[str, list[int]], message: str) -> None:
     inputs = [parameter(lists[0]), *(opset8.constant(np.array(values)) for values in lists[1:])]
     with pytest.raises(InvalidSlice, match=rf"^{op}\d '{op}.*': {message}.*\.$"):
         make(op, inputs, masks)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
@@ -14,10 +17,20 @@ from onnx_ops.io import from_proto
 
 M, L = 2**63 - 1, -(2**63)
 
+Written = tuple[str, list[Any], str] | tuple[str, list[Any], str, dict[str, Any]]
+"""An operator, what it reads, the names of its outputs and, if it has any, its attributes."""
 
-def build(shape, *nodes, opset=13, outputs=("y",), constants=None) -> onnx.ModelProto:
+
+def build(
+    shape: Sequence[int | str],
+    *nodes: Written,
+    opset: int = 13,
+    outputs: Sequence[str] = ("y",),
+    constants: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> onnx.ModelProto:
     """Nodes are (operator, inputs, outputs, attributes); a list or an integer among the inputs is a constant."""
-    made, initializers = [], []
+    made: list[onnx.NodeProto] = []
+    initializers: list[onnx.TensorProto] = []
     for op_type, inputs, names, *attributes in nodes:
         read = []
         for value in inputs:
@@ -41,11 +54,13 @@ def build(shape, *nodes, opset=13, outputs=("y",), constants=None) -> onnx.Model
     return onnx.shape_inference.infer_shapes(proto, data_prop=True)
 
 
-def cut(source, start, end, out, axis=0, step=1):
+def cut(source: str, start: int, end: int, out: str, axis: int = 0, step: int = 1) -> Written:
     return ("Slice", [source, [start], [end], [axis], [step]], out)
 
 
-def build_strided(shape, begin, end, strides=None, **masks) -> onnx.ModelProto:
+def build_strided(
+    shape: Sequence[int | str], begin: list[int], end: list[int], strides: list[int] | None = None, **masks: list[int]
+) -> onnx.ModelProto:
     """A model of one ov_ext::StridedSlice, which carries the operator's function."""
     lists = [begin, end] + ([] if strides is None else [strides])
     strided_slice_op.register()
@@ -56,10 +71,10 @@ def build_strided(shape, begin, end, strides=None, **masks) -> onnx.ModelProto:
     return ir.serde.serialize_model(with_function)
 
 
-class Cases(dict):
+class Cases(dict[str, tuple[Any, ...]]):
     """By name a pass, a model, and for some what is said of it; models are built when they are asked for."""
 
-    def __getitem__(self, case):
+    def __getitem__(self, case: str) -> tuple[Any, ...]:
         made = super().__getitem__(case)
         if isinstance(made[1], partial):
             self[case] = made = (made[0], made[1](), *made[2:])
@@ -289,7 +304,7 @@ FIRES = Cases(
                 [4, 6],
                 ("Mul", ["x", "k"], "a"),
                 cut("a", 1, 3, "y", axis=1),
-                constants={"k": np.float32([[2], [3], [4], [5]])},
+                constants={"k": np.array([[2], [3], [4], [5]], np.float32)},
             ),
         ),
         "up Expand": ("up", model([1, 6], ("Expand", ["x", [4, 6]], "a"), ("Slice", ["a", [0, 1], [2, 3]], "y"))),
@@ -530,7 +545,9 @@ STAYS = Cases(
         "up rounded": ("up", model([4], ("Exp", ["x"], "a"), cut("a", 1, 3, "y")), None),
         "up not fewer bytes": (
             "up",
-            model([4], ("Add", ["x", "k"], "a"), cut("a", 0, 3, "y"), constants={"k": np.float32([1, 2, 3, 4])}),
+            model(
+                [4], ("Add", ["x", "k"], "a"), cut("a", 0, 3, "y"), constants={"k": np.arange(1, 5, dtype=np.float32)}
+            ),
             "not reduce the bytes",
         ),
         "up open": ("up", model(["n", 4], ("Transpose", ["x"], "a"), cut("a", 1, 3, "y")), "not all sizes"),

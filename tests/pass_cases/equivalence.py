@@ -10,6 +10,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from platforms import assert_well_formed
+from running import as_arrays
 
 
 def session(proto: onnx.ModelProto) -> ort.InferenceSession:
@@ -20,13 +21,14 @@ def session(proto: onnx.ModelProto) -> ort.InferenceSession:
     return ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
 
 
-def outputs(opened: ort.InferenceSession, shape: tuple[int, ...]) -> list[tuple] | None:
+def outputs(opened: ort.InferenceSession, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], bytes]] | None:
     """Shapes and bytes of what comes out; None where the model does not take this shape."""
     x = np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.float32).reshape(shape)
     try:
-        return [(array.shape, array.tobytes()) for array in opened.run(None, {"x": x})]
+        results = opened.run(None, {"x": x})
     except Exception:
         return None
+    return [(array.shape, array.tobytes()) for array in as_arrays(results)]
 
 
 def is_valid(proto: onnx.ModelProto, shape: tuple[int, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -39,7 +40,7 @@ class Graph:
         self.initializers.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
 
-    def add(self, op_type: str, inputs: list[str], shapes: list[tuple[int, ...]], **attributes: object) -> None:
+    def add(self, op_type: str, inputs: list[str], shapes: list[tuple[int, ...]], **attributes: Any) -> None:
         number = len(self.nodes)
         names = [f"v{number}_{i}" for i in range(len(shapes))]
         self.nodes.append(helper.make_node(op_type, inputs, names, f"n{number}", **attributes))
@@ -60,32 +61,35 @@ class Graph:
             self.add("Split", [source, self.constant(sizes)], parts, axis=axis)
 
 
-def _slice(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
+def _slice(draw: st.DrawFn, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     if draw(st.booleans()):  # a plain run, which the passes see most of
         axis = draw(st.integers(0, len(shape) - 1))
         start, stop = sorted(draw(st.tuples(*[st.integers(0, shape[axis])] * 2)))
         parameters = [[start], [stop], [axis]]
         kept = (*shape[:axis], stop - start, *shape[axis + 1 :])
     else:
-        spec = draw(strategies.slice_specs(shape))
-        steps = [max(-_LONGEST_STEP, min(step, _LONGEST_STEP)) for step in spec.steps]
+        drawn = draw(strategies.slice_specs(shape))
+        assert drawn.axes is not None
+        assert drawn.steps is not None
+        steps = [max(-_LONGEST_STEP, min(step, _LONGEST_STEP)) for step in drawn.steps]
         ends = [
-            INT64_MIN if step < 0 and end in CONTESTED_ENDS else end for end, step in zip(spec.ends, steps, strict=True)
+            INT64_MIN if step < 0 and end in CONTESTED_ENDS else end
+            for end, step in zip(drawn.ends, steps, strict=True)
         ]
-        spec = replace(spec, ends=tuple(ends), steps=tuple(steps))
-        parameters = [list(spec.starts), list(spec.ends), list(spec.axes), list(spec.steps)]
+        spec = replace(drawn, ends=tuple(ends), steps=tuple(steps))
+        parameters = [list(spec.starts), list(spec.ends), list(drawn.axes), steps]
         kept = spec.resolve(shape).output_shape
     graph.add("Slice", [source, *map(graph.constant, parameters)], [kept])
 
 
-def _split(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
+def _split(draw: st.DrawFn, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     axis = draw(st.integers(0, len(shape) - 1))
     cuts = sorted(draw(st.lists(st.integers(0, shape[axis]), min_size=1, max_size=3)))
     bounds = [0, *cuts, shape[axis]]
     graph.add_split(source, axis, [stop - start for start, stop in itertools.pairwise(bounds)])
 
 
-def _siblings(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
+def _siblings(draw: st.DrawFn, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     axis = draw(st.integers(0, len(shape) - 1))
     cut = draw(st.integers(0, shape[axis]))
     for start, stop in draw(st.permutations([(0, cut), (cut, shape[axis])])):
@@ -93,7 +97,7 @@ def _siblings(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
         graph.add("Slice", inputs, [(*shape[:axis], stop - start, *shape[axis + 1 :])])
 
 
-def _gather(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
+def _gather(draw: st.DrawFn, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     axes = [axis for axis, size in enumerate(shape) if size]
     if not axes:
         return
@@ -108,7 +112,7 @@ def _gather(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     graph.add("Gather", [source, graph.constant(indices)], [kept], axis=axis)
 
 
-def _concat(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
+def _concat(draw: st.DrawFn, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     axis = draw(st.integers(0, len(shape) - 1))
     others = [
         name
@@ -120,9 +124,9 @@ def _concat(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     graph.add("Concat", list(operands), [(*shape[:axis], size, *shape[axis + 1 :])], axis=axis)
 
 
-def _views(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
+def _views(draw: st.DrawFn, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     dropped = [axis for axis, size in enumerate(shape) if size == 1]
-    if dropped and draw(st.booleans()):
+    if len(dropped) > 0 and draw(st.booleans()):
         axis = draw(st.sampled_from(dropped))
         graph.add_view("Squeeze", source, [axis], shape[:axis] + shape[axis + 1 :])
     elif len(shape) < 5:
@@ -130,7 +134,7 @@ def _views(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
         graph.add_view("Unsqueeze", source, [axis], (*shape[:axis], 1, *shape[axis:]))
 
 
-def _other(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
+def _other(draw: st.DrawFn, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
     kind = draw(st.sampled_from(("Transpose", "Reshape", "Neg", "Add", "Identity", "Expand")))
     if kind == "Transpose":
         permutation = draw(st.permutations(range(len(shape))))
@@ -149,7 +153,7 @@ def _other(draw, graph: Graph, source: str, shape: tuple[int, ...]) -> None:
 
 
 @st.composite
-def graphs(draw, *, is_open: bool, all_read: bool = False) -> tuple[onnx.ModelProto, tuple[int, ...]]:
+def graphs(draw: st.DrawFn, *, is_open: bool, all_read: bool = False) -> tuple[onnx.ModelProto, tuple[int, ...]]:
     """A model of one input `x`, and the shape that it was made for.
 
     Args:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def fill_with(text: str):
+def fill_with(text: str) -> Callable[[Path], None]:
     def fill(folder: Path) -> None:
         (folder / "mark").write_text(text)
 
@@ -39,11 +40,14 @@ def fill_with(text: str):
 class TestInterruptions:
     @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError, ZeroDivisionError])
     @pytest.mark.parametrize("at", range(1, 3))
-    def test_a_folder_is_the_old_one_or_the_new_one(self, tmp_path, monkeypatch, error, at):
+    def test_a_folder_is_the_old_one_or_the_new_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], at: int
+    ) -> None:
         beside.fill_folder(tmp_path / "out", fill_with("old"), mark="mark")
-        rename, calls = Path.rename, []
+        rename = Path.rename
+        calls: list[Path] = []
 
-        def interrupted(path, target):
+        def interrupted(path: Path, target: Path) -> Path:
             calls.append(path)
             if len(calls) == at:
                 raise error
@@ -56,16 +60,23 @@ class TestInterruptions:
         assert os.listdir(tmp_path) == ["out"]
 
     @pytest.mark.parametrize("at", range(3))
-    def test_a_model_never_stands_with_other_data_than_its_own(self, tmp_path, monkeypatch, at):
+    def test_a_model_never_stands_with_other_data_than_its_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+    ) -> None:
         files = [tmp_path / "m.data", tmp_path / "m"]
 
-        def write(text: str):
-            return lambda folder: [(folder / file.name).write_text(text) for file in files]
+        def write(text: str) -> Callable[[Path], None]:
+            def write_all(folder: Path) -> None:
+                for file in files:
+                    (folder / file.name).write_text(text)
+
+            return write_all
 
         beside.write_files(files, write("old"))
-        replace, calls = Path.replace, []
+        replace = Path.replace
+        calls: list[Path] = []
 
-        def interrupted(path, target):
+        def interrupted(path: Path, target: Path) -> Path:
             if len(calls) == at:
                 raise KeyboardInterrupt
             calls.append(path)
@@ -80,7 +91,7 @@ class TestInterruptions:
 
     @POSIX
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_leaves_nothing_half_written(self, tmp_path, models, number):
+    def test_a_signal_leaves_nothing_half_written(self, tmp_path: Path, models: Path, number: signal.Signals) -> None:
         code = (
             "import signal, sys, time; from sliceport.directml import output; from sliceport.cli.main import main\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whatever the tests were started with
@@ -101,7 +112,9 @@ class TestInterruptions:
 
 
 class TestKept:
-    def test_a_folder_with_something_more_in_it(self, tmp_path, models, capsys):
+    def test_a_folder_with_something_more_in_it(
+        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Weights that were put beside the annotated model to run it, as the README says, survive."""
         arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out")]
         assert main(arguments) == 0
@@ -115,7 +128,7 @@ class TestKept:
         assert main([*arguments, "--overwrite"]) == 0
 
     @POSIX
-    def test_what_a_link_leads_to(self, tmp_path, models, capsys):
+    def test_what_a_link_leads_to(self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "real.onnx").write_bytes(b"mine")
         (tmp_path / "link.onnx").symlink_to("real.onnx")
         arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
@@ -126,14 +139,16 @@ class TestKept:
         onnx.checker.check_model(tmp_path / "link.onnx")
 
     @POSIX
-    def test_a_link_that_leads_nowhere(self, tmp_path, models):
+    def test_a_link_that_leads_nowhere(self, tmp_path: Path, models: Path) -> None:
         (tmp_path / "link.onnx").symlink_to("nowhere")
         arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
         assert main(arguments) == 2
         assert main([*arguments, "--overwrite"]) == 0
         assert not (tmp_path / "nowhere").exists()
 
-    def test_the_input_itself_unless_asked_for(self, tmp_path, models, capsys):
+    def test_the_input_itself_unless_asked_for(
+        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         data = (models / "rule_siblings.onnx").read_bytes()
         path = tmp_path / "m.onnx"
         path.write_bytes(data)
@@ -147,7 +162,7 @@ class TestKept:
 
 class TestNames:
     @pytest.mark.parametrize("length", [200, 244, 245, 246, 250, 255])
-    def test_as_long_as_a_file_system_takes(self, tmp_path, models, length):
+    def test_as_long_as_a_file_system_takes(self, tmp_path: Path, models: Path, length: int) -> None:
         name = "n" * (length - 5) + ".onnx"
         assert main(["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / name)]) == 0
         assert main(["lower", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / ("d" * length))]) == 0
@@ -155,7 +170,9 @@ class TestNames:
 
     @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
     @pytest.mark.parametrize("name", ["n" * 300 + ".onnx", "n" * 5000 + ".onnx", "ä" * 128 + ".onnx"])
-    def test_longer(self, tmp_path, models, capsys, command, name):
+    def test_longer(
+        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
+    ) -> None:
         for overwrite in ([], ["--overwrite"]):
             arguments = [command, str(models / "rule_siblings.onnx"), "-o", str(tmp_path / name), *overwrite]
             assert main(arguments) == 2
@@ -164,11 +181,11 @@ class TestNames:
             assert "cannot be made (File name too long)" in err or sys.platform == "win32"
         assert list(tmp_path.iterdir()) == []
 
-    def test_with_a_null(self, tmp_path):
+    def test_with_a_null(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="cannot be made"):
             beside.fill_folder(tmp_path / "a\0b", fill_with("new"), mark="mark")
 
-    def test_of_the_data_alone(self, tmp_path):
+    def test_of_the_data_alone(self, tmp_path: Path) -> None:
         """The model's name fits, and that of its data does not."""
         path = external(tmp_path / "in")
         target = tmp_path / ("n" * 250 + ".onnx")
@@ -195,7 +212,7 @@ def external(folder: Path) -> Path:
 
 class TestWrite:
     @POSIX
-    def test_weights_are_found_through_links(self, tmp_path):
+    def test_weights_are_found_through_links(self, tmp_path: Path) -> None:
         path = external(tmp_path / "in")
         (tmp_path / "links").mkdir()
         (tmp_path / "links" / "m.onnx").symlink_to(path)
@@ -204,7 +221,7 @@ class TestWrite:
         write_model(read_model(source), path.with_name("out.onnx"), source=source)
         assert onnx.load(path.with_name("out.onnx")).graph.initializer[0].raw_data[-4:] == np.float32(1000).tobytes()
 
-    def test_a_model_that_cannot_be_written(self, tmp_path, models):
+    def test_a_model_that_cannot_be_written(self, tmp_path: Path, models: Path) -> None:
         model = read_model(models / "rule_siblings.onnx")
         next(iter(model.graph)).attributes["odd"] = ir.Attr("odd", ir.AttributeType.TENSOR, 7)
         with pytest.raises(ModelError, match="'out.onnx' cannot be written: "):
@@ -214,7 +231,7 @@ class TestWrite:
     @POSIX
     @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
     @pytest.mark.parametrize("limit", [100, 1000])
-    def test_a_disk_that_fills_up(self, tmp_path, models, command, limit):
+    def test_a_disk_that_fills_up(self, tmp_path: Path, models: Path, command: str, limit: int) -> None:
         """A limit on the size of files fails in the middle of writing as a full disk does."""
         code = (
             "import resource, signal, sys; from sliceport.cli.main import main\n"
@@ -231,14 +248,16 @@ class TestWrite:
 
     @POSIX
     @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes everywhere")
-    def test_a_folder_that_may_not_be_written(self, tmp_path, models, capsys):
+    def test_a_folder_that_may_not_be_written(
+        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         tmp_path.chmod(0o500)
         assert main(["lower", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "out")]) == 2
         assert "cannot be made (Permission denied)" in capsys.readouterr().err
 
 
 class TestJson:
-    def test_only_arrays_of_numbers_are_put_on_one_line(self):
+    def test_only_arrays_of_numbers_are_put_on_one_line(self) -> None:
         data = {
             "a[ 1, 2 ]": "[ 3, 4 ]",
             "numbers": [1, -2, 3],

@@ -52,16 +52,16 @@ def sliceport(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points = {"onnx-reference": "ENGINE", "reversed": "REVERSED", "raising": "RAISING"}
     return install(tmp_path_factory.mktemp("site"), **points)
 
 
-def test_the_engine_of_the_page_is_short():
+def test_the_engine_of_the_page_is_short() -> None:
     assert len(REFERENCE.splitlines()) <= 30
 
 
-def test_the_help_lists_them(folder):
+def test_the_help_lists_them(folder: Path) -> None:
     done = sliceport(folder, "compare", "--help")
     onnx, openvino = done.stdout.split("executors of OpenVINO")
     assert "onnx-reference" in onnx
@@ -69,12 +69,12 @@ def test_the_help_lists_them(folder):
     assert "reversed" in openvino
 
 
-def test_they_take_part(folder, models):
+def test_they_take_part(folder: Path, models: Path) -> None:
     names = "onnx-reference,reversed,raising"
     done = sliceport(folder, "compare", str(models / "rule_coalesce.onnx"), "--executors", names, "--format", "json")
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
-    by_executor = {}
+    by_executor: dict[str, set[str]] = {}
     for comparison in found["comparisons"]:
         by_executor.setdefault(comparison["executor"], set()).add(comparison["status"])
     assert by_executor == {"onnx-reference": {"equal"}, "reversed": {"mismatch"}, "raising": {"error"}}
@@ -88,14 +88,14 @@ def test_they_take_part(folder, models):
         ("MISSING", "cannot be loaded: AttributeError:"),
     ],
 )
-def test_what_is_no_engine(tmp_path, models, value, sentence):
+def test_what_is_no_engine(tmp_path: Path, models: Path, value: str, sentence: str) -> None:
     done = sliceport(install(tmp_path, broken=value), "compare", str(models / "rule_coalesce.onnx"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "entry point 'broken' of sliceport.engines (throwaway:" in done.stderr
     assert sentence in done.stderr
 
 
-def test_two_of_the_same_name(tmp_path, models):
+def test_two_of_the_same_name(tmp_path: Path, models: Path) -> None:
     done = sliceport(install(tmp_path, a="REVERSED", b="REVERSED"), "compare", str(models / "rule_coalesce.onnx"))
     assert done.returncode == 2
     assert "takes the name 'reversed', which another one has." in done.stderr

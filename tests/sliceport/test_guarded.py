@@ -10,41 +10,41 @@ import pytest
 from sliceport import guarded
 
 
-def test_answers():
+def test_answers() -> None:
     assert guarded.call(math.sqrt, 9, timeout=60) == 3
     with pytest.raises(ValueError, match="math domain error"):
         guarded.call(math.sqrt, -1, timeout=60)
 
 
-def test_one_worker_serves_call_after_call():
+def test_one_worker_serves_call_after_call() -> None:
     assert guarded.call(os.getpid, timeout=60) == guarded.call(os.getpid, timeout=60) != os.getpid()
 
 
-def test_death_is_an_error_and_the_next_call_succeeds():
+def test_death_is_an_error_and_the_next_call_succeeds() -> None:
     with pytest.raises(guarded.WorkerDied, match="ended by SIGABRT|exit code"):
         guarded.call(os.abort, timeout=60)
     assert guarded.call(math.sqrt, 4, timeout=60) == 2
 
 
-def test_a_call_that_never_ends_is_ended():
+def test_a_call_that_never_ends_is_ended() -> None:
     with pytest.raises(guarded.WorkerDied, match="took longer than 0.5 s"):
         guarded.call(time.sleep, 600, timeout=0.5)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is not limited there")
-def test_memory_is_limited():
+def test_memory_is_limited() -> None:
     with pytest.raises(MemoryError):
         guarded.call(bytearray, 2**28, timeout=60, memory=2**27)
     assert len(guarded.call(bytes, 2**28, timeout=60)) == 2**28
 
 
-def test_what_is_printed_does_not_mix_with_answers(capfd):
+def test_what_is_printed_does_not_mix_with_answers(capfd: pytest.CaptureFixture[str]) -> None:
     assert guarded.call(os.write, 1, b"noise", timeout=60) == 5
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_has_workers_of_its_own():
+def test_a_forked_process_has_workers_of_its_own() -> None:
     parents = guarded.call(os.getpid, timeout=60)
     reading, writing = os.pipe()
     child = os.fork()

@@ -14,12 +14,12 @@ NAMES = json.loads((Path(__file__).parents[1] / "data" / "public_names.json").re
 
 
 @pytest.mark.parametrize("module", sorted(NAMES))
-def test_all_is_what_stands_in_the_file(module):
+def test_all_is_what_stands_in_the_file(module: str) -> None:
     assert sorted(importlib.import_module(module).__all__) == NAMES[module]
 
 
 @pytest.mark.parametrize("module", sorted(NAMES))
-def test_every_name_is_there_and_listed(module):
+def test_every_name_is_there_and_listed(module: str) -> None:
     package = importlib.import_module(module)
     for name in NAMES[module]:
         getattr(package, name)
@@ -27,12 +27,12 @@ def test_every_name_is_there_and_listed(module):
 
 
 @pytest.mark.parametrize("module", ["sliceport", "onnx_ops", "ov_ext"])
-def test_other_names_are_attribute_errors(module):
+def test_other_names_are_attribute_errors(module: str) -> None:
     with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'nonsense'"):
         importlib.import_module(module).nonsense  # noqa: B018
 
 
-def test_errors_are_all_there():
+def test_errors_are_all_there() -> None:
     import sliceport
     from sliceport import errors
 
@@ -42,7 +42,7 @@ def test_errors_are_all_there():
     assert defined <= set(sliceport.__all__)
 
 
-def test_importing_and_listing_load_nothing():
+def test_importing_and_listing_load_nothing() -> None:
     code = "import sys, sliceport; dir(sliceport); print(sorted(m for m in sys.modules if m.startswith('sliceport.')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "['sliceport.lazy']\n"

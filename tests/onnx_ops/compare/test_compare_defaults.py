@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -9,15 +13,19 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops.compare import compare
 from onnx_ops.compare import run as run_module
+from onnx_ops.compare.session import Captured
 from onnx_ops.lowering import lower
 from sliceport.cli.main import main
+from sliceport.directml.program import LoweredNode
+from sliceport.engines.comparison import Comparison, compare_node
+from sliceport.engines.engine import Engine
 
 
-def info(name, element=TensorProto.FLOAT, shape=None):
+def info(name: str, element: int = TensorProto.FLOAT, shape: Sequence[int] | None = None) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, element, shape)
 
 
-def saved(folder, *, ir_version=8):
+def saved(folder: Path, *, ir_version: int = 8) -> Path:
     """`x` and `w`, which has a default, each cut."""
     nodes = [
         helper.make_node("Slice", ["x", "s", "e"], ["y"], "first"),
@@ -39,13 +47,12 @@ def saved(folder, *, ir_version=8):
     return folder / "m.onnx"
 
 
-def test_it_runs_with_the_default_and_with_another_value(tmp_path, monkeypatch):
+def test_it_runs_with_the_default_and_with_another_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    original = run_module.compare_node
 
-    def spy(lowered, executor, known, *args, **options):
+    def spy(lowered: LoweredNode, engine: Engine, known: dict[str, Captured], *args: Any, **options: Any) -> Comparison:
         seen.append((lowered.node.name, known[lowered.node.input].array().tolist()))
-        return original(lowered, executor, known, *args, **options)
+        return compare_node(lowered, engine, known, *args, **options)
 
     monkeypatch.setattr(run_module, "compare_node", spy)
     report = compare(saved(tmp_path))
@@ -56,15 +63,18 @@ def test_it_runs_with_the_default_and_with_another_value(tmp_path, monkeypatch):
     assert all(a != b for a, b in zip(first, other, strict=True))
 
 
-def test_a_mismatch_with_the_other_value_alone_is_found(tmp_path, monkeypatch, capsys):
+def test_a_mismatch_with_the_other_value_alone_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A program that took the default for a constant."""
-    original = run_module.compare_node
 
-    def constant(lowered, executor, known, *args, **options):
+    def constant(
+        lowered: LoweredNode, engine: Engine, known: dict[str, Captured], *args: Any, **options: Any
+    ) -> Comparison:
         if lowered.node.input == "w":
-            default = run_module.Captured.of(np.arange(1, 9, dtype=np.float32))
+            default = Captured.of(np.arange(1, 9, dtype=np.float32))
             known = known | {"w": default}
-        return original(lowered, executor, known, {}, **options)
+        return compare_node(lowered, engine, known, {}, **options)
 
     monkeypatch.setattr(run_module, "compare_node", constant)
     path = saved(tmp_path)
@@ -75,7 +85,7 @@ def test_a_mismatch_with_the_other_value_alone_is_found(tmp_path, monkeypatch, c
     assert "This is with other values" in capsys.readouterr().out
 
 
-def test_before_version_4_an_initializer_is_a_constant(tmp_path, capsys):
+def test_before_version_4_an_initializer_is_a_constant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = onnx.load(saved(tmp_path)).graph
     for tensor in graph.initializer:
         if tensor.name != "w":
@@ -89,12 +99,12 @@ def test_before_version_4_an_initializer_is_a_constant(tmp_path, capsys):
     assert "input 'w' is a constant of the model before IR version 4" in capsys.readouterr().err
 
 
-def test_an_array_may_be_given_for_it(tmp_path):
+def test_an_array_may_be_given_for_it(tmp_path: Path) -> None:
     report = compare(saved(tmp_path), inputs={"w": np.arange(8, 16, dtype=np.float32)})
     assert report.is_clean
 
 
-def test_a_model_that_ends_the_engine_is_an_error(tmp_path, capsys):
+def test_a_model_that_ends_the_engine_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [
         helper.make_node("Div", ["x", "minus"], ["q"]),
         helper.make_node("Slice", ["q", "s", "e"], ["y"]),
@@ -116,7 +126,7 @@ def test_a_model_that_ends_the_engine_is_an_error(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "m.onnx")]) == 0
 
 
-def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path, capsys):
+def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = helper.make_graph(
         [helper.make_node("Slice", ["x", "s", "e"], ["y"])],
         "g",
@@ -131,6 +141,6 @@ def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_what_is_found_in_the_first_run_stands(tmp_path, seed):
+def test_what_is_found_in_the_first_run_stands(tmp_path: Path, seed: int) -> None:
     report = compare(saved(tmp_path), seed=seed)
     assert {c.detail for c in report.comparisons} == {""}

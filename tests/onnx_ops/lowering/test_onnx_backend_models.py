@@ -11,6 +11,7 @@ import functools
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from onnx.reference import ReferenceEvaluator
 from running import as_bytes, run_node
 
 import onnx_ops
+from sliceport.slicing.node import Folded
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 RUN_TIME = {
@@ -75,30 +77,31 @@ def with_constants(name: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     return model, arrays
 
 
-def test_they_are_all_there():
+def test_they_are_all_there() -> None:
     assert len(cases()) == 124 or onnx.__version__ < "1.23"  # onnx brings the models
     assert sum(name.endswith("_expanded") for name in cases()) > 60
     assert {"test_operator_chunk", "test_operator_index", "test_GLU", "test_GLU_dim"} <= cases().keys()
 
 
 @pytest.mark.parametrize("name", sorted(cases().keys() - RUN_TIME.keys()))
-def test_bit_equal(name):
+def test_bit_equal(name: str) -> None:
     model, inputs = with_constants(name)
     program = onnx_ops.lower(model)
     assert len(program.nodes) == slicing_count(model)
     assert [lowered.reason for lowered in program.nodes if lowered.reason] == []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        values = ReferenceEvaluator(model).run(None, inputs, intermediate=True)
+        values: Any = ReferenceEvaluator(model).run(None, inputs, intermediate=True)
     for lowered in program.nodes:
         node = lowered.node
         if node.scope:
             assert name.startswith("test_affine_grid")  # the branches of an If
         elif lowered.verdict == "folded":
+            assert isinstance(node, Folded)
             assert [as_bytes(values[output]).tobytes() for output in node.outputs] == list(node.constants)
         else:
             got = run_node(lowered, as_bytes(values[node.input]))
-            for cut in node.cuts:
+            for cut in lowered.resolved.cuts:
                 expected = values[cut.output]
                 assert cut.region.output_shape == expected.shape
                 if cut.used:
@@ -106,7 +109,7 @@ def test_bit_equal(name):
 
 
 @pytest.mark.parametrize("name", sorted(RUN_TIME))
-def test_run_time_parameters_are_refused_as_such(name):
+def test_run_time_parameters_are_refused_as_such(name: str) -> None:
     (lowered,) = onnx_ops.lower(cases()[name][0]).nodes
     assert lowered.reason is not None
     assert lowered.reason.code == "dynamic_parameter"

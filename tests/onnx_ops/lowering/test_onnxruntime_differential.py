@@ -6,8 +6,11 @@ known to do otherwise (`divergences.py`) is left out of the random parameters.
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
@@ -22,10 +25,11 @@ DTYPES = [
     np.float32, np.float64, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32,
     np.uint64, np.bool_, ml_dtypes.bfloat16,
 ]  # fmt: skip
+INDEX_TYPES: list[Any] = [np.int32, np.int64]
 NODES = 250
 
 
-def distinct(random: np.random.Generator, shape: tuple[int, ...], dtype) -> np.ndarray:
+def distinct(random: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:
     size = int(np.prod(shape))
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
@@ -59,6 +63,8 @@ def random_slice(random: np.random.Generator, shape: tuple[int, ...], opset: int
 def many_nodes(op_type: str, opset: int, seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     random = np.random.default_rng(seed)
     nodes, inputs, initializers, arrays = [], [], [], {}
+    parameters: dict[str, list[int]]
+    attributes: dict[str, Any]
     for i in range(NODES):
         low = 0 if random.random() < 0.1 else 1
         shape = tuple(random.integers(low, 6, random.integers(1, 7)).tolist())
@@ -85,9 +91,9 @@ def many_nodes(op_type: str, opset: int, seed: int) -> tuple[onnx.ModelProto, di
         else:
             order = ("starts", "ends", "axes", "steps") if op_type == "Slice" else ("split",)
             names = [f"{name}{i}" if name in parameters else "" for name in order]
-            index_type = np.int64
+            index_type: npt.DTypeLike = np.int64
             if op_type == "Slice" and all(-(2**31) <= v < 2**31 for values in parameters.values() for v in values):
-                index_type = random.choice([np.int32, np.int64])
+                index_type = random.choice(INDEX_TYPES)
             for name, values in parameters.items():
                 initializers.append(numpy_helper.from_array(np.array(values, index_type), f"{name}{i}"))
         while names and not names[-1]:
@@ -103,7 +109,7 @@ def many_nodes(op_type: str, opset: int, seed: int) -> tuple[onnx.ModelProto, di
     [*(("Slice", opset) for opset in (9, 10, 11, 13, 20)), *(("Split", opset) for opset in (7, 11, 13, 18, 20))],
 )
 @pytest.mark.parametrize("seed", range(2))
-def test_bit_equal(op_type, opset, seed):
+def test_bit_equal(op_type: str, opset: int, seed: int) -> None:
     model, arrays = many_nodes(op_type, opset, seed)
     program = onnx_ops.lower(model)
     names = [name for node in model.graph.node for name in node.output]
@@ -114,7 +120,7 @@ def test_bit_equal(op_type, opset, seed):
         assert lowered.reason is None
         verdicts.add(lowered.verdict)
         got = run_node(lowered, as_bytes(arrays[lowered.node.input]))
-        for cut in lowered.node.cuts:
+        for cut in lowered.resolved.cuts:
             want = expected[cut.output]
             assert cut.region.output_shape == want.shape, lowered.node
             assert np.array_equal(got[cut.output][: want.data.size], want.data), lowered.node

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,7 +21,7 @@ from onnx_ops.compare.onnxruntime_cpu import capture
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.slicing.node import Resolved
 
-DTYPES = (np.float32, np.int64, np.float16, np.int8, np.bool_, np.float64)
+DTYPES: tuple[Any, ...] = (np.float32, np.int64, np.float16, np.int8, np.bool_, np.float64)
 GRAPHS = 60
 INT64_MAX = 2**63 - 1
 
@@ -146,7 +147,7 @@ def run_program(program: onnx_ops.Program, values: dict[str, np.ndarray]) -> dic
 
 @pytest.mark.parametrize("views", [False, True], ids=["copies", "views"])
 @pytest.mark.parametrize("level", ["6.4", "3.0", "2.1", "1.0"])
-def test_bit_equal(level, views):
+def test_bit_equal(level: str, views: bool) -> None:
     random = np.random.default_rng(int(float(level) * 10) + views)
     verdicts, shared = set(), 0
     for _ in range(GRAPHS):
@@ -165,7 +166,7 @@ def test_bit_equal(level, views):
                 assert FeatureLevel.parse(level) < FeatureLevel.V3_0
                 assert lowered.reason.code in ("feature_level", "unaligned_type", "rank_limit")
                 continue
-            for cut in lowered.node.cuts:
+            for cut in lowered.resolved.cuts:
                 if cut.used:
                     assert cut.region.output_shape == graph.shapes[cut.output]
                     assert np.array_equal(found[cut.output][: values[cut.output].size], values[cut.output])

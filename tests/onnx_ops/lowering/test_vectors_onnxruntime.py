@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from divergences import FULL_REVERSE
 from onnx_models import one_node
@@ -11,36 +14,38 @@ from running import as_bytes, run_node
 from vectors import array
 
 import onnx_ops
+from sliceport.directml.program import LoweredNode
 
 
-def lowered(case, *, run_time: bool = False):
-    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"]]
-    parameters = list(zip(NAMES[case["op"]], given[1:], strict=False))
+def lowered(case: dict[str, Any], *, run_time: bool = False) -> tuple[LoweredNode, npt.NDArray[Any]]:
+    data = array(case["inputs"][0])
+    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"][1:]]
+    parameters = list(zip(NAMES[case["op"]], given, strict=False))
     count = len(case.get("expected") or case["expected_outputs_declared"])
-    model = one_node(case["op"], case["opset"], given[0], parameters, case["attrs"], count, run_time=run_time)
+    model = one_node(case["op"], case["opset"], data, parameters, case["attrs"], count, run_time=run_time)
     (node,) = onnx_ops.lower(model).nodes
-    return node, given[0]
+    return node, data
 
 
-def test_the_file_is_complete():
+def test_the_file_is_complete() -> None:
     assert (len(GOOD), len(BAD), len(STRINGS), len(DISPUTED)) == (159, 10, 12, 2)
 
 
 @pytest.mark.parametrize("case", [c for c in GOOD if c not in STRINGS and c not in DISPUTED], ids=identify)
-def test_values(case):
+def test_values(case: dict[str, Any]) -> None:
     node, data = lowered(case)
     assert node.reason is None
     got = run_node(node, as_bytes(data))
     for i, tensor in enumerate(case["expected"]):
         expected = array(tensor)
-        assert node.node.cuts[i].region.output_shape == expected.shape
+        assert node.resolved.cuts[i].region.output_shape == expected.shape
         assert np.array_equal(got[f"out{i}"][: expected.nbytes], as_bytes(expected))
 
 
 @pytest.mark.parametrize("case", STRINGS, ids=identify)
-def test_strings_are_resolved_and_then_refused(case):
+def test_strings_are_resolved_and_then_refused(case: dict[str, Any]) -> None:
     node, _ = lowered(case)
-    shapes = [list(cut.region.output_shape) for cut in node.node.cuts]
+    shapes = [list(cut.region.output_shape) for cut in node.resolved.cuts]
     assert shapes == [tensor["shape"] for tensor in case["expected"]]
     if any(0 in shape for shape in shapes):
         assert node.verdict == "empty"
@@ -50,14 +55,14 @@ def test_strings_are_resolved_and_then_refused(case):
 
 
 @pytest.mark.parametrize("case", BAD, ids=identify)
-def test_errors_are_refusals(case):
+def test_errors_are_refusals(case: dict[str, Any]) -> None:
     node, _ = lowered(case)
     assert node.reason is not None
     assert node.reason.code == "invalid"
 
 
 @pytest.mark.parametrize("case", DISPUTED, ids=identify)
-def test_the_disputed_reversal_follows_the_onnx_text(case):
+def test_the_disputed_reversal_follows_the_onnx_text(case: dict[str, Any]) -> None:
     """onnxruntime reverses the whole axis; `divergences.py` holds the reasons and checks that it still does."""
     node, _ = lowered(case)
     assert node.verdict == "empty"
@@ -66,7 +71,7 @@ def test_the_disputed_reversal_follows_the_onnx_text(case):
 
 
 @pytest.mark.parametrize("case", [c for c in GOOD if any("dtype" in i for i in c["inputs"][1:])], ids=identify)
-def test_run_time_parameters_are_refused_as_such(case):
+def test_run_time_parameters_are_refused_as_such(case: dict[str, Any]) -> None:
     node, _ = lowered(case, run_time=True)
     assert node.reason is not None
     assert node.reason.code == "dynamic_parameter"

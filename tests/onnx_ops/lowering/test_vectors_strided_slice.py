@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import oracle
@@ -22,11 +23,11 @@ REFERENCE = load("openvino_reference")
 FUZZ = load("openvino_strided_slice_fuzz")
 
 
-def masks_of(case) -> dict[str, tuple[int, ...]]:
+def masks_of(case: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(case[name]) for name in MASKS}
 
 
-def optional(values):
+def optional(values: list[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
 
 
@@ -35,7 +36,7 @@ def select(data: np.ndarray, region: Region) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", TENSORFLOW, ids=lambda c: c["name"])
-def test_tensorflow_cases_are_right_and_as_simple_as_the_plugins(case):
+def test_tensorflow_cases_are_right_and_as_simple_as_the_plugins(case: dict[str, Any]) -> None:
     data, expected = array(case["input"]), array(case["expected"])
     spec = StridedSliceSpec(tuple(case["begin"]), tuple(case["end"]), tuple(case["strides"]), Masks.of(case))
     region = spec.resolve(data.shape)
@@ -56,23 +57,23 @@ def test_tensorflow_cases_are_right_and_as_simple_as_the_plugins(case):
 
 
 @pytest.mark.parametrize("case", REFERENCE, ids=lambda c: c["name"])
-def test_openvino_reference(case):
+def test_openvino_reference(case: dict[str, Any]) -> None:
     data = np.array(case["data"], np.int64).reshape(case["data_shape"])
     if case["op"] == "StridedSlice":
         arguments = (tuple(case["begin"]), tuple(case["end"]), optional(case["stride"]))
         region = StridedSliceSpec(*arguments, Masks.of(case)).resolve(data.shape)
         by_oracle = oracle.strided_slice(data, *arguments, **masks_of(case))
     else:
-        arguments = (tuple(case["start"]), tuple(case["stop"]), optional(case["axes"]), tuple(case["step"]))
-        region = SliceSpec(*arguments).resolve(data.shape)
-        by_oracle = oracle.onnx_slice(data, *arguments)
+        bounds = (tuple(case["start"]), tuple(case["stop"]), optional(case["axes"]), tuple(case["step"]))
+        region = SliceSpec(*bounds).resolve(data.shape)
+        by_oracle = oracle.onnx_slice(data, *bounds)
     expected = np.array(case["expected"], np.int64).reshape(case["expected_shape"])
     assert np.array_equal(select(data, region), expected)
     assert np.array_equal(by_oracle, expected)
     assert by_oracle.shape == region.output_shape == expected.shape
 
 
-def test_openvino_fuzz():
+def test_openvino_fuzz() -> None:
     assert len(FUZZ) == 100
     for case in FUZZ:
         data = 1 + np.arange(prod(case["shape"])).reshape(case["shape"])

@@ -12,7 +12,7 @@ from onnx_ops.passes import PASSES
 
 
 @pytest.mark.parametrize("case", FIRES)
-def test_fires(case):
+def test_fires(case: str) -> None:
     name, proto = FIRES[case]
     made = PASSES[name]()
     rewritten = from_proto(proto)
@@ -24,7 +24,7 @@ def test_fires(case):
 
 
 @pytest.mark.parametrize("case", STAYS)
-def test_stays(case):
+def test_stays(case: str) -> None:
     name, proto, reason = STAYS[case]
     made = PASSES[name]()
     untouched = from_proto(proto)
@@ -36,12 +36,12 @@ def test_stays(case):
         assert any(reason in skipped.reason for skipped in made.skipped), made.skipped
 
 
-def test_every_pass_has_both():
+def test_every_pass_has_both() -> None:
     assert {name for name, _ in FIRES.values()} == set(PASSES) == {name for name, *_ in STAYS.values()}
 
 
 @pytest.mark.parametrize("with_scalar", [False, True])
-def test_a_chain_ends_in_a_gather_unless_a_pass_beside_it_would_replace_that(with_scalar):
+def test_a_chain_ends_in_a_gather_unless_a_pass_beside_it_would_replace_that(with_scalar: bool) -> None:
     _, proto = FIRES["chain to Gather"]
     shortened = from_proto(proto)
     kinds = [PASSES["chain"], *([PASSES["scalar"]] if with_scalar else [])]
@@ -53,15 +53,21 @@ def test_a_chain_ends_in_a_gather_unless_a_pass_beside_it_would_replace_that(wit
 ANNOTATED = ("compose known", "part", "concat", "gather upwards", "chain to Gather", "siblings", "nested", "split")
 
 
+def maker_of(value: ir.Value) -> ir.Node:
+    maker = value.producer()
+    assert maker is not None
+    return maker
+
+
 @pytest.mark.parametrize("case", ANNOTATED)
-def test_names_types_shapes_and_metadata_stay(case):
+def test_names_types_shapes_and_metadata_stay(case: str) -> None:
     """Of what comes out, and the metadata of the node that made it."""
     name, proto = FIRES[case]
     before = from_proto(proto)
     makers = {}
     for value in [value for value in before.graph.outputs if value.producer() is not None]:
         value.metadata_props["of value"] = str(value.name)
-        value.producer().metadata_props[f"of node {value.name}"] = "kept"
+        maker_of(value).metadata_props[f"of node {value.name}"] = "kept"
         makers[value.name] = (value.dtype, value.shape)
     assert PASSES[name]()(before).modified
     after = from_proto(ir.serde.serialize_model(before))
@@ -69,7 +75,7 @@ def test_names_types_shapes_and_metadata_stay(case):
     for value in after.graph.outputs:
         assert (value.dtype, value.shape) == makers[value.name]
         assert value.metadata_props["of value"] == value.name
-        assert value.producer().metadata_props[f"of node {value.name}"] == "kept"
+        assert maker_of(value).metadata_props[f"of node {value.name}"] == "kept"
     named = [node.name for node in after.graph if node.op_type != "Constant"]
     assert all(named)
     assert len(set(named)) == len(named)

@@ -7,6 +7,9 @@ does, is the same.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,6 +18,7 @@ import onnxruntime as ort
 import pytest
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
+from running import as_arrays
 
 from onnx_ops.contested import (
     BACKWARD_TO_THE_GREATEST,
@@ -22,15 +26,20 @@ from onnx_ops.contested import (
     CONTESTED,
     DROPPED_STEPS,
     EMPTY_LAST_PART,
+    Contested,
 )
 from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
+from onnx_ops.passes.rewrite import Rewriting
 from sliceport.cli.main import main
+from sliceport.hardening import Hardening
 
 INT64_MAX, INT32_MAX = 2**63 - 1, 2**31 - 1
 LEVELS = (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
 
-BOUNDS = {
+Place = Callable[[int, int, int, int | None], str]
+"""A model with the node somewhere, of its start, end, step and axis."""
+BOUNDS: dict[Contested, list[tuple[int, int, int, int | None]]] = {
     BACKWARD_TO_THE_GREATEST: [(-1, INT64_MAX, -1, 0), (-1, INT32_MAX, -2, 0), (2, INT64_MAX, -1, 0)],
     DROPPED_STEPS: [(0, INT64_MAX, 2, None), (0, INT64_MAX, 3, None)],
     BELOW_THE_AXIS: [(-9, -20, -1, 0)],
@@ -51,14 +60,14 @@ def parameters(axis: int | None) -> str:
     return "s, e, , t" if axis is None else "s, e, ax, t"
 
 
-def in_the_graph(start, end, step, axis) -> str:
+def in_the_graph(start: int, end: int, step: int, axis: int | None) -> str:
     return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
         {CONSTANTS} {constants(start, end, step, axis)}
         a = Neg(x)  c = Slice(a, {parameters(axis)})  {AFTER}
     }}"""
 
 
-def behind_another(start, end, step, axis) -> str:
+def behind_another(start: int, end: int, step: int, axis: int | None) -> str:
     """A slice of it, by a slice before it, beside its equal, above an operator; two of them are never read."""
     return f"""g (float[9] x) => (float[p] y, int64[q] f, float[r] again) {{
         {CONSTANTS} i4 = Constant<value_ints=[4]>()  {constants(start, end, step, axis)}
@@ -67,7 +76,7 @@ def behind_another(start, end, step, axis) -> str:
     }}"""
 
 
-def computed(start, end, step, axis) -> str:
+def computed(start: int, end: int, step: int, axis: int | None) -> str:
     """Its end is only known when constants are folded."""
     return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
         {CONSTANTS} {constants(start, end, step, axis).replace("e =", "e0 =")} e = Add(e0, i0)
@@ -75,7 +84,7 @@ def computed(start, end, step, axis) -> str:
     }}"""
 
 
-def in_a_branch(start, end, step, axis) -> str:
+def in_a_branch(start: int, end: int, step: int, axis: int | None) -> str:
     """Not as its output: onnxruntime infers by the specification how much of that there is, and then refuses."""
     return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
         {CONSTANTS} {constants(start, end, step, axis)}
@@ -90,14 +99,14 @@ def in_a_branch(start, end, step, axis) -> str:
     }}"""
 
 
-def in_a_function(start, end, step, axis) -> str:
+def in_a_function(start: int, end: int, step: int, axis: int | None) -> str:
     return f"""g (float[4] x) => (float[p] y, int64[q] f) {{ {CONSTANTS} c = d.cut(x)  {AFTER} }}
     <domain: "d", opset_import: ["" : 17]> cut (x) => (c) {{
         {constants(start, end, step, axis)} a = Neg(x)  b = Slice(a, {parameters(axis)})  c = Neg(b)
     }}"""
 
 
-def by_what_is_given_to_a_function(start, end, step, axis) -> str:
+def by_what_is_given_to_a_function(start: int, end: int, step: int, axis: int | None) -> str:
     return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
         {CONSTANTS} {constants(start, end, step, axis)} c = d.cut(x, s, e, t)  {AFTER}
     }}
@@ -107,10 +116,10 @@ def by_what_is_given_to_a_function(start, end, step, axis) -> str:
 
 
 PLACES = (in_the_graph, behind_another, computed, in_a_branch, in_a_function, by_what_is_given_to_a_function)
-WAYS = {
+WAYS: dict[str, Callable[[ir.Model], Rewriting | Hardening]] = {
     "default": rewrite,
     "all": lambda model: rewrite(model, tuple(PASSES)),
-    **{name: lambda model, name=name: rewrite(model, (name,)) for name in PASSES},
+    **{name: partial(rewrite, passes=(name,)) for name in PASSES},
     "harden": harden_for_directml,
 }
 
@@ -134,20 +143,22 @@ def outcomes(proto: onnx.ModelProto) -> list[object]:
         except Exception:
             found.append(None)
         else:
-            found.append([(array.shape, array.tobytes()) for array in results])
+            found.append([(array.shape, array.tobytes()) for array in as_arrays(results)])
     return found
 
 
 def slicing(proto: onnx.ModelProto) -> int:
     """How many Slices and Splits there are, wherever."""
     model = from_proto(proto)
-    holders = [model.graph, *model.functions.values()]
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return sum(node.op_type in ("Slice", "Split") for holder in holders for node in holder.all_nodes())
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 @pytest.mark.parametrize(("contested", "start", "end", "step", "axis"), CASES, ids=IDS)
-def test_no_pass_changes_what_any_engine_computes(contested, start, end, step, axis, place):
+def test_no_pass_changes_what_any_engine_computes(
+    contested: Contested, start: int, end: int, step: int, axis: int | None, place: Place
+) -> None:
     before = model_of(place(start, end, step, axis))
     expected = outcomes(before)
     assert expected[0] is not None
@@ -159,7 +170,9 @@ def test_no_pass_changes_what_any_engine_computes(contested, start, end, step, a
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 @pytest.mark.parametrize(("contested", "start", "end", "step", "axis"), CASES, ids=IDS)
-def test_it_is_named_with_what_each_engine_does(contested, start, end, step, axis, place):
+def test_it_is_named_with_what_each_engine_does(
+    contested: Contested, start: int, end: int, step: int, axis: int | None, place: Place
+) -> None:
     model = from_proto(model_of(place(start, end, step, axis)))
     report = rewrite(model)
     if contested is not BELOW_THE_AXIS or place in (in_the_graph, behind_another, computed):
@@ -176,7 +189,9 @@ def test_it_is_named_with_what_each_engine_does(contested, start, end, step, axi
 @pytest.mark.parametrize(
     ("contested", "start", "end", "step", "axis"), [case for case in CASES if case[0] is not BELOW_THE_AXIS]
 )
-def test_hardening_leaves_it_and_says_so(contested, start, end, step, axis, place):
+def test_hardening_leaves_it_and_says_so(
+    contested: Contested, start: int, end: int, step: int, axis: int | None, place: Place
+) -> None:
     model = from_proto(model_of(place(start, end, step, axis)))
     report = harden_for_directml(model)
     assert not report.is_complete
@@ -186,7 +201,7 @@ def test_hardening_leaves_it_and_says_so(contested, start, end, step, axis, plac
 
 
 @pytest.mark.parametrize(("size", "parts"), [(4, 3), (1, 2), (3, 4), (5, 5), (6, 4)])
-def test_an_empty_last_part(size, parts):
+def test_an_empty_last_part(size: int, parts: int) -> None:
     """onnxruntime's CPU provider refuses it and goes on doing so: no pass makes Slices of the parts that are read."""
     names = [f"b{i}" for i in range(parts)]
     text = f"""g (float[{size}] x) => (float[p] y, int64[q] f) {{
@@ -211,7 +226,7 @@ def test_an_empty_last_part(size, parts):
     ["c, d, e = Split<num_outputs=3>(a)", f"{constants(-9, -20, -1, 0)} c = Slice(a, s, e, ax, t)"],
     ids=["last part", "below"],
 )
-def test_that_only_a_shape_reads(node):
+def test_that_only_a_shape_reads(node: str) -> None:
     """Engines disagree by sizes that are only inferred; were the Shape a constant, nothing would read the node."""
     before = model_of(f"g (float[4] x) => (int64[1] f) {{ a = Neg(x)  {node}  f = Shape(c) }}", 18)
     expected = outcomes(before)
@@ -223,7 +238,7 @@ def test_that_only_a_shape_reads(node):
         assert outcomes(after) == expected, way
 
 
-def test_a_slice_before_opset_10_has_no_steps_to_disagree_about():
+def test_a_slice_before_opset_10_has_no_steps_to_disagree_about() -> None:
     text = """g (float[4] x) => (float[p] y) {
         a = Neg(x)  b = Slice<starts=[-1], ends=[9223372036854775807], axes=[0]>(a)
         y = Slice<starts=[0], ends=[9223372036854775807]>(b)
@@ -236,7 +251,7 @@ def test_a_slice_before_opset_10_has_no_steps_to_disagree_about():
     assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
 
 
-def test_a_shape_that_the_file_declares_is_not_believed_behind_it():
+def test_a_shape_that_the_file_declares_is_not_believed_behind_it() -> None:
     """Exporters write what onnx infers, which is that nothing is selected."""
     before = onnx.shape_inference.infer_shapes(model_of(in_the_graph(-1, INT64_MAX, -1, 0)), data_prop=True)
     assert any(value.name == "c" for value in before.graph.value_info)
@@ -246,7 +261,7 @@ def test_a_shape_that_the_file_declares_is_not_believed_behind_it():
         assert slicing(ir.serde.serialize_model(model)) == slicing(before)
 
 
-def test_of_a_strided_slice_comes_nothing_that_engines_read_differently():
+def test_of_a_strided_slice_comes_nothing_that_engines_read_differently() -> None:
     text = f"""g (float[4] x) => (float[p] y) {{
         {constants(-9, -20, -1, 0)} c = ov_ext.StridedSlice(x, s, e, t)  y = Neg(c)
     }}"""
@@ -257,10 +272,11 @@ def test_of_a_strided_slice_comes_nothing_that_engines_read_differently():
     assert slicing(after) == 1
     assert outcomes(after)[0] == [((1,), np.float32(-1).tobytes())]
     (y,) = ReferenceEvaluator(after).run(None, {"x": np.arange(1, 5, dtype=np.float32)})
+    assert isinstance(y, np.ndarray)
     assert y.tolist() == [-1]
 
 
-def test_by_calls_that_differ_only_what_is_known_of_all_counts():
+def test_by_calls_that_differ_only_what_is_known_of_all_counts() -> None:
     """One call reverses, the other crops: what follows from the first stays."""
     text = f"""g (float[4] x) => (float[p] y, int64[q] f, int64[r] h) {{
         {CONSTANTS} {constants(-1, INT64_MAX, -1, 0)} {constants(0, 2, 1, 0, "o")}
@@ -276,7 +292,7 @@ def test_by_calls_that_differ_only_what_is_known_of_all_counts():
         assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
 
 
-def test_commands(tmp_path, capsys):
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_of(in_the_graph(-1, INT64_MAX, -1, 0)), path)
     assert main(["harden", str(path), "-o", str(tmp_path / "h.onnx")]) == 1
@@ -288,7 +304,9 @@ def test_commands(tmp_path, capsys):
 
 @pytest.mark.usefixtures("directml")
 @pytest.mark.parametrize("end", [INT64_MAX, INT32_MAX])
-def test_the_directml_provider_selects_nothing_backwards_to_the_greatest_integer(request, end):
+def test_the_directml_provider_selects_nothing_backwards_to_the_greatest_integer(
+    request: pytest.FixtureRequest, end: int
+) -> None:
     opened = request.getfixturevalue("directml")
     proto = model_of(f"""g (float[4] x) => (float[p] y) {{
         {constants(-1, end, -1, 0)} a = Neg(x)  c = Slice(a, s, e, ax, t)  y = Neg(c)
@@ -297,5 +315,5 @@ def test_the_directml_provider_selects_nothing_backwards_to_the_greatest_integer
     assert got.shape == (0,)
 
 
-def test_ids_are_unique():
+def test_ids_are_unique() -> None:
     assert len({contested.id for contested in CONTESTED}) == len(CONTESTED)

@@ -14,7 +14,7 @@ KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML)}
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_given_and_result(name):
+def test_given_and_result(name: str) -> None:
     found = examples(KINDS[name])
     assert found
     for given, result in found:
@@ -27,6 +27,6 @@ def test_given_and_result(name):
         assert not KINDS[name]()(before).modified
 
 
-def test_rules_are_numbered():
+def test_rules_are_numbered() -> None:
     for kind in KINDS.values():
         assert "\n    1. " in (kind.__doc__ or "")

@@ -6,12 +6,16 @@ the same after every pass, and `lower` reads each call's own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import parser
+from running import as_arrays
 
 import onnx_ops
 from onnx_ops.io import from_proto
@@ -54,12 +58,12 @@ BODIES = {
     "by a call": (17, "y = d.inner<p: int = @p>(x)", (1, 2)),
 }  # fmt: skip
 INNER = '<domain: "d", opset_import: ["" : 17]> inner <p>(x) => (y) { a, b = Split<axis: int = @p>(x)  y = Neg(b) }'
-WAYS = {
+WAYS: dict[str, Callable[[ir.Model], object]] = {
     "default": rewrite,
     "all": lambda model: rewrite(model, tuple(PASSES)),
     "harden": harden_for_directml,
     **{
-        name: lambda model, name=name: rewrite(model, (name,))
+        name: partial(rewrite, passes=(name,))
         for name in ("fold", "merge", "gather", "concat", "chain", "split", "scalar", "up")
     },
 }
@@ -94,18 +98,18 @@ def _with_constants(opset: int, body: str) -> str:
     return "".join(f"{name} = Constant<value: tensor = int64[1] {{{i}}}>()  " for name, i in lists) + body
 
 
-def run(proto: onnx.ModelProto) -> list[tuple]:
+def run(proto: onnx.ModelProto) -> list[tuple[tuple[int, ...], bytes]]:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     x = np.arange(1, 193, dtype=np.float32).reshape(4, 6, 8)
     session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-    return [(array.shape, array.tobytes()) for array in session.run(None, {"x": x})]
+    return [(array.shape, array.tobytes()) for array in as_arrays(session.run(None, {"x": x}))]
 
 
 @pytest.mark.parametrize("is_default", [False, True], ids=["given", "default"])
 @pytest.mark.parametrize("name", BODIES)
-def test_what_comes_out_is_the_same_after_every_pass(name, is_default):
+def test_what_comes_out_is_the_same_after_every_pass(name: str, is_default: bool) -> None:
     before = model_of(name, is_default=is_default)
     expected = run(before)
     for way in list(WAYS)[: 3 if is_default else None]:
@@ -119,7 +123,7 @@ def test_what_comes_out_is_the_same_after_every_pass(name, is_default):
 
 @pytest.mark.parametrize("is_default", [False, True], ids=["given", "default"])
 @pytest.mark.parametrize("name", ["split", "split of split", "slice", "by a call", "constant", "in a branch"])
-def test_each_call_is_lowered_by_its_own(name, is_default):
+def test_each_call_is_lowered_by_its_own(name: str, is_default: bool) -> None:
     _, _, (first, second) = BODIES[name]
     program = onnx_ops.lower(model_of(name, is_default=is_default, is_read=False))
     assert not program.summary["refused"]
@@ -136,7 +140,7 @@ def test_each_call_is_lowered_by_its_own(name, is_default):
 
 
 @pytest.mark.parametrize(("name", "way"), [("split", "split"), ("slice of slice", "compose"), ("constant", "fold")])
-def test_it_says_why_it_leaves_a_node(name, way):
+def test_it_says_why_it_leaves_a_node(name: str, way: str) -> None:
     report = rewrite(from_proto(model_of(name)), (way,))
     reasons = [skipped.reason for skipped in report.skipped[way]]
     assert any("is the function's attribute 'p', which each call sets for itself" in reason for reason in reasons) or (

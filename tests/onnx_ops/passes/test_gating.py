@@ -37,7 +37,7 @@ def gated_splits(model: ir.Model) -> int:
 
 @pytest.mark.parametrize("body", MADE.values(), ids=MADE)
 @pytest.mark.parametrize("names", [None, tuple(PASSES), *((name,) for name in PASSES)], ids=str)
-def test_no_pass_makes_it(body, names):
+def test_no_pass_makes_it(body: str, names: tuple[str, ...] | None) -> None:
     model = from_proto(model_of(body))
     assert gated_splits(model) == 0
     rewrite(model) if names is None else rewrite(model, names)
@@ -45,13 +45,13 @@ def test_no_pass_makes_it(body, names):
 
 
 @pytest.mark.parametrize(("name", "case"), [("merge", "merge"), ("merge", "merge parts"), ("identity", "identity")])
-def test_it_says_why(name, case):
+def test_it_says_why(name: str, case: str) -> None:
     report = rewrite(from_proto(model_of(MADE[case])), (name,))
     assert GATED in [skipped.reason for skipped in report.skipped[name]]
 
 
 @pytest.mark.parametrize("body", [MADE["merge"], MADE["merge parts"], MADE["identity"]])
-def test_without_the_gate_it_is_done(body):
+def test_without_the_gate_it_is_done(body: str) -> None:
     model = from_proto(model_of(body, "s = Neg(b)  y = Mul(a, s)"))
     before = sum(node.op_type in ("Slice", "Split") for node in model.graph)
     rewrite(model)
@@ -66,7 +66,7 @@ def test_without_the_gate_it_is_done(body):
         "i = Identity(a)  s = Sigmoid(b)  y = Mul(s, i)",
     ],
 )
-def test_hardening_sees_a_gate_through_identity(gate):
+def test_hardening_sees_a_gate_through_identity(gate: str) -> None:
     """onnxruntime removes the Identity before the provider fuses."""
     model = from_proto(model_of("a, b = Split(x, h)  w = Neg(x)", gate))
     assert gated_splits(model) == 1
@@ -74,7 +74,7 @@ def test_hardening_sees_a_gate_through_identity(gate):
     assert gated_splits(model) == 0
 
 
-def test_a_part_that_gates_itself_is_right():
+def test_a_part_that_gates_itself_is_right() -> None:
     model = from_proto(model_of("a, b = Split(x, h)  w = Neg(a)", "s = Sigmoid(b)  y = Mul(b, s)"))
     assert gated_splits(model) == 0
     assert not harden_for_directml(model).changes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,7 +17,7 @@ from onnx_ops.passes import PASSES, SplitToSlicePass, harden_for_directml, rewri
 from sliceport.errors import ModelError
 
 
-def test_ends_of_ranges_are_not_counted_one_by_one():
+def test_ends_of_ranges_are_not_counted_one_by_one() -> None:
     """A Slice of a Concat of axes as long as they get, which takes for ever where indices are walked through."""
     size = 2**40
     nodes = [
@@ -31,7 +32,7 @@ def test_ends_of_ranges_are_not_counted_one_by_one():
     assert [node.op_type for node in model.graph if node.op_type != "Constant"] == ["Slice"]
 
 
-def test_constants_in_files_that_are_not_there(tmp_path):
+def test_constants_in_files_that_are_not_there(tmp_path: Path) -> None:
     """A Reshape, a Squeeze, a Gather and a Slice whose parameters cannot be read stay."""
     nodes = [
         helper.make_node("Reshape", ["x", "a"], ["r"], allowzero=1),
@@ -104,7 +105,8 @@ def refer_to_attributes_of_no_function(node: onnx.NodeProto) -> None:
         attribute.name, attribute.type, attribute.ref_attr_name = name, kind, "p"
 
 
-MUTATIONS: tuple[Callable[[onnx.NodeProto], None], ...] = (
+Mutation = Callable[[onnx.NodeProto], None]
+MUTATIONS: tuple[Mutation, ...] = (
     lose_inputs,
     lose_the_last_input,
     leave_out_the_first_input,
@@ -117,7 +119,7 @@ MUTATIONS: tuple[Callable[[onnx.NodeProto], None], ...] = (
 )
 
 
-def mutants(mutate: Callable[[onnx.NodeProto], None]) -> Iterator[tuple[str, onnx.ModelProto]]:
+def mutants(mutate: Mutation) -> Iterator[tuple[str, onnx.ModelProto]]:
     for name, proto in FIRES.values():
         for i in range(len(proto.graph.node)):
             mutant = onnx.ModelProto()
@@ -128,7 +130,7 @@ def mutants(mutate: Callable[[onnx.NodeProto], None]) -> Iterator[tuple[str, onn
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
-def test_no_pass_fails(mutate):
+def test_no_pass_fails(mutate: Mutation) -> None:
     count = 0
     for name, mutant in mutants(mutate):
         try:
@@ -143,7 +145,7 @@ def test_no_pass_fails(mutate):
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
-def test_all_together_do_not(mutate):
+def test_all_together_do_not(mutate: Mutation) -> None:
     for _, mutant in list(mutants(mutate))[::30]:
         try:
             model = from_proto(mutant)
@@ -153,7 +155,7 @@ def test_all_together_do_not(mutate):
         ir.serde.serialize_model(model)
 
 
-def test_the_reason_is_said():
+def test_the_reason_is_said() -> None:
     node = helper.make_node("Split", ["x", "x", "x"], ["a", "b"], "parts")
     graph = helper.make_graph(
         [node, helper.make_node("Neg", ["a"], ["y"])],
@@ -175,7 +177,7 @@ def test_the_reason_is_said():
         (9, "a = Slice <starts = [1], ends = [3]> () b = Slice <starts = [0], ends = [1]> (a) c, d = Split (x)"),
     ],
 )
-def test_nodes_that_others_are_put_together_with(opset, body):
+def test_nodes_that_others_are_put_together_with(opset: int, body: str) -> None:
     text = f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[4,6] x) => (float[e,f] a, float[g,h] b,'
     model = from_proto(onnx.parser.parse_model(f"{text} float[i,j] c, float[k,l] d) {{ {body} }}"))
     rewrite(model, list(PASSES))

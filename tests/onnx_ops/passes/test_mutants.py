@@ -7,7 +7,7 @@ from pass_cases.mutants import ROOT, mutants
 
 
 @pytest.mark.parametrize("name", mutants())
-def test_its_piece_is_there_once(name):
+def test_its_piece_is_there_once(name: str) -> None:
     file, piece, instead = mutants()[name]
     assert (ROOT / "onnx_ops" / f"{file}.py").read_text().count(piece) == 1
     assert instead != piece

@@ -33,7 +33,7 @@ def outputs(proto: onnx.ModelProto, arrays: list[Any]) -> list[Any] | None:
     names = [value.name for value in proto.graph.input]
     try:
         session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-        return session.run(None, dict(zip(names, arrays, strict=True)))
+        return list(session.run(None, dict(zip(names, arrays, strict=True))))
     except Exception:
         return None
 
@@ -45,7 +45,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 @pytest.mark.skipif(np.__version__ < "2", reason="onnx makes its node tests with NumPy 2")
-def test_all_operators(caplog):
+def test_all_operators(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     rewritten = compared = 0
     for case in node_tests():

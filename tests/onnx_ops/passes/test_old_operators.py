@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from running import as_arrays
 
 from onnx_ops.io import from_proto
 from onnx_ops.passes import MoveSlicesUpPass, rewrite
 
 
-def model(opset, nodes, inputs, output="y", **constants) -> onnx.ModelProto:
+def model(
+    opset: int,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[int | str]],
+    output: str = "y",
+    **constants: npt.ArrayLike,
+) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "g",
@@ -24,11 +34,11 @@ def model(opset, nodes, inputs, output="y", **constants) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=3)
 
 
-def sliced(axis=1) -> onnx.NodeProto:
+def sliced(axis: int = 1) -> onnx.NodeProto:
     return helper.make_node("Slice", ["a"], ["y"], "cut", starts=[0], ends=[1], axes=[axis])
 
 
-def with_shape(proto: onnx.ModelProto, name: str, shape) -> onnx.ModelProto:
+def with_shape(proto: onnx.ModelProto, name: str, shape: Sequence[int]) -> onnx.ModelProto:
     proto.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
     return proto
 
@@ -49,7 +59,7 @@ STAYS = {
 
 
 @pytest.mark.parametrize("case", STAYS)
-def test_it_stays_below_what_older_operator_sets_mean_otherwise(case):
+def test_it_stays_below_what_older_operator_sets_mean_otherwise(case: str) -> None:
     opset, above, inputs, reason = STAYS[case]
     shape = [2, 3, 20] if above.op_type == "Reshape" else inputs["x"]
     proto = with_shape(model(opset, [above, sliced()], inputs), "a", shape)
@@ -61,7 +71,7 @@ def test_it_stays_below_what_older_operator_sets_mean_otherwise(case):
 
 
 @pytest.mark.parametrize("opset", [6, 7])
-def test_it_moves_above_operators_of_one_shape(opset):
+def test_it_moves_above_operators_of_one_shape(opset: int) -> None:
     inputs = {"x": [2, 3, 4], "b": [2, 3, 4]}
     graph = from_proto(
         with_shape(model(opset, [helper.make_node("Add", ["x", "b"], ["a"]), sliced()], inputs), "a", [2, 3, 4])
@@ -71,20 +81,20 @@ def test_it_moves_above_operators_of_one_shape(opset):
 
 
 @pytest.mark.parametrize("axis", range(4))
-def test_from_version_7_on_it_moves_above_broadcasts(axis):
+def test_from_version_7_on_it_moves_above_broadcasts(axis: int) -> None:
     inputs = {"x": [2, 3, 4, 5], "b": [4, 1]}
     before = model(7, [helper.make_node("Add", ["x", "b"], ["a"]), sliced(axis)], inputs)
     graph = from_proto(before)
     assert MoveSlicesUpPass()(graph).modified
     arrays = {name: np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape) for name, shape in inputs.items()}
-    results = [
-        ort.InferenceSession(proto.SerializeToString(), None, ["CPUExecutionProvider"]).run(None, arrays)[0]
+    first, second = [
+        as_arrays(ort.InferenceSession(proto.SerializeToString(), None, ["CPUExecutionProvider"]).run(None, arrays))[0]
         for proto in (before, ir.serde.serialize_model(graph))
     ]
-    assert np.array_equal(*results)
+    assert np.array_equal(first, second)
 
 
-def test_a_slice_of_version_10_gives_its_symbol_to_what_it_cut():
+def test_a_slice_of_version_10_gives_its_symbol_to_what_it_cut() -> None:
     """onnx 1.23.2 infers so, and onnxruntime 1.31.1, optimisation off, plans memory by it: no pass is at fault.
 
     It refuses this model, which no pass has seen, at sizes at which it lets one buffer do for two values that differ;
@@ -105,7 +115,7 @@ def test_a_slice_of_version_10_gives_its_symbol_to_what_it_cut():
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
         session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-        return session.run(None, {"x": np.arange(1, 73, dtype=np.float32).reshape(12, 6)})
+        return as_arrays(session.run(None, {"x": np.arange(1, 73, dtype=np.float32).reshape(12, 6)}))
 
     with pytest.raises(Exception, match="attempting to re-use buffer"):
         run(10)
@@ -113,7 +123,7 @@ def test_a_slice_of_version_10_gives_its_symbol_to_what_it_cut():
 
 
 @pytest.mark.parametrize(("opset", "kinds"), [(1, ["Slice", "Slice"]), (2, ["Split"])])
-def test_slices_of_the_first_version_become_no_split(opset, kinds):
+def test_slices_of_the_first_version_become_no_split(opset: int, kinds: list[str]) -> None:
     """onnxruntime has no implementation of Split-1."""
     cuts = [
         helper.make_node("Slice", ["x"], [name], name, starts=[start], ends=[end])
@@ -126,4 +136,4 @@ def test_slices_of_the_first_version_become_no_split(opset, kinds):
     assert [node.op_type for node in graph.graph] == kinds
     x = np.arange(1, 9, dtype=np.float32)
     session = ort.InferenceSession(ir.serde.serialize_model(graph).SerializeToString(), None, ["CPUExecutionProvider"])
-    assert [part.tolist() for part in session.run(None, {"x": x})] == [x[:3].tolist(), x[3:].tolist()]
+    assert [part.tolist() for part in as_arrays(session.run(None, {"x": x}))] == [x[:3].tolist(), x[3:].tolist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import onnx
 import onnx_ir as ir
@@ -22,7 +23,7 @@ def assert_only_nodes_of_graphs_read(model: ir.Model) -> None:
         assert all(reader.graph is not None for output in node.outputs for reader in output.consumers())
 
 
-def rewritten(proto: onnx.ModelProto, passes) -> tuple[onnx.ModelProto, int]:
+def rewritten(proto: onnx.ModelProto, passes: Sequence[str]) -> tuple[onnx.ModelProto, int]:
     model = from_proto(proto)
     report = rewrite(model, passes)
     assert_only_nodes_of_graphs_read(model)
@@ -37,7 +38,7 @@ def rewritten(proto: onnx.ModelProto, passes) -> tuple[onnx.ModelProto, int]:
 @pytest.mark.parametrize("is_open", [False, True])
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_all_passes(is_open, data):
+def test_all_passes(is_open: bool, data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=is_open))
     assume(is_valid(proto, shape))
     check(proto, rewritten(proto, BY_DEFAULT)[0], shape)
@@ -46,7 +47,7 @@ def test_all_passes(is_open, data):
 @pytest.mark.parametrize("name", PASSES)
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_one_pass(name, data):
+def test_one_pass(name: str, data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))
     assume(is_valid(proto, shape))
     model = from_proto(proto)
@@ -60,7 +61,7 @@ def test_one_pass(name, data):
 
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_every_pass_there_is(data):
+def test_every_pass_there_is(data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))
     assume(is_valid(proto, shape))
     check(proto, rewritten(proto, tuple(PASSES))[0], shape)
@@ -68,7 +69,7 @@ def test_every_pass_there_is(data):
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(graphs(is_open=False, all_read=True), st.randoms(use_true_random=False))
-def test_any_order(made, shuffler: random.Random):
+def test_any_order(made: tuple[onnx.ModelProto, tuple[int, ...]], shuffler: random.Random) -> None:
     """Whichever pass is first, they come to an end that is right, and at which no other order finds anything."""
     proto, shape = made
     assume(is_valid(proto, shape))
@@ -82,7 +83,7 @@ def test_any_order(made, shuffler: random.Random):
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_all_as_one_pass_comes_to_the_same_end_at_once(data):
+def test_all_as_one_pass_comes_to_the_same_end_at_once(data: st.DataObject) -> None:
     proto, _ = data.draw(graphs(is_open=data.draw(st.booleans())))
     model = from_proto(proto)
     ir.passes.Sequential(*ALL)(model)

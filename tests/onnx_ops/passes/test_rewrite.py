@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,18 +14,26 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from running import as_arrays
 
 from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
 from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, harden_for_directml, rewrite
-from onnx_ops.passes.siblings import find_siblings
+from onnx_ops.passes.siblings import Siblings, find_siblings
+from onnx_ops.passes.value_info import ValueInfo
 from sliceport.cli.main import main
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 MODELS = Path(__file__).parents[3] / "models"
 
 
-def slices(*chain, shape, opset=13, outputs=("y",), extra=()) -> onnx.ModelProto:
+def slices(
+    *chain: Sequence[list[int] | None] | None,
+    shape: Sequence[int | str],
+    opset: int = 13,
+    outputs: Sequence[str] = ("y",),
+    extra: Sequence[onnx.NodeProto] = (),
+) -> onnx.ModelProto:
     """A chain of Slices, each (starts, ends, axes, steps); between them an Identity where an entry is None."""
     nodes, initializers, value = [], [], "x"
     for i, parameters in enumerate(chain):
@@ -58,7 +68,8 @@ def run(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    return ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, {"x": x})
+    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    return as_arrays(session.run(None, {"x": x}))
 
 
 def rewritten(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -86,7 +97,7 @@ def data(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-def test_all_pairs_of_slices_on_a_known_axis():
+def test_all_pairs_of_slices_on_a_known_axis() -> None:
     bounds = [(0, 5, 2), (1, 9, 1), (-1, -9, -1), (-2, INT64_MIN, -2), (4, 1, -1), (2, 2, 1), (-4, -1, 1), (-9, 3, 2)]
     for first, second in itertools.product(bounds, bounds):
         before = slices(
@@ -99,7 +110,7 @@ def test_all_pairs_of_slices_on_a_known_axis():
         same(before, after, data(5))
 
 
-def test_all_pairs_of_forward_slices_on_an_open_axis():
+def test_all_pairs_of_forward_slices_on_an_open_axis() -> None:
     values = [(0, 3, 1), (1, 4, 2), (2, INT64_MAX, 1), (0, INT64_MAX, 3), (3, 1, 1), (0, 0, 1), (1, 2**62, 4)]
     for first, second in itertools.product(values, values):
         before = slices(
@@ -112,14 +123,14 @@ def test_all_pairs_of_forward_slices_on_an_open_axis():
 
 @pytest.mark.parametrize("bad", [(-3, INT64_MAX, 1), (0, -1, 1), (5, INT64_MIN, -1)])
 @pytest.mark.parametrize("position", [0, 1])
-def test_what_holds_only_for_some_sizes_is_left(bad, position):
+def test_what_holds_only_for_some_sizes_is_left(bad: tuple[int, ...], position: int) -> None:
     pair = [([1], [6], [0], [1]), ([1], [6], [0], [1])]
     pair[position] = ([bad[0]], [bad[1]], [0], [bad[2]])
     before = slices(*pair, shape=["n", 2])
     assert count(rewritten(before)) == 2
 
 
-def test_other_axes_always_compose():
+def test_other_axes_always_compose() -> None:
     before = slices(
         ([-3], [-1], [0], None), None, ([-1], [INT64_MIN], [1], [-1]), ([1], [2], [-1], None), shape=["n", "m", 3]
     )
@@ -128,7 +139,7 @@ def test_other_axes_always_compose():
     same(before, after, data(4, 5, 3), data(1, 2, 3), data(0, 1, 3))
 
 
-def test_what_is_read_elsewhere_stays():
+def test_what_is_read_elsewhere_stays() -> None:
     negated = helper.make_node("Neg", ["v0"], ["z"])
     before = slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=[5], outputs=("y", "z"), extra=[negated])
     after = rewritten(before)
@@ -137,7 +148,7 @@ def test_what_is_read_elsewhere_stays():
 
 
 @pytest.mark.parametrize("opset", [1, 9])
-def test_attributes_before_opset_10(opset):
+def test_attributes_before_opset_10(opset: int) -> None:
     before = slices(([1], [9], [0], None), ([0], [2], [0], None), ([0], [1], [1], None), shape=[5, 3], opset=opset)
     after = rewritten(before)
     assert count(after) == 1
@@ -145,9 +156,9 @@ def test_attributes_before_opset_10(opset):
     same(before, after, data(5, 3))
 
 
-def test_identity_slices():
+def test_identity_slices() -> None:
     negated = helper.make_node("Neg", ["y"], ["z"])
-    for parameters, shape, goes in (
+    cases: tuple[tuple[Sequence[list[int] | None], list[int | str], bool], ...] = (
         (([0], [4], [0], [1]), [4, 2], True),
         (([-9], [9], [0], None), [4, 2], True),
         (([0], [INT64_MAX], [0], [1]), ["n", 2], True),
@@ -157,15 +168,16 @@ def test_identity_slices():
         (([0], [INT64_MAX], [0], [2]), ["n", 2], False),
         (([-1], [INT64_MIN], [0], [-1]), [4, 2], False),
         (([-1], [INT64_MIN], [0], [-1]), [1, 2], True),
-    ):
+    )
+    for parameters, shape, goes in cases:
         before = slices(parameters, shape=shape, outputs=("z",), extra=[negated])
         after = rewritten(before)
         assert count(after) == (0 if goes else 1), parameters
-        same(before, after, data(*(4 if size == "n" else size for size in shape)))
+        same(before, after, data(*(4 if isinstance(size, str) else size for size in shape)))
         assert goes == (len(after.graph.node) == 1)
 
 
-def test_equal_slices_are_one():
+def test_equal_slices_are_one() -> None:
     constants = [
         helper.make_node("Constant", [], [name], value_ints=[value]) for name, value in (("c1", 1), ("c3", -1))
     ]
@@ -183,8 +195,8 @@ def test_equal_slices_are_one():
 @pytest.mark.parametrize("opset", [2, 11, 13, 18])
 @pytest.mark.parametrize("read", ["a", "b", "c"])
 @pytest.mark.parametrize("sizes", [None, [1, 4, 1], [6, 0, 0]])
-def test_a_split_of_which_one_part_is_read(opset, read, sizes):
-    more = {"num_outputs": 3} if opset >= 18 and sizes is None else {}
+def test_a_split_of_which_one_part_is_read(opset: int, read: str, sizes: list[int] | None) -> None:
+    more: dict[str, Any] = {"num_outputs": 3} if opset >= 18 and sizes is None else {}
     inputs, initializers = ["x"], []
     if sizes is not None and opset >= 13:
         inputs, initializers = ["x", "sizes"], [numpy_helper.from_array(np.array(sizes), "sizes")]
@@ -210,7 +222,7 @@ def test_a_split_of_which_one_part_is_read(opset, read, sizes):
     same(before, after, data(2, 6))
 
 
-def test_splits_that_stay():
+def test_splits_that_stay() -> None:
     for parts, shape in ((["a", "b"], [4]), (["a"], ["n"])):
         nodes = [
             helper.make_node("Split", ["x"], ["a", "b"], "split", axis=0, num_outputs=2),
@@ -227,7 +239,7 @@ def test_splits_that_stay():
         assert not any(rewrite(model).changes.values())
 
 
-def test_graph_outputs_keep_their_names():
+def test_graph_outputs_keep_their_names() -> None:
     before = slices(([0], [9], [0], [1]), shape=[4])
     after = rewritten(before)
     assert [output.name for output in after.graph.output] == ["y"]
@@ -235,7 +247,7 @@ def test_graph_outputs_keep_their_names():
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
-def test_exports(tmp_path, path):
+def test_exports(tmp_path: Path, path: Path) -> None:
     shapes = {e["file"]: e["input_shapes"] for e in json.loads((MODELS / "models.json").read_text())}
     given = shapes.get(path.name) or ({"x": [2, 5, 8]} if path.name == "rule_symbolic.onnx" else {})
     command = ["rewrite", str(path), "-o", str(tmp_path / "o.onnx")]
@@ -246,7 +258,7 @@ def test_exports(tmp_path, path):
     assert main(command) == 0
 
 
-def test_the_command_line(tmp_path, capsys):
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=[5]), tmp_path / "m.onnx")
     out = tmp_path / "o.onnx"
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--verify"]) == 0
@@ -260,18 +272,18 @@ def test_the_command_line(tmp_path, capsys):
     assert "pass 'x' is not known; known are strided, fold, " in capsys.readouterr().err
 
 
-def test_passes_say_when_they_changed_something():
+def test_passes_say_when_they_changed_something() -> None:
     model = from_proto(slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=[5]))
     result = ir.passes.Sequential(*(kind() for kind in PASSES.values()))(model)
     assert result.modified
     assert not ComposeSlicesPass()(model).modified
 
 
-def test_passes_search_for_siblings_once_until_one_changes_the_model(monkeypatch):
+def test_passes_search_for_siblings_once_until_one_changes_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five passes ask for them in each round; after a change, the last round is run with what is inferred anew."""
     searches = []
 
-    def search(model, value_info):
+    def search(model: ir.Model, value_info: ValueInfo) -> Siblings:
         searches.append([node.op_type for node in model.graph])
         return find_siblings(model, value_info)
 
@@ -288,12 +300,12 @@ def test_passes_search_for_siblings_once_until_one_changes_the_model(monkeypatch
     ]  # before and after the change, and with what is inferred anew
 
 
-def test_what_runs_by_default():
+def test_what_runs_by_default() -> None:
     assert set(PASSES) - set(BY_DEFAULT) == {"scalar", "up"}
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_one_name_in_two_branches_is_two_values(swapped):
+def test_one_name_in_two_branches_is_two_values(swapped: bool) -> None:
     """`v` has two elements in one branch and five in the other; what keeps all of the first does not of the second."""
     branches = []
     for end in (5, 2) if swapped else (2, 5):
@@ -325,7 +337,7 @@ def test_one_name_in_two_branches_is_two_values(swapped):
         del proto.graph.initializer[-1]
 
 
-def test_names_in_functions_are_their_own():
+def test_names_in_functions_are_their_own() -> None:
     """The function's `x` is open, though the graph has an `x` of four elements."""
     body = [
         helper.make_node("Constant", [], ["zero"], value_ints=[0]),
@@ -352,14 +364,14 @@ def test_names_in_functions_are_their_own():
     same(proto, ir.serde.serialize_model(model), data(4))
 
 
-def test_the_example_of_compose():
+def test_the_example_of_compose() -> None:
     after = rewritten(slices(([1], [9], [0], [2]), ([1], [3], [0], None), shape=[10]))
     values = [numpy_helper.to_array(node.attribute[0].t).tolist() for node in after.graph.node[:-1]]
     assert values == [[3], [6], [0], [2]]
 
 
 @pytest.mark.parametrize(("sizes", "slices_left"), [((4, 4), 0), ((4, 3), 1), ((4, 6), 1)])
-def test_functions_know_the_sizes_of_all_their_calls(sizes, slices_left):
+def test_functions_know_the_sizes_of_all_their_calls(sizes: tuple[int, ...], slices_left: int) -> None:
     """`cut` keeps the first four: all, if it is known that every call gives four; one is made by another function."""
     opsets = [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)]
     body = [
@@ -393,7 +405,7 @@ def test_functions_know_the_sizes_of_all_their_calls(sizes, slices_left):
     same(proto, after, data(sizes[0]))
 
 
-def test_functions_that_call_each_other_are_left():
+def test_functions_that_call_each_other_are_left() -> None:
     opsets = [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)]
     body = [
         helper.make_node("Constant", [], ["zero"], value_ints=[0]),
@@ -414,7 +426,9 @@ def test_functions_that_call_each_other_are_left():
 
 @pytest.mark.parametrize("end", [INT64_MAX, 2**31 - 1])
 @pytest.mark.parametrize("change", [rewrite, harden_for_directml])
-def test_what_engines_read_differently_stays_with_all_that_follows(change, end):
+def test_what_engines_read_differently_stays_with_all_that_follows(
+    change: Callable[[ir.Model], object], end: int
+) -> None:
     """onnxruntime reverses the axis, the specification selects nothing: no size of it may be taken for known."""
     extra = [
         helper.make_node("Shape", ["y"], ["s"]),
@@ -432,7 +446,7 @@ def test_what_engines_read_differently_stays_with_all_that_follows(change, end):
 
 
 @pytest.mark.parametrize(("ir_version", "left"), [(3, 0), (8, 2)])
-def test_initializers_that_may_be_replaced_are_no_constants(ir_version, left):
+def test_initializers_that_may_be_replaced_are_no_constants(ir_version: int, left: int) -> None:
     before = slices(([0], [9], [0], None), ([0], [4], [0], None), shape=[4])
     before.ir_version = ir_version
     for tensor in before.graph.initializer:
@@ -445,11 +459,11 @@ def test_initializers_that_may_be_replaced_are_no_constants(ir_version, left):
         assert sorted(t.name for t in after.graph.initializer) == sorted(t.name for t in before.graph.initializer)
         replaced = {"x": data(4), before.graph.initializer[1].name: np.array([2])}
         results = [ort.InferenceSession(p.SerializeToString(), None, ["CPUExecutionProvider"]) for p in (before, after)]
-        assert [r.run(None, replaced)[0].tolist() for r in results] == [[0.0, 1.0]] * 2
+        assert [as_arrays(r.run(None, replaced))[0].tolist() for r in results] == [[0.0, 1.0]] * 2
     same(before, after, data(4))
 
 
-def test_what_a_pass_made_for_nothing_does_not_count_as_a_reader():
+def test_what_a_pass_made_for_nothing_does_not_count_as_a_reader() -> None:
     """The chain's shortest form is what stands there; the Split's second part is not read in the end."""
     model = from_proto(
         onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 9]>
@@ -468,7 +482,7 @@ def test_what_a_pass_made_for_nothing_does_not_count_as_a_reader():
 
 
 @pytest.mark.parametrize("harden", [False, True])
-def test_a_split_or_shape_that_nothing_reads(harden):
+def test_a_split_or_shape_that_nothing_reads(harden: bool) -> None:
     model = from_proto(
         onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[4, 6] x) => (float[n, m] y) {
             s = Constant<value_ints = [1]>()  e = Constant<value_ints = [3]>()  z = Constant<value_ints = [0]>()
@@ -499,7 +513,9 @@ MASKS = [
 @pytest.mark.parametrize("names", [None, tuple(PASSES), ("strided",)], ids=["default", "all", "alone"])
 @pytest.mark.parametrize("masks", MASKS, ids=str)
 @pytest.mark.parametrize(("shape", "begin", "end"), EMPTY, ids=str)
-def test_a_strided_slice_of_nothing_with_other_axes(shape, begin, end, masks, names):
+def test_a_strided_slice_of_nothing_with_other_axes(
+    shape: list[int], begin: list[int], end: list[int], masks: dict[str, Any], names: tuple[str, ...] | None
+) -> None:
     """Its shape is not that of the data: what comes between its Slice and the new or dropped axes is not either."""
     node = helper.make_node("StridedSlice", ["x", "b", "e"], ["v"], "cut", domain="ov_ext", **masks)
     graph = helper.make_graph(
@@ -532,7 +548,7 @@ def text_model(text: str, opset: int = 17) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
 
 
-def test_floats_that_are_computed_are_not_folded():
+def test_floats_that_are_computed_are_not_folded() -> None:
     """Engines round them differently; what is only moved is folded."""
     text = """g (float[2] x) => (float[2] y, float[2] m) {
         z = Constant<value_ints = [0]>()  t = Constant<value_ints = [2]>()
@@ -549,7 +565,7 @@ def test_floats_that_are_computed_are_not_folded():
 
 
 @pytest.mark.parametrize(("start", "kept"), [(0, 3), (1, 2), (-1, 4)])
-def test_the_start_of_a_shape_counts_where_it_is_folded(start, kept):
+def test_the_start_of_a_shape_counts_where_it_is_folded(start: int, kept: int) -> None:
     text = f"""g (float[3, 2, 4] x) => (float[a, b, c] y, int64[k] s) {{
         z = Constant<value_ints = [0]>()  o = Constant<value_ints = [1]>()  t = Constant<value_ints = [2]>()
         l = Shape<start = {start}>(x)  e = Slice(l, z, o, z)  y = Slice(x, z, e, t)  p = Slice(x, z, o, o)
@@ -563,7 +579,7 @@ def test_the_start_of_a_shape_counts_where_it_is_folded(start, kept):
         assert run(ir.serde.serialize_model(model), data(3, 2, 4))[0].shape == (3, 2, kept)
 
 
-def test_equal_splits_of_an_open_axis_become_one():
+def test_equal_splits_of_an_open_axis_become_one() -> None:
     text = """g (float[n, 2] x) => (float[a, 2] y) {
         h = Constant<value_ints = [3, 1]>()
         a, b = Split(x, h)  c, d = Split(x, h)  e = Concat<axis = 0>(a, d)  y = Concat<axis = 0>(e, c)
@@ -575,7 +591,7 @@ def test_equal_splits_of_an_open_axis_become_one():
 
 
 @pytest.mark.parametrize("total", [1, -1])
-def test_equal_slices_in_two_branches_stay_two(total):
+def test_equal_slices_in_two_branches_stay_two(total: int) -> None:
     """A branch does not see what is in the other."""
     text = """g (float[6] x) => (float[k] y) {
         z = Constant<value_ints = [1]>()  t = Constant<value_ints = [4]>()  n = Constant<value_float = 0.0>()
@@ -592,7 +608,7 @@ def test_equal_slices_in_two_branches_stay_two(total):
         same(before, ir.serde.serialize_model(model), total * data(6))
 
 
-def test_what_is_computed_in_a_function_becomes_constant_there():
+def test_what_is_computed_in_a_function_becomes_constant_there() -> None:
     before = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "d" : 1]>
     g (float[4, 6] x) => (float[a, b] y, float[c, d] z) { y = d.f(x)  n = Neg(x)  z = d.f(n) }
     <domain: "d", opset_import: ["" : 17]> f (x) => (y) {

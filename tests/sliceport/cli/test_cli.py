@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib import metadata, resources
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -18,6 +20,9 @@ from platforms import POSIX
 import onnx_ops
 from sliceport.cli.main import main
 from sliceport.directml import output
+from sliceport.directml.emulator import Bytes
+from sliceport.directml.operators import Operator
+from sliceport.directml.program import Call
 from sliceport.errors import UsageError
 
 SCHEMA = json.loads(resources.files("sliceport.directml").joinpath("program_schema.json").read_text())
@@ -31,7 +36,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 
 class TestLower:
-    def test_text_has_a_row_a_node_and_a_last_line_with_the_counts(self, capsys, models):
+    def test_text_has_a_row_a_node_and_a_last_line_with_the_counts(
+        self, capsys: pytest.CaptureFixture[str], models: Path
+    ) -> None:
         code, out, err = run(capsys, "lower", models / "rule_coalesce.onnx")
         assert (code, err) == (0, "")
         assert out.splitlines()[2:] == [
@@ -41,27 +48,29 @@ class TestLower:
             "3 nodes: 3 lowered; 3 SLICE1 moving 408 bytes; feature level 6.4",
         ]
 
-    def test_quiet_is_the_last_line(self, capsys, models):
+    def test_quiet_is_the_last_line(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         _, out, _ = run(capsys, "lower", models / "rule_identity.onnx", "-q")
         assert out == "2 nodes: 2 alias; no operators moving 0 bytes; feature level 6.4\n"
 
-    def test_verbose_shows_the_windows(self, capsys, models):
+    def test_verbose_shows_the_windows(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         _, out, _ = run(capsys, "lower", models / "rule_coalesce.onnx", "-v")
         assert "#0 SLICE1 FLOAT32 [60] offsets [15] sizes [30] strides [1]" in out
 
-    def test_a_refusal_is_exit_1_and_said_in_full(self, capsys, models):
+    def test_a_refusal_is_exit_1_and_said_in_full(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         code, out, _ = run(capsys, "lower", models / "rule_rank_limit.onnx")
         assert code == 1
         assert "refused: Slice 'slice_y': not lowered: 9 dimensions remain" in out
 
-    def test_a_model_without_slicing_is_fine(self, capsys, tmp_path):
+    def test_a_model_without_slicing_is_fine(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         text = '<ir_version: 9, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) { y = Relu (x) }'
         (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
         code, out, _ = run(capsys, "lower", tmp_path / "m.onnx")
         assert code == 0
         assert out.startswith("no Slice or Split in this model\n0 nodes; no operators")
 
-    def test_every_model_gives_json_that_fits_the_schema(self, capsys, models):
+    def test_every_model_gives_json_that_fits_the_schema(
+        self, capsys: pytest.CaptureFixture[str], models: Path
+    ) -> None:
         for path in sorted(models.glob("*.onnx")):
             _, out, _ = run(capsys, "lower", path, "--format", "json")
             program = json.loads(out)
@@ -71,26 +80,29 @@ class TestLower:
             assert all(verdicts.count(v) == n for v, n in program["summary"].items() if v != "total")
 
     @pytest.mark.parametrize("option", [["--layout", "NHWC"], ["--views"], ["--feature-level", "2.1"]])
-    def test_options_give_json_that_fits_the_schema(self, capsys, models, option):
+    def test_options_give_json_that_fits_the_schema(
+        self, capsys: pytest.CaptureFixture[str], models: Path, option: list[str]
+    ) -> None:
         _, out, _ = run(capsys, "lower", models / "rule_coalesce.onnx", "--format", "json", *option)
         jsonschema.validate(json.loads(out), SCHEMA)
 
-    def test_the_schema_is_one_itself_and_refuses_what_is_wrong(self, models):
+    def test_the_schema_is_one_itself_and_refuses_what_is_wrong(self, models: Path) -> None:
         jsonschema.Draft202012Validator.check_schema(SCHEMA)
         program = onnx_ops.lower(models / "rule_coalesce.onnx").to_json()
-        for change in (
+        changes: list[Callable[[Any], object]] = [
             lambda p: p["nodes"][0].update(verdict="refused"),
             lambda p: p["nodes"][0].update(operators=[]),
             lambda p: p["nodes"][0]["operators"][0]["desc"].pop("InputWindowSizes"),
             lambda p: p["nodes"][0]["operators"][0]["desc"]["InputTensor"].update(Sizes=[0]),
             lambda p: p["summary"].pop("folded"),
-        ):
+        ]
+        for change in changes:
             broken = json.loads(json.dumps(program))
             change(broken)
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(broken, SCHEMA)
 
-    def test_input_shapes(self, capsys, models):
+    def test_input_shapes(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         path = models / "rule_symbolic.onnx"
         assert run(capsys, "lower", path)[0] == 1
         assert run(capsys, "lower", path, "--input-shapes", "x:2,5,8")[0] == 0
@@ -110,7 +122,9 @@ class TestUsage:
             (["--input-shapes", "x:99999999999999999999"], "input shape 'x:99999999999999999999' must be written"),
         ],
     )
-    def test_one_sentence_and_exit_2(self, capsys, models, arguments, message):
+    def test_one_sentence_and_exit_2(
+        self, capsys: pytest.CaptureFixture[str], models: Path, arguments: list[str], message: str
+    ) -> None:
         code, out, err = run(capsys, "lower", models / "rule_identity.onnx", *arguments)
         assert (code, out) == (2, "")
         assert message in err
@@ -120,20 +134,20 @@ class TestUsage:
         "arguments",
         [["lower"], ["melt", "x.onnx"], ["lower", "x.onnx", "--format", "xml"], ["lower", "x", "--what"]],
     )
-    def test_the_parsers_own_errors_too(self, capsys, arguments):
+    def test_the_parsers_own_errors_too(self, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
         out, err = capsys.readouterr()
         assert (exit_.value.code, out, err.count("\n")) == (2, "", 1)
 
-    def test_a_command_without_arguments_prints_its_help(self, capsys):
+    def test_a_command_without_arguments_prints_its_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         for arguments, listed in (([], "directml"), (["directml"], "uninstall")):
             assert main(arguments) == 0
             out, err = capsys.readouterr()
             assert (out.split()[0], err) == ("usage:", "")
             assert listed in out
 
-    def test_version(self, capsys):
+    def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as exit_:
             main(["--version"])
         assert (exit_.value.code, capsys.readouterr().out) == (0, f"sliceport {metadata.version('sliceport')}\n")
@@ -146,7 +160,9 @@ class TestUsage:
             (["lower", "m.onnx", "--format", "q"], "'q' is not known; known are text, json."),
         ],
     )
-    def test_misspelt_words_of_the_parser(self, capsys, arguments, message):
+    def test_misspelt_words_of_the_parser(
+        self, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    ) -> None:
         with pytest.raises(SystemExit):
             main(arguments)
         assert message in capsys.readouterr().err
@@ -158,14 +174,16 @@ class TestUsage:
             ("compos", "pass 'compos' is not known, did you mean 'compose'? known are strided, fold,"),
         ],
     )
-    def test_misspelt_passes(self, capsys, models, tmp_path, passes, message):
+    def test_misspelt_passes(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path, passes: str, message: str
+    ) -> None:
         arguments = ["rewrite", models / "rule_coalesce.onnx", "-o", tmp_path / "out.onnx", "--passes", passes]
         code, out, err = run(capsys, *arguments)
         assert (code, out) == (2, "")
         assert message in err
         assert list(tmp_path.iterdir()) == []
 
-    def test_help_lists_every_pass_and_executor(self, capsys):
+    def test_help_lists_every_pass_and_executor(self, capsys: pytest.CaptureFixture[str]) -> None:
         from onnx_ops.passes import PASSES
         from sliceport.engines.registry import engines
 
@@ -180,7 +198,7 @@ class TestUsage:
             listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] not in " -"]
             assert [name for name in listed if not name.startswith("MODEL")] == names
 
-    def test_nothing_but_the_result_is_on_stdout(self, models):
+    def test_nothing_but_the_result_is_on_stdout(self, models: Path) -> None:
         command = [
             sys.executable,
             "-m",
@@ -196,10 +214,14 @@ class TestUsage:
 
 
 class TestOutputFolder:
-    def lower(self, capsys, model: Path, folder: Path, *options: str) -> tuple[int, str, str]:
+    def lower(
+        self, capsys: pytest.CaptureFixture[str], model: Path, folder: Path, *options: str
+    ) -> tuple[int, str, str]:
         return run(capsys, "lower", model, "-o", folder, *options)
 
-    def test_holds_program_dxdispatch_files_and_the_annotated_model(self, capsys, models, tmp_path):
+    def test_holds_program_dxdispatch_files_and_the_annotated_model(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         code, out, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
         assert code == 0
         assert out.endswith("feature level 6.4\n")
@@ -216,7 +238,9 @@ class TestOutputFolder:
         assert annotated["slice_a"]["io.sliceport.verdict"] == "lowered"
         assert json.loads(annotated["slice_a"]["io.sliceport.dxdispatch"]) == ["dxdispatch/0000_slice_a.json"]
 
-    def test_the_model_is_otherwise_the_same(self, capsys, models, tmp_path):
+    def test_the_model_is_otherwise_the_same(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         for name in ("rule_function", "rule_subgraphs", "rule_siblings"):
             self.lower(capsys, models / f"{name}.onnx", tmp_path / name)
             model = onnx.load(tmp_path / name / "model.onnx")
@@ -227,20 +251,22 @@ class TestOutputFolder:
             assert marked == (1 if name == "rule_function" else 2 if name == "rule_subgraphs" else 3)
             assert model == onnx.load(models / f"{name}.onnx")
 
-    def all_nodes(self, model):
+    def all_nodes(self, model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         graphs = [model.graph, *model.functions]
         while graphs:
             for node in graphs.pop().node:
                 yield node
                 graphs += [a.g for a in node.attribute if a.HasField("g")]
 
-    def test_a_refusal_is_annotated_with_its_reason(self, capsys, models, tmp_path):
+    def test_a_refusal_is_annotated_with_its_reason(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         assert self.lower(capsys, models / "rule_strings.onnx", tmp_path / "out")[0] == 1
         node = onnx.load(tmp_path / "out" / "model.onnx").graph.node[-1]
         assert {e.key: e.value for e in node.metadata_props}["io.sliceport.reason"] == "unsupported_type"
         assert not (tmp_path / "out" / "dxdispatch").exists()
 
-    def test_an_existing_folder_is_kept(self, capsys, models, tmp_path):
+    def test_an_existing_folder_is_kept(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "mine.txt").write_text("mine")
         for options in ((), ("--overwrite",)):
@@ -250,7 +276,9 @@ class TestOutputFolder:
         assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
-    def test_overwrite_replaces_what_an_earlier_run_wrote(self, capsys, models, tmp_path):
+    def test_overwrite_replaces_what_an_earlier_run_wrote(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
         code, _, err = self.lower(capsys, models / "rule_identity.onnx", tmp_path / "out")
         assert code == 2
@@ -261,16 +289,18 @@ class TestOutputFolder:
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
     @POSIX
-    def test_a_link_is_not_followed(self, capsys, models, tmp_path):
+    def test_a_link_is_not_followed(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
         self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "real")
         (tmp_path / "link").symlink_to(tmp_path / "real")
         assert self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "link", "--overwrite")[0] == 2
 
-    def test_a_run_that_fails_half_way_leaves_nothing(self, models, tmp_path, monkeypatch):
+    def test_a_run_that_fails_half_way_leaves_nothing(
+        self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program = onnx_ops.lower(models / "rule_coalesce.onnx")
         self_write = output._write_dxdispatch
 
-        def failing(call, name, folder):
+        def failing(call: Call, name: str, folder: Path) -> None:
             if call.id == 1:
                 raise OSError(28, "No space left on device")
             self_write(call, name, folder)
@@ -280,12 +310,14 @@ class TestOutputFolder:
             program.write(tmp_path / "out")
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_run_that_fails_half_way_leaves_the_old_folder(self, models, tmp_path, monkeypatch):
+    def test_a_run_that_fails_half_way_leaves_the_old_folder(
+        self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program = onnx_ops.lower(models / "rule_coalesce.onnx")
         program.write(tmp_path / "out")
         before = sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file())
 
-        def denied(_path, _target):
+        def denied(_path: Path, _target: Path) -> None:
             raise OSError(13, "Permission denied")
 
         monkeypatch.setattr(Path, "rename", denied)
@@ -294,38 +326,44 @@ class TestOutputFolder:
         assert sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file()) == before
 
     @POSIX
-    def test_a_folder_that_cannot_be_made(self, capsys, models, tmp_path):
+    def test_a_folder_that_cannot_be_made(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         (tmp_path / "file").write_text("")
         code, _, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "file" / "out")
         assert code == 2
         assert "cannot be made (File exists)" in err
 
-    def test_parents_are_made(self, capsys, models, tmp_path):
+    def test_parents_are_made(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
         assert self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "a" / "b")[0] == 0
 
-    def test_the_folder_is_as_open_as_any_other(self, capsys, models, tmp_path):
+    def test_the_folder_is_as_open_as_any_other(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
         (tmp_path / "other").mkdir()
         assert (tmp_path / "out").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 class TestCompare:
-    def test_equal_is_exit_0(self, capsys, models):
+    def test_equal_is_exit_0(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         code, out, err = run(capsys, "compare", models / "rule_coalesce.onnx")
         assert (code, err) == (0, "")
         assert "3 equal" in out.splitlines()[-1]
 
-    def test_json(self, capsys, models):
+    def test_json(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         _, out, _ = run(capsys, "compare", models / "rule_subgraphs.onnx", "--format", "json")
         report = json.loads(out)
         assert report["summary"]["equal"] == 2
         assert [c["alone"] for c in report["comparisons"]] == [True, True]
         assert all(c["bytes_compared"] > 0 for c in report["comparisons"])
 
-    def test_a_refused_node_is_a_finding(self, capsys, models):
+    def test_a_refused_node_is_a_finding(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         assert run(capsys, "compare", models / "rule_strings.onnx")[0] == 1
 
-    def test_a_model_all_of_whose_tensors_are_external(self, capsys, models, tmp_path):
+    def test_a_model_all_of_whose_tensors_are_external(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         arguments = ("compare", tmp_path / "m.onnx", "--input-shapes", "x:1,16")
@@ -335,11 +373,13 @@ class TestCompare:
         (tmp_path / "m.data").unlink()
         assert run(capsys, *arguments)[0] == 1
 
-    def test_own_inputs(self, capsys, models, tmp_path):
+    def test_own_inputs(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
         np.save(tmp_path / "x.npy", np.arange(60, dtype=np.float32).reshape(4, 3, 5))
         assert run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
 
-    def test_own_inputs_give_open_shapes(self, capsys, models, tmp_path):
+    def test_own_inputs_give_open_shapes(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         np.save(tmp_path / "x.npy", np.zeros((2, 5, 8), np.float32))
         assert run(capsys, "compare", models / "rule_symbolic.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
 
@@ -356,21 +396,23 @@ class TestCompare:
             (["--input-shapes", "x:1,2,3"], "input 'x' has 4 elements on axis 0"),
         ],
     )
-    def test_usage(self, capsys, models, arguments, message):
+    def test_usage(self, capsys: pytest.CaptureFixture[str], models: Path, arguments: list[str], message: str) -> None:
         code, out, err = run(capsys, "compare", models / "rule_coalesce.onnx", *arguments)
         assert (code, out) == (2, "")
         assert message in err
 
-    def test_open_shapes_are_asked_for(self, capsys, models):
+    def test_open_shapes_are_asked_for(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         code, out, _ = run(capsys, "compare", models / "rule_symbolic.onnx")
         assert code == 1
         assert out.count("open: give sizes, as in --input-shapes x:1,16,8 (an example).") == 2
 
-    def test_the_reference_takes_part_by_itself(self, capsys, models):
+    def test_the_reference_takes_part_by_itself(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         code, out, _ = run(capsys, "compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator")
         assert (code, out.splitlines()[-1].split(": ")[1]) == (0, "3 equal")
 
-    def test_inputs_of_the_wrong_type_or_shape(self, capsys, models, tmp_path):
+    def test_inputs_of_the_wrong_type_or_shape(
+        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    ) -> None:
         np.save(tmp_path / "x.npy", np.zeros((4, 3, 5)))
         _, _, err = run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
         assert "input 'x' needs float32 elements, got float64" in err
@@ -378,12 +420,15 @@ class TestCompare:
         _, _, err = run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
         assert "input 'x' has rank 3" in err
 
-    def test_a_mismatch_names_node_index_and_a_command(self, capsys, models, monkeypatch):
+    def test_a_mismatch_names_node_index_and_a_command(
+        self, capsys: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The comparison must be able to fail: an executor that moves one byte is found out."""
+        from sliceport.engines.dml_emulator import DmlEmulator
         from sliceport.engines.registry import engines
 
-        class Wrong(type(engines()["dml-emulator"])):
-            def run_operator(self, operator, data):
+        class Wrong(DmlEmulator):
+            def run_operator(self, operator: Operator, data: Bytes) -> list[Bytes]:
                 results = super().run_operator(operator, data)
                 results[0][5] ^= 1
                 return results
@@ -395,14 +440,16 @@ class TestCompare:
         assert "index [0, 0, 1], bytes" in out
         assert f"reproduce: sliceport compare {models / 'rule_coalesce.onnx'} --seed 3 --feature-level 6.4" in out
 
-    def test_without_onnxruntime_the_extra_is_named(self, capsys, models, monkeypatch):
+    def test_without_onnxruntime_the_extra_is_named(
+        self, capsys: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         code, _, err = run(capsys, "compare", models / "rule_coalesce.onnx")
         assert code == 2
         assert "pip install 'sliceport[onnxruntime]'" in err
 
 
-def test_importing_loads_no_runtime():
+def test_importing_loads_no_runtime() -> None:
     code = "import sys, sliceport.cli.main, onnx_ops.lowering; "
     code += "print([name for name in ('onnxruntime', 'openvino', 'torch', 'rich') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)

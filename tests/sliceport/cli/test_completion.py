@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from platforms import POSIX
@@ -15,7 +16,7 @@ from sliceport.cli.main import main
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_has_the_commands_and_options(shell, capsys):
+def test_every_shell_has_the_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     for word in ("lower", "compare", "rewrite", "harden", "directml", "feature-level", "openvino-cpu"):
@@ -33,7 +34,7 @@ def test_every_shell_has_the_commands_and_options(shell, capsys):
         (["sliceport", "lower", "m.on"], ["m.onnx"]),
     ],
 )
-def test_bash_completes(words, completed, tmp_path):
+def test_bash_completes(words: list[str], completed: list[str], tmp_path: Path) -> None:
     (tmp_path / "m.onnx").touch()
     script = subprocess.run(
         [sys.executable, "-m", "sliceport", "completion", "bash"], capture_output=True, text=True, check=True
@@ -48,7 +49,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     assert sorted(line.strip() for line in done.stdout.splitlines()) == completed
 
 
-def test_without_shtab_the_extra_is_named(capsys, monkeypatch):
+def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
     assert "pip install 'sliceport[cli]'" in capsys.readouterr().err
@@ -78,7 +79,7 @@ def show_help(columns: int = 80, **environment: str) -> str:
 
 
 @POSIX
-def test_help_is_coloured_on_a_terminal_only():
+def test_help_is_coloured_on_a_terminal_only() -> None:
     assert "\x1b[" in show_help()
     for plain in (show_help(NO_COLOR="1"), show_help(TERM="dumb")):
         assert "\x1b[" not in plain

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 from platforms import POSIX
 
 from onnx_ops import lowering
+from onnx_ops.io import read_proto
 from sliceport import progress, shell
 from sliceport.cli import console
 from sliceport.cli.main import main
@@ -48,7 +49,9 @@ def save(model: onnx.ModelProto, folder: Path) -> Path:
 class TestNames:
     @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
     @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
-    def test_never_reach_a_terminal_raw(self, capsys, tmp_path, name, command):
+    def test_never_reach_a_terminal_raw(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, command: str
+    ) -> None:
         for size in (4, "n\x1b[2J", 0):
             path = save(hostile_model(name, size), tmp_path)
             output = ["-o", str(tmp_path / "out.onnx"), "--overwrite"] if command in ("rewrite", "harden") else []
@@ -59,7 +62,7 @@ class TestNames:
         assert "\nrefused: no" not in captured.out
 
     @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-    def test_never_in_errors_either(self, capsys, tmp_path, name):
+    def test_never_in_errors_either(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
         model = hostile_model(name)
         model.graph.node[0].input[0] = f"{name}?"
         assert main(["lower", str(save(model, tmp_path))]) == 2
@@ -70,7 +73,9 @@ class TestNames:
         assert capsys.readouterr().err[:-1].isprintable()
 
     @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-    def test_are_left_as_they_are_in_json_which_is_ascii(self, capsys, tmp_path, name):
+    def test_are_left_as_they_are_in_json_which_is_ascii(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+    ) -> None:
         path = save(hostile_model(name), tmp_path)
         assert main(["lower", str(path), "--format", "json", "-o", str(tmp_path / "out")]) == 0
         out = capsys.readouterr().out
@@ -80,13 +85,13 @@ class TestNames:
         assert written.isascii()
         assert json.loads(written) == json.loads(out)
 
-    def test_everything_that_acts_or_hides_is_escaped_and_nothing_else(self):
+    def test_everything_that_acts_or_hides_is_escaped_and_nothing_else(self) -> None:
         for code in range(0x110000):
             character = chr(code)
             acts = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs") and code != 32
             assert (table.printable(character) == character) is not acts, hex(code)
 
-    def test_lone_surrogates_and_numbers_that_json_lacks(self, capsys):
+    def test_lone_surrogates_and_numbers_that_json_lacks(self, capsys: pytest.CaptureFixture[str]) -> None:
         console.emit_json({"a": ["\udcff", float("inf"), float("nan"), 1.5], "b": "ä"})
         out = capsys.readouterr().out
         assert out.isascii()
@@ -95,7 +100,7 @@ class TestNames:
 
 class TestOptions:
     @pytest.mark.parametrize("order", range(6))
-    def test_may_stand_before_the_model(self, capsys, tmp_path, order):
+    def test_may_stand_before_the_model(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, order: int) -> None:
         text = '<ir_version: 9, opset_import: ["" : 11]> '
         text += (
             "g (float[n] a, float[m] b) => (float[k] c, float[k] d, float[l] e) { c, d = Split (a) e, f = Split (b) }"
@@ -109,7 +114,7 @@ class TestOptions:
         assert main(["lower", "-q", *arguments]) == 0
         assert "2 nodes: 2 lowered" in capsys.readouterr().out
 
-    def test_arrays_may_stand_before_the_model(self, models, tmp_path):
+    def test_arrays_may_stand_before_the_model(self, models: Path, tmp_path: Path) -> None:
         import numpy as np
 
         np.save(tmp_path / "x.npy", np.arange(60, dtype=np.float32).reshape(4, 3, 5))
@@ -118,7 +123,7 @@ class TestOptions:
         assert main(["compare", str(models / COALESCE), "--input", array]) == 0
 
     @pytest.mark.parametrize("path", [r"C:\models\m.onnx", "C:m.onnx", "a:b/m", "m.onnx", "m"])
-    def test_a_file_is_no_shape(self, capsys, path):
+    def test_a_file_is_no_shape(self, capsys: pytest.CaptureFixture[str], path: str) -> None:
         assert main(["lower", "--input-shapes", "x:1,16", path]) == 2
         assert f"'{path}': it cannot be read" in capsys.readouterr().err
 
@@ -143,7 +148,7 @@ class TestHints:
 
     @POSIX
     @pytest.mark.parametrize("command", ["lower", "compare"])
-    def test_are_accepted_as_printed(self, capsys, tmp_path, command):
+    def test_are_accepted_as_printed(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
         bash = shutil.which("bash")
         if bash is None:
             pytest.skip("no bash to paste into")
@@ -157,16 +162,16 @@ class TestHints:
                 assert main(arguments) == 0, hint
                 assert capsys.readouterr().out.splitlines()[-1].startswith("2 ")
 
-    def test_a_symbol_has_one_size(self, capsys, tmp_path):
+    def test_a_symbol_has_one_size(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         main(["lower", str(save(self.open_model("x", "y"), tmp_path))])
         assert "as in --input-shapes x:1,16,16,8 y:1,16,16,8 (an example)" in capsys.readouterr().out
 
-    def test_what_is_no_number_is_said(self, capsys, tmp_path):
+    def test_what_is_no_number_is_said(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         path = str(save(self.open_model("x"), tmp_path))
         assert main(["lower", path, "--input-shapes", "x:batch,16,16,8"]) == 2
         assert "'x:batch,16,16,8' must be written NAME:1,3,224,224" in capsys.readouterr().err
 
-    def test_quoting_on_windows(self, monkeypatch):
+    def test_quoting_on_windows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "platform", "win32")
         words = ["plain", "two words", 'say "x"', "C:\\a b\\", "x:1,16", "a&b", "50%", "end\\,\\"]
         expected = [
@@ -194,33 +199,33 @@ def sliceport(*arguments: object, redirected: str = "", **environment: str) -> s
 @POSIX
 class TestStreams:
     @pytest.mark.parametrize("format_", ["text", "json"])
-    def test_stdout_that_is_closed(self, models, format_):
+    def test_stdout_that_is_closed(self, models: Path, format_: str) -> None:
         done = sliceport("lower", models / COALESCE, "--format", format_, redirected=">&-")
         assert (done.returncode, done.stderr) == (2, b"sliceport: the result cannot be written: stdout is closed.\n")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
     @pytest.mark.parametrize("arguments", [["lower", COALESCE], ["--version"], []])
-    def test_stdout_that_is_full(self, models, arguments):
-        arguments = [models / word if word == COALESCE else word for word in arguments]
-        done = sliceport(*arguments, redirected=">/dev/full")
+    def test_stdout_that_is_full(self, models: Path, arguments: list[str]) -> None:
+        words = [models / word if word == COALESCE else word for word in arguments]
+        done = sliceport(*words, redirected=">/dev/full")
         message = b"sliceport: the result cannot be written to stdout (No space left on device).\n"
         assert (done.returncode, done.stderr) == (2, message)
 
     @pytest.mark.parametrize("redirected", ["2>/dev/full", ">/dev/null 2>&- <&-"])
     @pytest.mark.parametrize(("model", "code"), [(COALESCE, 0), ("rule_rank_limit.onnx", 1), ("none.onnx", 2)])
-    def test_other_streams_that_are_closed_or_full(self, models, redirected, model, code):
+    def test_other_streams_that_are_closed_or_full(self, models: Path, redirected: str, model: str, code: int) -> None:
         assert sliceport("lower", models / model, redirected=redirected).returncode == code
 
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
     @pytest.mark.parametrize("format_", ["text", "json"])
-    def test_stdout_of_any_encoding(self, tmp_path, encoding, format_):
+    def test_stdout_of_any_encoding(self, tmp_path: Path, encoding: str, format_: str) -> None:
         path = save(hostile_model("Größe 大きさ \x1b"), tmp_path)
         done = sliceport("lower", path, "--format", format_, PYTHONIOENCODING=encoding)
         assert (done.returncode, done.stderr) == (0, b"")
         assert "lowered" in done.stdout.decode(encoding)
 
     @pytest.mark.parametrize("format_", ["text", "json"])
-    def test_a_reader_that_has_enough(self, models, format_):
+    def test_a_reader_that_has_enough(self, models: Path, format_: str) -> None:
         """`| head -1`: more than a pipe holds."""
         command = [sys.executable, "-m", "sliceport", "lower", str(models / "dynamo_bigbird.onnx"), "--format", format_]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -231,16 +236,16 @@ class TestStreams:
         assert process.wait(60) == 0
         process.stderr.close()
 
-    def test_help_for_such_a_reader(self):
+    def test_help_for_such_a_reader(self) -> None:
         done = sliceport("lower", "--help", redirected="| true")
         assert (done.returncode, done.stderr) == (0, b"")
 
 
 class TestNoise:
     def noisy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plain = lowering.read_proto
+        plain = read_proto
 
-        def read_model(path):
+        def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
             os.write(2, b"I0000 1.cc:1] from C++\n")
             import logging
             import warnings
@@ -256,19 +261,23 @@ class TestNoise:
 
         monkeypatch.setattr(lowering, "read_proto", read_model)
 
-    def test_of_libraries_stays_off_stderr(self, capfd, models, monkeypatch):
+    def test_of_libraries_stays_off_stderr(
+        self, capfd: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.noisy(monkeypatch)
         assert main(["lower", str(models / COALESCE), "-v"]) == 0
         assert capfd.readouterr().err == ""
 
-    def test_is_there_when_asked_for(self, capfd, models, monkeypatch):
+    def test_is_there_when_asked_for(
+        self, capfd: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.noisy(monkeypatch)
         assert main(["lower", str(models / COALESCE), "-vv"]) == 0
         err = capfd.readouterr().err
         for words in ("from C++", "from a log", "from a stubborn log", "from a warning"):
             assert words in err
 
-    def test_errors_are_seen_all_the_same(self, capfd, tmp_path):
+    def test_errors_are_seen_all_the_same(self, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         assert main(["lower", str(tmp_path / "none.onnx")]) == 2
         assert capfd.readouterr().err.count("\n") == 1
         os.write(2, b"afterwards\n")
@@ -290,8 +299,10 @@ class TestUnforeseen:
             (ValueError("x" * 5000), f"(ValueError: {'x' * 200}...)"),
         ],
     )
-    def test_is_a_sentence_that_names_the_file(self, capsys, monkeypatch, error, message):
-        def failing(_path):
+    def test_is_a_sentence_that_names_the_file(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+    ) -> None:
+        def failing(_path: str | os.PathLike[str]) -> None:
             raise error
 
         monkeypatch.setattr(lowering, "read_proto", failing)
@@ -307,12 +318,12 @@ class TestUnforeseen:
 class TestWidth:
     ROWS = (("node", "op", "becomes"), ("a" * 30, "Slice-13", "#0 SLICE1 " + "offsets " * 8), ("b", "Split-13", ""))
 
-    def test_a_table_that_fits_is_as_it_is(self):
+    def test_a_table_that_fits_is_as_it_is(self) -> None:
         assert table.table(self.ROWS, 200) == table.table(self.ROWS, None)
         assert table.table(self.ROWS, None).splitlines()[3] == f"{'b'.ljust(30)}  Split-13"
 
     @pytest.mark.parametrize("columns", range(20, 130, 3))
-    def test_cells_go_on_below_whole(self, columns):
+    def test_cells_go_on_below_whole(self, columns: int) -> None:
         text = table.table(self.ROWS, columns)
         assert max(map(len, text.splitlines())) <= max(columns, 32)
         assert text.split() == [word for line in table.table(self.ROWS, columns).splitlines() for word in line.split()]
@@ -320,19 +331,19 @@ class TestWidth:
             for cell in row[:2]:
                 assert cell in text
 
-    def test_wide_characters_count_twice(self):
+    def test_wide_characters_count_twice(self) -> None:
         rows = (("name", "op"), ("大きさ", "Slice"), ("e\u0301", "Split"))
         lines = table.table(rows, None).splitlines()
         assert [table.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8]
 
     @POSIX
-    def test_on_a_terminal_of_80_columns(self, models):
+    def test_on_a_terminal_of_80_columns(self, models: Path) -> None:
         out = in_terminal("lower", models / "rule_siblings.onnx", "-v")
         assert max(map(len, out)) <= 80
         assert "  #1 SPLIT FLOAT32 [2,32] axis 1 into [12,20]" in [line.rstrip() for line in out]
 
     @POSIX
-    def test_a_pipe_has_any_width(self, models):
+    def test_a_pipe_has_any_width(self, models: Path) -> None:
         out = sliceport("lower", models / "rule_siblings.onnx", "-v", COLUMNS="40").stdout.decode().splitlines()
         assert max(map(len, out)) > 80
 
@@ -382,7 +393,7 @@ class TestProgress:
         def flush(self) -> None:
             pass
 
-    def test_is_shown_after_a_while_and_gone_at_the_end(self, monkeypatch):
+    def test_is_shown_after_a_while_and_gone_at_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         terminal = self.Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setattr(console, "_PATIENCE", 0.01)
@@ -395,7 +406,9 @@ class TestProgress:
         assert re.search(r"\r +\r$", shown)
         assert rest == "" or re.search(r"\r +\r$", rest)
 
-    def test_nothing_is_shown_elsewhere(self, capsys, monkeypatch, models):
+    def test_nothing_is_shown_elsewhere(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, models: Path
+    ) -> None:
         monkeypatch.setattr(console, "_PATIENCE", 0.0)
         assert main(["compare", str(models / COALESCE)]) == 0
         assert capsys.readouterr().err == ""

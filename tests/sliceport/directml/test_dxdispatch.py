@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sliceport.directml.tensor import BufferTensor, DataType
 TYPES = {data_type.name for data_type in NUMPY_TYPES}
 
 
-def check_resource(resource: dict, folder: Path) -> int:
+def check_resource(resource: dict[str, Any], folder: Path) -> int:
     """The size of a resource in bytes; the parser's rules for it hold."""
     values = resource["initialValues"]
     if "sourcePath" in values:
@@ -31,10 +32,11 @@ def check_resource(resource: dict, folder: Path) -> int:
         assert values["valueCount"] >= 1
         size = values["valueCount"] * DataType[resource["initialValuesDataType"]].bits // 8
     assert size > 0
-    return max(resource.get("sizeInBytes", 0), -(-size // 4) * 4)
+    least: int = max(resource.get("sizeInBytes", 0), -(-size // 4) * 4)
+    return least
 
 
-def check_tensor(tensor: dict) -> None:
+def check_tensor(tensor: dict[str, Any]) -> None:
     assert tensor["DataType"] in TYPES
     assert len(tensor["Sizes"]) >= 1
     assert len(tensor.get("Strides", tensor["Sizes"])) == len(tensor["Sizes"])
@@ -78,7 +80,7 @@ def check_file(path: Path) -> None:
         assert write["targetPath"].endswith(".npy")
 
 
-def test_every_file_of_every_model(models, tmp_path):
+def test_every_file_of_every_model(models: Path, tmp_path: Path) -> None:
     written = 0
     for path in sorted(models.glob("rule_*.onnx")):
         program = onnx_ops.lower(path)
@@ -93,7 +95,7 @@ def test_every_file_of_every_model(models, tmp_path):
     assert written > 10
 
 
-def test_the_written_input_runs(models, tmp_path):
+def test_the_written_input_runs(models: Path, tmp_path: Path) -> None:
     onnx_ops.lower(models / "rule_coalesce.onnx").write(tmp_path / "out")
     data = np.load(tmp_path / "out" / "dxdispatch" / "0001_slice_b.input.npy")
     operator = onnx_ops.lower(models / "rule_coalesce.onnx").calls[1].operator
@@ -103,7 +105,7 @@ def test_the_written_input_runs(models, tmp_path):
 
 
 @pytest.mark.parametrize("data_type", list(NUMPY_TYPES), ids=lambda d: d.name)
-def test_example_inputs_hold_exact_numbers(data_type):
+def test_example_inputs_hold_exact_numbers(data_type: DataType) -> None:
     tensor = BufferTensor.of(data_type, (5000,))
     operator = Slice1(tensor, BufferTensor.of(data_type, (2,)), 1, (0,), (2,), (1,))
     data = example_input(operator)
@@ -112,7 +114,7 @@ def test_example_inputs_hold_exact_numbers(data_type):
     assert data.nbytes == 5000 * data_type.bits // 8
 
 
-def test_strided_outputs_are_written_whole(tmp_path):
+def test_strided_outputs_are_written_whole(tmp_path: Path) -> None:
     operator = Slice1(
         BufferTensor.of(DataType.FLOAT32, (2, 4)),
         BufferTensor.of(DataType.FLOAT32, (2, 2), (3, 1)),
@@ -126,7 +128,7 @@ def test_strided_outputs_are_written_whole(tmp_path):
     assert data["resources"]["output_0"]["sizeInBytes"] == 20
 
 
-def test_large_inputs_are_not_written(tmp_path, models, monkeypatch):
+def test_large_inputs_are_not_written(tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sliceport.directml import output
 
     monkeypatch.setattr(output, "MAX_INPUT_BYTES", 8)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
-from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
 from sliceport.directml.program import LoweredNode
 from sliceport.directml.tensor import BufferTensor, DataType, axis_order, packed_strides
 from sliceport.errors import UsageError
@@ -24,55 +26,58 @@ from sliceport.slicing import Region, SplitSpec
 from sliceport.slicing.node import Cut, Resolved
 
 
-def node(*regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused=()) -> Resolved:
+def node(
+    *regions: Region, element: str = "FLOAT", name: str = "n", value: str = "x", unused: Collection[int] = ()
+) -> Resolved:
     outputs = tuple(f"{name}{i}" for i in range(len(regions)))
     cuts = tuple(Cut(o, r, i not in unused) for i, (o, r) in enumerate(zip(outputs, regions, strict=True)))
     return Resolved(name, "Slice" if len(regions) == 1 else "Split", "", 13, (), value, element, outputs, cuts=cuts)
 
 
-def lower_one(*regions: Region, element: str = "FLOAT", unused=(), **options) -> LoweredNode:
+def lower_one(*regions: Region, element: str = "FLOAT", unused: Collection[int] = (), **options: Any) -> LoweredNode:
     if "level" in options:
         options["feature_level"] = FeatureLevel.parse(options.pop("level"))
     return lower_nodes([node(*regions, element=element, unused=unused)], Options(**options)).nodes[0]
 
 
-def operator(lowered: LoweredNode):
+def operator(lowered: LoweredNode) -> Operator:
     assert lowered.verdict == "lowered", lowered.reason
     (call,) = lowered.calls
     return call.operator
 
 
 class TestVerdicts:
-    def test_identity_is_an_alias(self):
+    def test_identity_is_an_alias(self) -> None:
         lowered = lower_one(Region.whole((2, 3)))
         assert (lowered.verdict, lowered.calls) == ("alias", ())
         assert (lowered.aliases[0].output, lowered.aliases[0].value) == ("n0", "x")
 
-    def test_new_and_dropped_axes_alone_are_an_alias(self):
+    def test_new_and_dropped_axes_alone_are_an_alias(self) -> None:
         assert lower_one(Region((1, 3), (range(1), range(3)), (3, 1))).verdict == "alias"
 
-    def test_nothing_selected_is_empty(self):
+    def test_nothing_selected_is_empty(self) -> None:
         lowered = lower_one(Region.of((2, 3), (range(2), range(0))))
         assert (lowered.verdict, lowered.calls, lowered.aliases) == ("empty", (), ())
 
-    def test_a_split_into_nothing_and_everything_is_an_alias(self):
+    def test_a_split_into_nothing_and_everything_is_an_alias(self) -> None:
         lowered = lower_one(*SplitSpec(0, (0, 4)).resolve((4,)))
         assert (lowered.verdict, len(lowered.aliases)) == ("alias", 1)
 
     @pytest.mark.parametrize("element", ["FLOAT", "COMPLEX128", "INT4"])
     @pytest.mark.parametrize("level", ["1.0", "6.4"])
-    def test_more_elements_than_python_counts(self, element, level):
+    def test_more_elements_than_python_counts(self, element: str, level: str) -> None:
         region = Region.of((2**40, 2**40), (range(2**39), range(2**40)))
         rest = Region.of((2**40, 2**40), (range(2**39, 2**40), range(2**40)))
         for lowered in (lower_one(region, element=element, level=level), lower_one(region, rest, element=element)):
+            assert lowered.reason is not None
             assert (lowered.verdict, lowered.reason.code) == ("refused", "size_limit")
             assert "its input has 1208925819614629174706176 elements" in lowered.reason.message
         group = [node(region, name="a", element=element), node(rest, name="b", element=element)]
-        assert {n.reason.code for n in lower_nodes(group).nodes} == {"size_limit"}
+        assert {n.reason and n.reason.code for n in lower_nodes(group).nodes} == {"size_limit"}
 
-    def test_empty_parts_are_left_out(self):
+    def test_empty_parts_are_left_out(self) -> None:
         split = operator(lower_one(*SplitSpec(1, (0, 3, 1, 0)).resolve((2, 4))))
-        assert [tensor.sizes for tensor in split.output_tensors] == [(2, 3), (2, 1)]
+        assert [tensor.sizes for tensor in split.outputs] == [(2, 3), (2, 1)]
 
 
 class TestFewestDimensions:
@@ -88,29 +93,31 @@ class TestFewestDimensions:
             (Region.of((5, 1, 7), (range(4, 0, -2), range(1), range(7))), (5, 7), [(2, 3, -2), (0, 7, 1)]),
         ],
     )
-    def test_slice1(self, region, sizes, windows):
+    def test_slice1(self, region: Region, sizes: tuple[int, ...], windows: list[tuple[int, ...]]) -> None:
         op = operator(lower_one(region))
         assert isinstance(op, Slice1)
         assert op.input_tensor.sizes == sizes
         got = zip(op.input_window_offsets, op.input_window_sizes, op.input_window_strides, strict=True)
         assert list(got) == windows
 
-    def test_split_has_two_dimensions_at_most(self):
+    def test_split_has_two_dimensions_at_most(self) -> None:
         split = operator(lower_one(*SplitSpec(2, (1, 3)).resolve((2, 3, 4, 5, 6))))
+        assert isinstance(split, Split)
         assert (split.input_tensor.sizes, split.axis) == ((6, 120), 1)
         split = operator(lower_one(*SplitSpec(0, (1, 3)).resolve((4, 5))))
+        assert isinstance(split, Split)
         assert (split.input_tensor.sizes, split.axis) == ((20,), 0)
 
-    def test_rank_9_coalesces(self):
+    def test_rank_9_coalesces(self) -> None:
         region = Region.of((2,) * 8 + (3,), (range(1, 2), *(range(2),) * 7, range(0, 3, 2)))
         assert operator(lower_one(region)).input_tensor.sizes == (256, 3)
 
     @pytest.mark.parametrize(("rank", "level"), [(8, "6.4"), (8, "3.0"), (5, "2.1")])
-    def test_as_many_dimensions_as_there_may_be(self, rank, level):
+    def test_as_many_dimensions_as_there_may_be(self, rank: int, level: str) -> None:
         op = operator(lower_one(Region.of((3,) * rank, (range(2),) * rank), level=level))
         assert op.input_tensor.sizes == (3,) * rank
 
-    def test_rank_9_that_does_not_is_refused_with_the_reason(self):
+    def test_rank_9_that_does_not_is_refused_with_the_reason(self) -> None:
         lowered = lower_one(Region.of((3,) * 9, (range(2),) * 9))
         assert lowered.reason is not None
         assert lowered.reason.code == "rank_limit"
@@ -119,13 +126,14 @@ class TestFewestDimensions:
             "at most 8 at feature level 6.4."
         )
 
-    def test_below_3_0_tensors_are_padded_to_four(self):
+    def test_below_3_0_tensors_are_padded_to_four(self) -> None:
         op = operator(lower_one(Region.of((4, 3), (range(1, 3), range(2))), level="2.1"))
+        assert isinstance(op, Slice1)
         assert op.input_tensor.sizes == (1, 1, 4, 3)
         assert op.input_window_offsets == (0, 0, 1, 0)
         assert op.input_window_sizes == (1, 1, 2, 2)
 
-    def test_below_3_0_six_dimensions_are_refused(self):
+    def test_below_3_0_six_dimensions_are_refused(self) -> None:
         lowered = lower_one(Region.of((3,) * 6, (range(2),) * 6), level="2.1")
         assert lowered.reason is not None
         assert "6 dimensions remain" in lowered.reason.message
@@ -135,47 +143,47 @@ class TestFewestDimensions:
 class TestOperatorChoice:
     PARTS = SplitSpec(1, (2, 3, 1)).resolve((2, 6))
 
-    def test_all_used_is_one_split(self):
+    def test_all_used_is_one_split(self) -> None:
         assert isinstance(operator(lower_one(*self.PARTS)), Split)
 
-    def test_some_used_are_slices_that_move_less(self):
+    def test_some_used_are_slices_that_move_less(self) -> None:
         lowered = lower_one(*self.PARTS, unused={1})
         assert [type(call.operator) for call in lowered.calls] == [Slice1, Slice1]
         assert [call.outputs[0].value for call in lowered.calls] == ["n0", "n2"]
         assert sum(call.moved_bytes for call in lowered.calls) == 2 * 3 * 4
 
-    def test_none_used_is_one_split(self):
+    def test_none_used_is_one_split(self) -> None:
         assert isinstance(operator(lower_one(*self.PARTS, unused={0, 1, 2})), Split)
 
-    def test_forward_below_2_1_is_the_older_slice(self):
+    def test_forward_below_2_1_is_the_older_slice(self) -> None:
         op = operator(lower_one(Region.of((4, 7), (range(1, 3), range(1, 7, 2))), level="2.0"))
         assert isinstance(op, Slice)
         assert (op.offsets, op.sizes, op.strides) == ((0, 0, 1, 1), (1, 1, 2, 3), (1, 1, 1, 2))
 
-    def test_backward_below_2_1_is_refused(self):
+    def test_backward_below_2_1_is_refused(self) -> None:
         lowered = lower_one(Region.of((4,), (range(3, -1, -1),)), level="2.0")
         assert lowered.reason is not None
         assert lowered.reason.code == "feature_level"
         assert "needs DML_OPERATOR_SLICE1, which feature level 2.0 does not have" in lowered.reason.message
 
-    def test_one_kept_element_has_no_direction(self):
+    def test_one_kept_element_has_no_direction(self) -> None:
         assert isinstance(operator(lower_one(Region.of((4,), (range(3, 2, -1),)), level="1.0")), Slice)
 
-    def test_a_change_of_layout_alone_is_an_identity(self):
+    def test_a_change_of_layout_alone_is_an_identity(self) -> None:
         op = operator(lower_one(Region.whole((2, 3, 4, 5)), input_layout="NHWC"))
         assert isinstance(op, ElementWiseIdentity)
         assert op.input_tensor.strides is not None
 
-    def test_the_same_layout_on_both_sides_is_an_alias(self):
+    def test_the_same_layout_on_both_sides_is_an_alias(self) -> None:
         assert lower_one(Region.whole((2, 3, 4, 5)), input_layout="NHWC", output_layout="NHWC").verdict == "alias"
 
-    def test_identity_below_2_1_takes_floats_only_so_others_are_sliced(self):
+    def test_identity_below_2_1_takes_floats_only_so_others_are_sliced(self) -> None:
         whole = Region.whole((2, 3, 4, 5))
         for element in ("FLOAT", "INT32"):
             assert isinstance(operator(lower_one(whole, element=element, input_layout="NHWC", level="1.0")), Slice)
 
     @pytest.mark.parametrize(("element", "copied"), [("FLOAT", "UINT32"), ("FLOAT16", "UINT16"), ("DOUBLE", "UINT64")])
-    def test_identity_copies_floats_as_bits(self, element, copied):
+    def test_identity_copies_floats_as_bits(self, element: str, copied: str) -> None:
         op = operator(lower_one(Region.whole((2, 3, 4, 5)), element=element, input_layout="NHWC"))
         assert isinstance(op, ElementWiseIdentity)
         assert op.input_tensor.data_type.name == copied
@@ -200,30 +208,31 @@ class TestElementTypes:
             ("FLOAT16", "6.4", DataType.FLOAT16, (3, 5)),
         ],
     )
-    def test_carried_as(self, element, level, data_type, sizes):
+    def test_carried_as(self, element: str, level: str, data_type: DataType, sizes: tuple[int, ...]) -> None:
         op = operator(lower_one(self.REGION, element=element, level=level))
         assert (op.input_tensor.data_type, op.input_tensor.sizes) == (data_type, sizes)
 
-    def test_pairs_coalesce_into_an_unstepped_axis(self):
+    def test_pairs_coalesce_into_an_unstepped_axis(self) -> None:
         op = operator(lower_one(Region.of((3, 5), (range(3), range(1, 4))), element="INT64", level="4.0"))
+        assert isinstance(op, Slice1)
         assert (op.input_tensor.sizes, op.input_window_offsets) == ((3, 10), (0, 2))
 
-    def test_4_bit_cut_on_bytes(self):
+    def test_4_bit_cut_on_bytes(self) -> None:
         op = operator(lower_one(Region.of((3, 6), (range(3), range(2, 6))), element="INT4"))
         assert (op.input_tensor.data_type, op.input_tensor.sizes) == (DataType.UINT8, (3, 3))
 
     @pytest.mark.parametrize("layout", ["1,0,2", {"x": (4, 14, 1)}], ids=["packed", "with gaps"])
-    def test_4_bit_cut_on_bytes_in_a_layout(self, layout):
+    def test_4_bit_cut_on_bytes_in_a_layout(self, layout: str | dict[str, tuple[int, ...]]) -> None:
         """The axis whose elements lie side by side is the innermost one, though another order has as few axes."""
         region = Region.of((3, 2, 4), (range(1, 2), range(2), range(2)))
         op = operator(lower_one(region, element="UINT4", input_layout=layout))
-        assert (op.input_tensor.data_type, op.output_tensor.sizes) == (DataType.UINT8, (2, 1))
+        assert (op.input_tensor.data_type, op.outputs[0].sizes) == (DataType.UINT8, (2, 1))
 
-    def test_4_bit_cut_on_bytes_beside_an_axis_of_one_kept_element(self):
+    def test_4_bit_cut_on_bytes_beside_an_axis_of_one_kept_element(self) -> None:
         """How far apart the elements of an axis lie says nothing where one is kept."""
         region = Region.of((3, 4), (range(1, 2), range(2)))
         op = operator(lower_one(region, element="UINT4", input_layout={"x": (6, 1)}))
-        assert (op.input_tensor.data_type, op.output_tensor.sizes) == (DataType.UINT8, (1, 1))
+        assert (op.input_tensor.data_type, op.outputs[0].sizes) == (DataType.UINT8, (1, 1))
 
     @pytest.mark.parametrize(
         ("shape", "kept", "options"),
@@ -236,27 +245,29 @@ class TestElementTypes:
         ],
         ids=["rows begin inside bytes", "gaps inside bytes", "two rows written there", "three", "gaps written"],
     )
-    def test_4_bit_elements_that_lie_across_bytes_are_refused(self, shape, kept, options):
+    def test_4_bit_elements_that_lie_across_bytes_are_refused(
+        self, shape: tuple[int, ...], kept: tuple[range, ...], options: dict[str, Any]
+    ) -> None:
         lowered = lower_one(Region.of(shape, kept), element="UINT4", **options)
         assert (lowered.verdict, lowered.reason and lowered.reason.code) == ("refused", "unaligned_type")
 
-    def test_4_bit_cut_inside_a_byte_is_refused(self):
+    def test_4_bit_cut_inside_a_byte_is_refused(self) -> None:
         lowered = lower_one(Region.of((3, 6), (range(3), range(1, 5))), element="INT4")
         assert lowered.reason is not None
         assert lowered.reason.code == "unaligned_type"
         assert "INT4 elements have 4 bits, and a bound falls inside an element" in lowered.reason.message
 
-    def test_4_bit_tail_of_an_odd_buffer(self):
+    def test_4_bit_tail_of_an_odd_buffer(self) -> None:
         op = operator(lower_one(Region.of((7,), (range(4, 7),)), element="UINT4"))
-        assert (op.input_tensor.sizes, op.output_tensor.sizes) == ((4,), (2,))
+        assert (op.input_tensor.sizes, op.outputs[0].sizes) == ((4,), (2,))
 
-    def test_8_bit_below_2_1_moves_in_pairs_or_not_at_all(self):
+    def test_8_bit_below_2_1_moves_in_pairs_or_not_at_all(self) -> None:
         op = operator(lower_one(Region.of((3, 6), (range(3), range(2, 6))), element="UINT8", level="1.0"))
         assert op.input_tensor.data_type == DataType.UINT16
         assert lower_one(Region.of((3, 6), (range(3), range(1, 6))), element="UINT8", level="1.0").verdict == "refused"
 
     @pytest.mark.parametrize("element", ["STRING", "", "UNDEFINED"])
-    def test_others_are_refused(self, element):
+    def test_others_are_refused(self, element: str) -> None:
         lowered = lower_one(self.REGION, element=element)
         assert lowered.reason is not None
         assert lowered.reason.code == "unsupported_type"
@@ -264,7 +275,7 @@ class TestElementTypes:
 
 
 class TestLimits:
-    def test_element_counts_beyond_32_bits_are_refused_not_wrapped(self):
+    def test_element_counts_beyond_32_bits_are_refused_not_wrapped(self) -> None:
         lowered = lower_one(Region.of((2**16, 2**16 + 1), (range(2**16), range(5))))
         assert lowered.reason is not None
         assert lowered.reason.code == "size_limit"
@@ -272,67 +283,67 @@ class TestLimits:
             "a tensor of 4295032832 FLOAT32 elements exceeds DirectML's limit of 4294967295" in lowered.reason.message
         )
 
-    def test_a_buffer_rounded_up_beyond_them_is_refused_too(self):
+    def test_a_buffer_rounded_up_beyond_them_is_refused_too(self) -> None:
         lowered = lower_one(Region.of((2**32 - 1,), (range(1, 2**32 - 1),)), element="UINT8")
         assert lowered.reason is not None
         assert lowered.reason.code == "size_limit"
         assert lower_one(Region.of((2**32 - 4,), (range(1, 2**32 - 4),)), element="UINT8").verdict == "lowered"
 
-    def test_pairs_count_double(self):
+    def test_pairs_count_double(self) -> None:
         region = Region.of((2**16, 2**15), (range(2**16), range(5)))
         assert lower_one(region, element="INT64").verdict == "lowered"
         assert lower_one(region, element="INT64", level="4.0").verdict == "refused"
 
-    def test_the_largest_that_fits(self):
+    def test_the_largest_that_fits(self) -> None:
         assert lower_one(Region.of((2**32 - 1,), (range(1, 2**32 - 1),))).verdict == "lowered"
 
-    def test_steps_beyond_int32_are_refused(self):
+    def test_steps_beyond_int32_are_refused(self) -> None:
         lowered = lower_one(Region.of((2**32 - 1,), (range(0, 2**32 - 1, 2**31),)))
         assert lowered.reason is not None
         assert "elements is more than DML_OPERATOR_SLICE1 takes (2147483647)" in lowered.reason.message
 
-    def test_identities_and_empties_of_any_size_need_no_operator(self):
+    def test_identities_and_empties_of_any_size_need_no_operator(self) -> None:
         assert lower_one(Region.whole((2**40,))).verdict == "alias"
         assert lower_one(Region.of((2**40,), (range(0),))).verdict == "empty"
 
 
 class TestSiblings:
-    def slices(self, *runs: range, size: int = 6, rank_2: bool = True):
+    def slices(self, *runs: range, size: int = 6, rank_2: bool = True) -> list[Resolved]:
         return [
             node(Region.of((2, size), (range(2), run)) if rank_2 else Region.of((size,), (run,)), name=f"s{i}_")
             for i, run in enumerate(runs)
         ]
 
-    def test_a_tiling_becomes_one_split_in_order_of_the_axis(self):
+    def test_a_tiling_becomes_one_split_in_order_of_the_axis(self) -> None:
         program = lower_nodes(self.slices(range(4, 6), range(4)))
         (call,) = program.calls
         assert isinstance(call.operator, Split)
         assert [binding.value for binding in call.outputs] == ["s1_0", "s0_0"]
         assert [n.calls for n in program.nodes] == [(call,), (call,)]
 
-    def test_a_gap_or_an_overlap_does_not(self):
+    def test_a_gap_or_an_overlap_does_not(self) -> None:
         for runs in ((range(3), range(4, 6)), (range(4), range(3, 6)), (range(4), range(4, 5))):
             assert all(isinstance(c.operator, Slice1) for c in lower_nodes(self.slices(*runs)).calls)
 
-    def test_the_members_of_a_tiling_are_picked_out_of_others(self):
+    def test_the_members_of_a_tiling_are_picked_out_of_others(self) -> None:
         program = lower_nodes(self.slices(range(1, 5), range(2), range(2, 6), range(0, 6, 2)))
         kinds = [type(n.calls[0].operator).__name__ for n in program.nodes]
         assert kinds == ["Slice1", "Split", "Split", "Slice1"]
 
-    def test_two_equal_tilings_are_two_splits(self):
+    def test_two_equal_tilings_are_two_splits(self) -> None:
         program = lower_nodes(self.slices(range(2), range(2, 6), range(2), range(2, 6)))
         assert [type(c.operator) for c in program.calls] == [Split, Split]
 
-    def test_of_different_values_they_do_not_join(self):
+    def test_of_different_values_they_do_not_join(self) -> None:
         left, right = self.slices(range(2), range(2, 6))
         other = node(right.cuts[0].region, name="o", value="y")
         assert all(isinstance(c.operator, Slice1) for c in lower_nodes([left, other]).calls)
 
-    def test_below_3_0_a_split_still_has_four_dimensions(self):
+    def test_below_3_0_a_split_still_has_four_dimensions(self) -> None:
         program = lower_nodes(self.slices(range(2), range(2, 6)), Options(FeatureLevel.V1_0))
         assert program.calls[0].operator.input_tensor.sizes == (1, 1, 2, 6)
 
-    def test_every_chain_is_found_among_all_runs_of_an_axis(self):
+    def test_every_chain_is_found_among_all_runs_of_an_axis(self) -> None:
         size = 5
         runs = [range(a, b) for a in range(size) for b in range(a + 1, size + 1) if b - a < size]
         program = lower_nodes(self.slices(*runs, size=size))
@@ -341,30 +352,30 @@ class TestSiblings:
                 assert sum(tensor.sizes[1] for tensor in call.operator.output_tensors) == size
         assert any(isinstance(call.operator, Split) for call in program.calls)
 
-    def test_numbers_follow_the_models_order(self):
+    def test_numbers_follow_the_models_order(self) -> None:
         nodes = [node(Region.of((9,), (range(3),)), name="first", value="w"), *self.slices(range(2), range(2, 6))]
         assert [c.id for n in lower_nodes(nodes).nodes for c in n.calls] == [0, 1, 1]
 
 
 class TestViews:
-    def test_an_aligned_forward_slice_is_a_view(self):
+    def test_an_aligned_forward_slice_is_a_view(self) -> None:
         lowered = lower_one(Region.of((4, 6), (range(2, 4), range(0, 6, 2))), views=True)
         (alias,) = lowered.aliases
         assert (lowered.verdict, alias.byte_offset) == ("alias", 48)
         assert alias.tensor == BufferTensor.of(DataType.FLOAT32, (2, 3), (6, 2))
 
-    def test_an_unaligned_one_is_copied(self):
+    def test_an_unaligned_one_is_copied(self) -> None:
         assert isinstance(operator(lower_one(Region.of((4, 6), (range(4), range(1, 3))), views=True)), Slice1)
 
-    def test_a_backward_one_is_copied(self):
+    def test_a_backward_one_is_copied(self) -> None:
         assert isinstance(operator(lower_one(Region.of((4, 4), (range(3, -1, -1), range(4))), views=True)), Slice1)
 
-    def test_a_split_is_views_where_parts_are_aligned_and_slices_elsewhere(self):
+    def test_a_split_is_views_where_parts_are_aligned_and_slices_elsewhere(self) -> None:
         lowered = lower_one(*SplitSpec(0, (4, 3, 5)).resolve((12,)), views=True)
         assert [alias.byte_offset for alias in lowered.aliases] == [0, 16]
         assert [call.outputs[0].value for call in lowered.calls] == ["n2"]
 
-    def test_a_slice_of_a_view_reads_the_views_buffer(self):
+    def test_a_slice_of_a_view_reads_the_views_buffer(self) -> None:
         first = node(Region.of((4, 6), (range(2, 4), range(0, 6, 2))), name="a")
         second = node(Region.of((2, 3), (range(2), range(1, 3))), name="b", value="a0")
         program = lower_nodes([first, second], Options(views=True))
@@ -374,7 +385,7 @@ class TestViews:
         got = run_call(call, {"x": buffer})["b0"].view(np.float32)
         assert got.tolist() == [14, 16, 20, 22]
 
-    def test_a_value_of_an_outer_graph_is_found_from_a_branch(self):
+    def test_a_value_of_an_outer_graph_is_found_from_a_branch(self) -> None:
         first = node(Region.of((8,), (range(4, 8),)), name="a")
         inner = node(Region.of((4,), (range(1, 3),)), name="b", value="a0")
         inner = replace(inner, scope=("if.then_branch",))
@@ -383,30 +394,30 @@ class TestViews:
 
 
 class TestLayouts:
-    def test_nhwc_on_both_sides_coalesces_to_what_lies_together(self):
+    def test_nhwc_on_both_sides_coalesces_to_what_lies_together(self) -> None:
         region = Region.of((2, 3, 4, 5), (range(2), range(3), range(1, 3), range(5)))
         op = operator(lower_one(region, input_layout="NHWC", output_layout="NHWC"))
         assert (op.input_tensor.sizes, op.input_tensor.strides) == ((2, 60), None)
 
-    def test_a_layout_holds_for_tensors_of_its_rank_alone(self):
+    def test_a_layout_holds_for_tensors_of_its_rank_alone(self) -> None:
         region = Region.of((4, 6), (range(4), range(1, 3)))
         assert operator(lower_one(region, input_layout="NHWC")).input_tensor.strides is None
 
-    def test_strides_of_the_wrong_length_are_a_usage_error(self):
+    def test_strides_of_the_wrong_length_are_a_usage_error(self) -> None:
         with pytest.raises(UsageError, match=r"strides \[1\] do not fit value 'x' of shape \[4, 6\]"):
             lower_one(Region.of((4, 6), (range(4), range(1, 3))), input_layout={"x": (1,)})
 
     @pytest.mark.parametrize("strides", [(-6, 1), (6, -1), (-6, -1)])
-    def test_negative_strides_are_a_usage_error(self, strides):
+    def test_negative_strides_are_a_usage_error(self, strides: tuple[int, ...]) -> None:
         with pytest.raises(UsageError, match="do not fit value 'x'"):
             lower_one(Region.of((4, 6), (range(4), range(1, 3))), input_layout={"x": strides})
 
-    def test_overlapping_output_strides_are_refused(self):
+    def test_overlapping_output_strides_are_refused(self) -> None:
         lowered = lower_one(Region.of((4, 6), (range(4), range(1, 3))), output_layout={"n0": (0, 1)})
         assert lowered.reason is not None
         assert "the output's strides put two elements at one address" in lowered.reason.message
 
-    def test_a_permutation_and_its_letters_are_the_same(self):
+    def test_a_permutation_and_its_letters_are_the_same(self) -> None:
         region = Region.of((2, 3, 4, 5), (range(2), range(1, 3), range(4), range(5)))
         assert lower_one(region, input_layout="NHWC") == lower_one(region, input_layout="0,2,3,1")
 
@@ -415,7 +426,7 @@ class TestLayouts:
 
 
 @st.composite
-def regions(draw, max_rank=5, max_size=5):
+def regions(draw: st.DrawFn, max_rank: int = 5, max_size: int = 5) -> Region:
     shape = tuple(draw(st.lists(st.integers(1, max_size), min_size=1, max_size=max_rank)))
     ranges = []
     for size in shape:
@@ -430,7 +441,7 @@ def regions(draw, max_rank=5, max_size=5):
 
 
 @st.composite
-def layouts(draw, shape, *, may_broadcast):
+def layouts(draw: st.DrawFn, shape: tuple[int, ...], *, may_broadcast: bool) -> tuple[int, ...]:
     order = draw(st.permutations(range(len(shape))))
     strides = [0] * len(shape)
     step = 1
@@ -452,7 +463,7 @@ def bits_of(data: np.ndarray, bits: int) -> np.ndarray:
     return np.unpackbits(data, bitorder="little").reshape(-1, bits)
 
 
-def expected_bits(data: np.ndarray, region: Region, strides, bits: int) -> np.ndarray:
+def expected_bits(data: np.ndarray, region: Region, strides: tuple[int, ...], bits: int) -> np.ndarray:
     elements = bits_of(data[: data.size * 8 // bits * bits // 8], bits)
     offsets = [sum(i * s for i, s in zip(index, strides, strict=True)) for index in itertools.product(*region.ranges)]
     return elements[offsets]
@@ -465,9 +476,10 @@ def expected_bits(data: np.ndarray, region: Region, strides, bits: int) -> np.nd
     st.sampled_from(list(FeatureLevel)),
     st.integers(0, 2**32 - 1),
 )
-def test_packed_regions_of_any_type_at_any_level(region, element, level, seed):
+def test_packed_regions_of_any_type_at_any_level(region: Region, element: str, level: FeatureLevel, seed: int) -> None:
     lowered = lower_one(region, element=element, feature_level=level)
     if lowered.verdict == "refused":
+        assert lowered.reason is not None
         code = lowered.reason.code
         if code == "unaligned_type":
             assert ELEMENT_BITS[element] < (16 if level < FeatureLevel.V2_1 else 8)
@@ -492,7 +504,7 @@ def test_packed_regions_of_any_type_at_any_level(region, element, level, seed):
 
 @settings(max_examples=600, deadline=None)
 @given(st.data(), regions(max_rank=4, max_size=4), st.integers(0, 2**32 - 1))
-def test_any_layout_on_both_sides(data, region, seed):
+def test_any_layout_on_both_sides(data: st.DataObject, region: Region, seed: int) -> None:
     element = data.draw(st.sampled_from(["FLOAT", "BFLOAT16", "INT64", "BOOL", "COMPLEX128"]))
     level = data.draw(st.sampled_from([FeatureLevel.V3_0, FeatureLevel.V6_4]))
     read = data.draw(layouts(region.input_shape, may_broadcast=True))
@@ -520,7 +532,7 @@ def test_any_layout_on_both_sides(data, region, seed):
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), st.integers(0, 2**32 - 1))
-def test_splits_of_any_axis_type_layout_and_use(data, seed):
+def test_splits_of_any_axis_type_layout_and_use(data: st.DataObject, seed: int) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
     axis = data.draw(st.integers(0, len(shape) - 1))
     cuts = sorted(data.draw(st.lists(st.integers(0, shape[axis]), max_size=4)))
@@ -551,7 +563,7 @@ def test_splits_of_any_axis_type_layout_and_use(data, seed):
 
 @settings(max_examples=300, deadline=None)
 @given(regions(), st.sampled_from(["FLOAT", "BOOL", "INT64", "FLOAT16"]), st.integers(0, 2**32 - 1))
-def test_views_show_what_a_copy_would_hold(region, element, seed):
+def test_views_show_what_a_copy_would_hold(region: Region, element: str, seed: int) -> None:
     lowered = lower_one(region, element=element, views=True)
     bits = ELEMENT_BITS[element]
     buffer = buffer_of(element, prod(region.input_shape), np.random.default_rng(seed))
@@ -568,5 +580,5 @@ def test_views_show_what_a_copy_would_hold(region, element, seed):
         assert any(r.step < 0 for r in region.ranges) or first * bits // 8 % 16 or first * bits % 8
 
 
-def test_axis_order_is_what_the_cli_calls_nhwc():
+def test_axis_order_is_what_the_cli_calls_nhwc() -> None:
     assert axis_order("NHWC") == (0, 2, 3, 1)

@@ -6,14 +6,16 @@ import ctypes
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from sliceport.directml import emulator
 from sliceport.directml.abi import DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, STRUCTS, to_native
 from sliceport.directml.feature_levels import FeatureLevel
-from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split, check, from_json, to_json
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split, check, from_json, to_json
 from sliceport.directml.schema import SCHEMAS
 from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.errors import InvalidDescriptor, UsageError
@@ -21,11 +23,11 @@ from sliceport.errors import InvalidDescriptor, UsageError
 F32 = DataType.FLOAT32
 
 
-def t(*sizes: int, data_type: DataType = F32, strides=None) -> BufferTensor:
+def t(*sizes: int, data_type: DataType = F32, strides: tuple[int, ...] | None = None) -> BufferTensor:
     return BufferTensor.of(data_type, sizes, strides)
 
 
-def run(operator, values) -> list[list[float]]:
+def run(operator: Operator, values: npt.ArrayLike) -> list[list[float]]:
     data = np.array(values, np.float32).reshape(-1).view(np.uint8)
     return [result.view(np.float32).tolist() for result in emulator.run(operator, data)]
 
@@ -35,44 +37,44 @@ TWELVE = list(range(1, 13))
 
 
 class TestPages:
-    def test_slice1_example_1_positive_strides(self):
+    def test_slice1_example_1_positive_strides(self) -> None:
         operator = Slice1(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, 2, 2))
         assert run(operator, SIXTEEN) == [[2, 4, 10, 12]]
 
-    def test_slice1_example_2_negative_strides(self):
+    def test_slice1_example_2_negative_strides(self) -> None:
         operator = Slice1(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
         assert run(operator, SIXTEEN) == [[14, 16, 6, 8]]
 
-    def test_slice_example_1_contiguous(self):
+    def test_slice_example_1_contiguous(self) -> None:
         operator = Slice(t(1, 1, 4, 4), t(1, 1, 3, 2), 4, (0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1))
         assert run(operator, SIXTEEN) == [[7, 8, 11, 12, 15, 16]]
 
-    def test_slice_example_2_strided(self):
+    def test_slice_example_2_strided(self) -> None:
         operator = Slice(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 1, 0), (1, 1, 2, 2), (1, 1, 2, 3))
         assert run(operator, SIXTEEN) == [[5, 8, 13, 16]]
 
-    def test_split_example_1_axis_2(self):
+    def test_split_example_1_axis_2(self) -> None:
         operator = Split(t(1, 1, 6, 2), 3, (t(1, 1, 2, 2), t(1, 1, 1, 2), t(1, 1, 3, 2)), 2)
         assert run(operator, TWELVE) == [[1, 2, 3, 4], [5, 6], [7, 8, 9, 10, 11, 12]]
 
-    def test_split_example_2_axis_3(self):
+    def test_split_example_2_axis_3(self) -> None:
         operator = Split(t(1, 1, 6, 2), 2, (t(1, 1, 6, 1), t(1, 1, 6, 1)), 3)
         assert run(operator, TWELVE) == [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]
 
     @pytest.mark.parametrize("parts", [(1, 1, 1), (1, 2), (2, 1), (3,)])
-    def test_split_page_possible_splits_of_size_3(self, parts):
+    def test_split_page_possible_splits_of_size_3(self, parts: tuple[int, ...]) -> None:
         operator = Split(t(3), len(parts), tuple(map(t, parts)), 0)
         assert [value for part in run(operator, [1, 2, 3]) for value in part] == [1, 2, 3]
 
-    def test_identity_transforms_the_layout(self):
+    def test_identity_transforms_the_layout(self) -> None:
         nchw, nhwc = t(1, 2, 2, 2), t(1, 2, 2, 2, strides=(8, 1, 4, 2))
         assert run(ElementWiseIdentity(nchw, nhwc), range(8)) == [[0, 4, 1, 5, 2, 6, 3, 7]]
 
-    def test_an_output_smaller_than_what_the_window_reaches_is_fine(self):
+    def test_an_output_smaller_than_what_the_window_reaches_is_fine(self) -> None:
         assert run(Slice1(t(6), t(2), 1, (0,), (6,), (2,)), range(6)) == [[0, 2]]
         assert run(Slice1(t(6), t(2), 1, (0,), (6,), (-2,)), range(6)) == [[5, 3]]
 
-    def test_bytes_between_padded_rows_stay(self):
+    def test_bytes_between_padded_rows_stay(self) -> None:
         operator = Slice1(t(2, 4), t(2, 2, strides=(3, 1)), 2, (0, 1), (2, 2), (1, 1))
         (result,) = emulator.run(operator, np.arange(8, dtype=np.float32).view(np.uint8))
         assert result.size == 20
@@ -88,7 +90,7 @@ GOOD = (GOOD_SLICE1, GOOD_SLICE, GOOD_SPLIT, GOOD_IDENTITY)
 
 class TestRules:
     @pytest.mark.parametrize("operator", GOOD, ids=lambda o: o.schema.type)
-    def test_good_ones_pass(self, operator):
+    def test_good_ones_pass(self, operator: Operator) -> None:
         check(operator)
 
     @pytest.mark.parametrize(
@@ -145,11 +147,11 @@ class TestRules:
             (replace(GOOD_IDENTITY, output_tensor=t(6, 4)), r"OutputTensor.Sizes must equal .* \[6, 4\] and \[4, 6\]"),
         ],
     )
-    def test_each_rule_has_its_sentence(self, operator, message):
+    def test_each_rule_has_its_sentence(self, operator: Operator, message: str) -> None:
         with pytest.raises(InvalidDescriptor, match=f"^{operator.schema.type}: .*{message}.*\\.$"):
             check(operator)
 
-    def test_a_broadcast_input_is_fine(self):
+    def test_a_broadcast_input_is_fine(self) -> None:
         check(replace(GOOD_SLICE1, input_tensor=t(4, 6, strides=(0, 1))))
 
 
@@ -179,7 +181,7 @@ SHORT = {"F": "FLOAT", "I": "INT", "U": "UINT"}
 
 
 @pytest.mark.parametrize(("operator", "level", "ranks", "types"), ROWS, ids=str)
-def test_support_tables_of_the_pages(operator, level, ranks, types):
+def test_support_tables_of_the_pages(operator: str, level: str, ranks: tuple[int, ...] | None, types: str) -> None:
     support = SCHEMAS[f"DML_OPERATOR_{operator}"].support(FeatureLevel.parse(level))
     if ranks is None:
         assert support is None
@@ -190,40 +192,40 @@ def test_support_tables_of_the_pages(operator, level, ranks, types):
 
 
 class TestFeatureLevels:
-    def test_slice1_does_not_exist_below_2_1(self):
+    def test_slice1_does_not_exist_below_2_1(self) -> None:
         with pytest.raises(InvalidDescriptor, match="the operator does not exist at feature level 2.0"):
             check(GOOD_SLICE1, FeatureLevel.V2_0)
 
-    def test_rank_by_level(self):
+    def test_rank_by_level(self) -> None:
         with pytest.raises(InvalidDescriptor, match="feature level 2.1 takes 4 to 5 dimensions, got 2"):
             check(GOOD_SLICE1, FeatureLevel.V2_1)
 
-    def test_type_by_level(self):
+    def test_type_by_level(self) -> None:
         tensor = t(4, data_type=DataType.INT64)
         with pytest.raises(InvalidDescriptor, match="feature level 4.0 does not take INT64"):
             check(ElementWiseIdentity(tensor, tensor), FeatureLevel.V4_0)
 
-    def test_4_bit_types_are_in_no_table(self):
+    def test_4_bit_types_are_in_no_table(self) -> None:
         tensor = t(4, data_type=DataType.INT4)
         with pytest.raises(InvalidDescriptor, match="does not take INT4"):
             check(ElementWiseIdentity(tensor, tensor))
 
-    def test_unknown_levels_are_named(self):
+    def test_unknown_levels_are_named(self) -> None:
         with pytest.raises(UsageError, match=r"feature level '7.0' does not exist; DirectML has 1.0, 2.0"):
             FeatureLevel.parse("7.0")
 
 
 class TestJson:
     @pytest.mark.parametrize("operator", GOOD, ids=lambda o: o.schema.type)
-    def test_round_trip(self, operator):
+    def test_round_trip(self, operator: Operator) -> None:
         assert from_json(json.loads(json.dumps(to_json(operator)))) == operator
 
-    def test_round_trip_with_strides_alignment_and_flags(self):
+    def test_round_trip_with_strides_alignment_and_flags(self) -> None:
         tensor = BufferTensor(F32, (2, 3), (5, 1), 64, 32, 1)  # constants that DirectML keeps may be inputs
         operator = ElementWiseIdentity(tensor, t(2, 3))
         assert from_json(to_json(operator)) == operator
 
-    def test_fields_in_the_headers_order(self):
+    def test_fields_in_the_headers_order(self) -> None:
         assert list(to_json(GOOD_SPLIT)["desc"]) == ["InputTensor", "OutputCount", "OutputTensors", "Axis"]
 
     @pytest.mark.parametrize(
@@ -233,7 +235,7 @@ class TestJson:
             ({"type": "DML_OPERATOR_SLICE1", "desc": {}}, "field InputTensor is missing"),
         ],
     )
-    def test_what_is_not_an_operator(self, data, message):
+    def test_what_is_not_an_operator(self, data: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidDescriptor, match=message):
             from_json(data)
 
@@ -245,14 +247,15 @@ class TestAbi:
     """Against sizes, offsets and values that a program compiled with DirectML.h printed."""
 
     @pytest.mark.parametrize("name", sorted(STRUCTS))
-    def test_layout(self, name):
+    def test_layout(self, name: str) -> None:
         struct, expected = STRUCTS[name], ABI["structs"][name]
         assert ctypes.sizeof(struct) == expected["size"]
         assert ctypes.alignment(struct) == expected["align"]
-        fields = [[f, getattr(struct, f).offset, getattr(struct, f).size] for f, _ in struct._fields_]
+        names = [field[0] for field in struct._fields_]
+        fields = [[f, getattr(struct, f).offset, getattr(struct, f).size] for f in names]
         assert fields == expected["fields"]
 
-    def test_enum_values(self):
+    def test_enum_values(self) -> None:
         for schema in SCHEMAS.values():
             assert schema.value == ABI["enums"][schema.type]
         for data_type in DataType:
@@ -260,7 +263,7 @@ class TestAbi:
         levels = {name: value for name, value in ABI["enums"].items() if name.startswith("DML_FEATURE_LEVEL_")}
         assert {f"DML_FEATURE_LEVEL_{level.name[1:]}": level.value for level in FeatureLevel} == levels
 
-    def test_pointers_lead_to_the_numbers(self):
+    def test_pointers_lead_to_the_numbers(self) -> None:
         operator = replace(GOOD_SLICE1, input_tensor=t(4, 6, strides=(8, 1)))
         native = to_native(operator)
         assert native.desc.Type == 111
@@ -276,7 +279,7 @@ class TestAbi:
         output = DML_BUFFER_TENSOR_DESC.from_address(desc.OutputTensor[0].Desc)
         assert not output.Strides
 
-    def test_split_outputs_are_an_array(self):
+    def test_split_outputs_are_an_array(self) -> None:
         native = to_native(GOOD_SPLIT)
         desc = STRUCTS["DML_SPLIT_OPERATOR_DESC"].from_address(native.desc.Desc)
         assert (desc.OutputCount, desc.Axis) == (2, 1)
@@ -286,15 +289,15 @@ class TestAbi:
 
 
 class TestEmulator:
-    def test_a_buffer_that_is_too_small_is_refused(self):
+    def test_a_buffer_that_is_too_small_is_refused(self) -> None:
         with pytest.raises(InvalidDescriptor, match="InputTensor: the tensor reaches 96 bytes, but its buffer has 92"):
             emulator.run(GOOD_SLICE1, np.zeros(92, np.uint8))
 
-    def test_bad_operators_are_refused(self):
+    def test_bad_operators_are_refused(self) -> None:
         with pytest.raises(InvalidDescriptor, match="InputWindowStrides"):
             emulator.run(replace(GOOD_SLICE1, input_window_strides=(0, 1)), np.zeros(96, np.uint8))
 
-    def test_given_outputs_are_not_changed(self):
+    def test_given_outputs_are_not_changed(self) -> None:
         before = np.zeros(24, np.uint8)
         (after,) = emulator.run(GOOD_SLICE1, np.ones(96, np.uint8), [before])
         assert not before.any()

@@ -23,64 +23,64 @@ def memory_of(text: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> st
 
 
 class TestStridesPage:
-    def test_row_major_hw(self):
+    def test_row_major_hw(self) -> None:
         assert packed_strides((2, 3)) == (3, 1)
         assert memory_of("ABCDEF", (2, 3), (3, 1)) == "ABCDEF"
 
-    def test_column_major_wh(self):
+    def test_column_major_wh(self) -> None:
         assert packed_strides((2, 3), axis_order("WH")) == (1, 2)
         assert memory_of("ABCDEF", (2, 3), (1, 2)) == "ADBECF"
 
-    def test_dhw_strides(self):
+    def test_dhw_strides(self) -> None:
         assert packed_strides((2, 2, 3), axis_order("DHW")) == (6, 3, 1)
         assert memory_of("ABCDEFGHIJKL", (2, 2, 3), (6, 3, 1)) == "ABCDEFGHIJKL"
 
-    def test_offset_of_h_is_the_dot_product_7(self):
+    def test_offset_of_h_is_the_dot_product_7(self) -> None:
         assert element_offset((1, 0, 1), (6, 3, 1)) == 7
 
-    def test_packed_2x2x3_has_12_addresses(self):
+    def test_packed_2x2x3_has_12_addresses(self) -> None:
         tensor = BufferTensor.of(F32, (2, 2, 3), (6, 3, 1))
         assert tensor.physical_size == tensor.element_count == 12
         assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (True, False, False)
 
-    def test_broadcast_row_has_3_addresses_for_6_elements(self):
+    def test_broadcast_row_has_3_addresses_for_6_elements(self) -> None:
         tensor = BufferTensor.of(F32, (2, 3), (0, 1))
         assert (tensor.physical_size, tensor.element_count) == (3, 6)
         assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (False, True, False)
 
-    def test_channel_stride_0_repeats_every_channel(self):
+    def test_channel_stride_0_repeats_every_channel(self) -> None:
         tensor = BufferTensor.of(F32, (2, 3, 4, 5), (20, 0, 5, 1))
         offsets = {element_offset((1, c, 2, 3), tensor.effective_strides) for c in range(3)}
         assert offsets == {33}
 
-    def test_rows_padded_from_3_to_5(self):
+    def test_rows_padded_from_3_to_5(self) -> None:
         tensor = BufferTensor.of(F32, (2, 3), (5, 1))
         assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (False, False, True)
         assert memory_of("ABCDEF", (2, 3), (5, 1)) == "ABCxxDEF"
 
-    def test_hw_pads_to_4d_with_leading_ones(self):
+    def test_hw_pads_to_4d_with_leading_ones(self) -> None:
         assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
 
-    def test_packed_nchw_implicit(self):
+    def test_packed_nchw_implicit(self) -> None:
         tensor = BufferTensor.of(F32, (1, 1, 3, 5))
         assert tensor.strides is None
         assert tensor.total_tensor_size_in_bytes == 60
 
-    def test_packed_nchw_explicit(self):
+    def test_packed_nchw_explicit(self) -> None:
         assert packed_strides((1, 1, 3, 5), axis_order("NCHW")) == (15, 15, 5, 1)
         assert BufferTensor.of(F32, (1, 1, 3, 5), (15, 15, 5, 1)) == BufferTensor.of(F32, (1, 1, 3, 5))
 
-    def test_packed_nhwc(self):
+    def test_packed_nhwc(self) -> None:
         assert packed_strides((1, 1, 3, 5), axis_order("NHWC")) == (15, 1, 5, 1)
 
-    def test_ncdhw_and_ndhwc(self):
+    def test_ncdhw_and_ndhwc(self) -> None:
         sizes = (2, 3, 4, 5, 6)
         assert packed_strides(sizes, axis_order("NCDHW")) == (360, 120, 30, 6, 1)
         assert packed_strides(sizes, axis_order("NDHWC")) == (360, 1, 90, 18, 3)
 
 
 class TestLayouts:
-    def test_every_permutation_of_nchw_is_packed_and_visits_each_address_once(self):
+    def test_every_permutation_of_nchw_is_packed_and_visits_each_address_once(self) -> None:
         sizes = (2, 3, 4, 5)
         for order in itertools.permutations(range(4)):
             strides = packed_strides(sizes, order)
@@ -89,7 +89,7 @@ class TestLayouts:
             assert axis_order(",".join(map(str, order))) == order
 
     @pytest.mark.parametrize("layout", ["", "NN", "NXHW", "0,2,1,1", "1,2", "nchw", "0;1"])
-    def test_unknown_layouts_are_named(self, layout):
+    def test_unknown_layouts_are_named(self, layout: str) -> None:
         with pytest.raises(UsageError, match="layout .* is not known; write each letter"):
             axis_order(layout)
 
@@ -110,22 +110,24 @@ class TestBufferSize:
             (DataType.UINT8, (1,), None, 4),
         ],
     )
-    def test_measured(self, data_type, sizes, strides, expected):
+    def test_measured(
+        self, data_type: DataType, sizes: tuple[int, ...], strides: tuple[int, ...] | None, expected: int
+    ) -> None:
         assert buffer_size(data_type, sizes, strides) == expected
 
-    def test_empty_is_0_where_the_helper_gives_16_gib(self):
+    def test_empty_is_0_where_the_helper_gives_16_gib(self) -> None:
         assert buffer_size(F32, (2, 0, 3), (0, 3, 1)) == 0
 
-    def test_offsets_past_32_bits_are_counted_in_full_where_the_helper_wraps_to_8(self):
+    def test_offsets_past_32_bits_are_counted_in_full_where_the_helper_wraps_to_8(self) -> None:
         assert buffer_size(F32, (3, 2), (2**31, 1)) == 17179869192
 
-    def test_every_type_by_bits(self):
+    def test_every_type_by_bits(self) -> None:
         for data_type in DataType:
             assert buffer_size(data_type, (9,)) == -(-9 * data_type.bits // 32) * 4
 
 
 class TestClassification:
-    def test_all_small_layouts_against_the_set_of_addresses(self):
+    def test_all_small_layouts_against_the_set_of_addresses(self) -> None:
         for sizes in itertools.product(range(1, 4), repeat=3):
             for strides in itertools.product(range(7), repeat=3):
                 tensor = BufferTensor.of(F32, sizes, strides)
@@ -138,11 +140,11 @@ class TestClassification:
                 if tensor.is_broadcast:
                     assert not unique
 
-    def test_large_interleaved_layouts_count_as_overlapping(self):
+    def test_large_interleaved_layouts_count_as_overlapping(self) -> None:
         assert not BufferTensor.of(F32, (3, 2), (2, 3)).may_overlap
         assert BufferTensor.of(F32, (2**10, 2**10, 3), (2**11, 2, 3)).may_overlap
 
-    def test_padded_leading_dimensions_keep_strides_valid(self):
+    def test_padded_leading_dimensions_keep_strides_valid(self) -> None:
         tensor = BufferTensor.of(F32, (2, 3), (5, 1)).padded_to(4)
         assert tensor.strides == (10, 10, 5, 1)
         tensor.check("t")
@@ -172,20 +174,20 @@ class TestChecks:
             (BufferTensor(F32, (2,), None, 8, 8), "a power of two of at least 16, got 8"),
         ],
     )
-    def test_each_rule_has_its_sentence(self, tensor, message):
+    def test_each_rule_has_its_sentence(self, tensor: BufferTensor, message: str) -> None:
         with pytest.raises(InvalidDescriptor, match=f"^InputTensor: .*{message}"):
             tensor.check("InputTensor")
 
     @pytest.mark.parametrize("alignment", [0, 16, 32, 256, 2**31])
-    def test_good_alignments(self, alignment):
+    def test_good_alignments(self, alignment: int) -> None:
         BufferTensor(F32, (2,), None, 8, alignment).check("t")
 
-    def test_a_size_that_is_no_multiple_of_4_is_fine(self):
+    def test_a_size_that_is_no_multiple_of_4_is_fine(self) -> None:
         BufferTensor(DataType.UINT8, (3,), None, 6).check("t")
 
-    def test_a_larger_buffer_is_fine(self):
+    def test_a_larger_buffer_is_fine(self) -> None:
         BufferTensor(F32, (2,), None, 64).check("t")
 
-    def test_strides_of_another_length_are_refused_when_computed(self):
+    def test_strides_of_another_length_are_refused_when_computed(self) -> None:
         with pytest.raises(InvalidDescriptor, match="2 sizes need as many strides, got 3"):
             BufferTensor.of(F32, (2, 3), (3, 1, 1))

@@ -16,12 +16,12 @@ BOUNDS = (None, *range(-9, 10), INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, 
 STEPS = (1, 2, 3, 4, -1, -2, -3, -4, INT64_MAX, INT64_MIN, 2**80)
 
 
-def test_every_bound_and_step_on_every_small_size():
+def test_every_bound_and_step_on_every_small_size() -> None:
     for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
         assert list(resolve_axis(start, stop, step, size)) == kept_indices(start, stop, step, size)
 
 
-def test_one_spelling_for_each_selection():
+def test_one_spelling_for_each_selection() -> None:
     for size in SIZES:
         spellings: dict[tuple[int, ...], str] = {}
         for start, stop, step in itertools.product(BOUNDS, BOUNDS, STEPS):
@@ -30,12 +30,12 @@ def test_one_spelling_for_each_selection():
             assert all(0 <= i < size for i in kept)
 
 
-def test_a_step_of_0_is_refused():
+def test_a_step_of_0_is_refused() -> None:
     with pytest.raises(InvalidSlice, match="step must not be 0"):
         resolve_axis(0, 1, 0, 3)
 
 
-def test_python_differs_only_where_a_backward_slice_starts_below_the_axis():
+def test_python_differs_only_where_a_backward_slice_starts_below_the_axis() -> None:
     for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
         if tuple(range(size)[start:stop:step]) != tuple(resolve_axis(start, stop, step, size)):
             assert step < 0
@@ -43,7 +43,7 @@ def test_python_differs_only_where_a_backward_slice_starts_below_the_axis():
             assert start < -size
 
 
-def test_compose_every_pair():
+def test_compose_every_pair() -> None:
     for size in range(6):
         for outer in small_ranges(size):
             for inner in small_ranges(len(outer)):
@@ -51,11 +51,11 @@ def test_compose_every_pair():
 
 
 @pytest.mark.parametrize("step", [-3, 1, 7])
-def test_the_window_of_one_element_has_no_steps(step):
+def test_the_window_of_one_element_has_no_steps(step: int) -> None:
     assert window(range(5, 5 + step, step)) == (5, 1, 1)
 
 
-def test_windows_are_tight_and_walk_the_indices():
+def test_windows_are_tight_and_walk_the_indices() -> None:
     for size in SIZES:
         for kept in small_ranges(size):
             if kept:
@@ -65,13 +65,13 @@ def test_windows_are_tight_and_walk_the_indices():
                 assert {offset, offset + extent - 1} == {min(kept), max(kept)}
 
 
-def test_as_slice_selects_the_same():
+def test_as_slice_selects_the_same() -> None:
     for size in SIZES:
         for kept in small_ranges(size):
             assert list(range(size))[as_slice(kept)] == list(kept)
 
 
-def test_merge_every_pair_exactly_when_the_joint_indices_are_a_progression():
+def test_merge_every_pair_exactly_when_the_joint_indices_are_a_progression() -> None:
     for outer_size, inner_size in itertools.product(range(1, 6), repeat=2):
         for outer, inner in itertools.product(small_ranges(outer_size), small_ranges(inner_size)):
             if not outer or not inner:
@@ -84,7 +84,7 @@ def test_merge_every_pair_exactly_when_the_joint_indices_are_a_progression():
                 assert list(merged) == joint
 
 
-def test_coalesce_three_axes_keeps_elements_order_and_is_minimal():
+def test_coalesce_three_axes_keeps_elements_order_and_is_minimal() -> None:
     for sizes in itertools.product((1, 2, 3), repeat=3):
         choices = [[r for r in small_ranges(size) if r] for size in sizes]
         for kept in itertools.product(*choices):
@@ -103,13 +103,13 @@ def test_coalesce_three_axes_keeps_elements_order_and_is_minimal():
                 assert merge(a, b, size) is None
 
 
-def test_coalesce_does_not_join_what_is_not_contiguous():
+def test_coalesce_does_not_join_what_is_not_contiguous() -> None:
     kept = (range(2), range(3))
     assert coalesce((2, 3), kept)[0] == [6]
     assert coalesce((2, 3), kept, [False])[0] == [2, 3]
 
 
-def test_axes_are_as_long_as_64_bits_allow():
+def test_axes_are_as_long_as_64_bits_allow() -> None:
     assert resolve_axis(-1, None, 1, INT64_MAX) == range(INT64_MAX - 1, INT64_MAX)
     with pytest.raises(InvalidSlice, match=r"at most 2\^63 - 1 elements, got 9223372036854775808"):
         resolve_axis(0, 1, 1, INT64_MAX + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,17 +21,18 @@ def kept(entry: AxisSlice, listed: list[int]) -> list[int]:
     return [listed[i] for i in resolve_axis(*entry, len(listed))]
 
 
-def test_one_after_another_on_known_sizes():
+def test_one_after_another_on_known_sizes() -> None:
     for size in range(5):
-        results = {}
+        results: dict[tuple[int, ...], AxisSlice] = {}
         for entry in SLICES:
             results.setdefault(tuple(kept(entry, list(range(size)))), entry)
         for first, second in itertools.product(results.values(), SLICES):
             both = first.then(second, size)
+            assert both is not None
             assert kept(both, list(range(size))) == kept(second, kept(first, list(range(size))))
 
 
-def test_one_after_another_on_open_sizes_holds_for_every_size():
+def test_one_after_another_on_open_sizes_holds_for_every_size() -> None:
     made = 0
     for first, second in itertools.product(SLICES, SLICES):
         both = first.then(second, None)
@@ -44,17 +46,19 @@ def test_one_after_another_on_open_sizes_holds_for_every_size():
 
 
 @given(st.data(), st.integers(0, 12))
-def test_one_after_another_by_chance(data, size):
+def test_one_after_another_by_chance(data: st.DataObject, size: int) -> None:
     first = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     second = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     expected = kept(second, kept(first, list(range(size))))
-    assert kept(first.then(second, size), list(range(size))) == expected
+    joint = first.then(second, size)
+    assert joint is not None
+    assert kept(joint, list(range(size))) == expected
     both = first.then(second, None)
     assert both is None or kept(both, list(range(size))) == expected
     assert cut_shape({1: first}, (3, size)) == (3, len(kept(first, list(range(size)))))
 
 
-def test_what_is_whole():
+def test_what_is_whole() -> None:
     for entry in (*SLICES, AxisSlice(0, INT64_MAX - 1, 1)):
         whole = [kept(entry, list(range(size))) == list(range(size)) for size in range(7)]
         for size in range(7):
@@ -65,7 +69,7 @@ def test_what_is_whole():
     assert not AxisSlice(0, INT64_MAX - 1, 1).is_whole(None)
 
 
-def test_of_and_moved():
+def test_of_and_moved() -> None:
     for size in range(6):
         for entry in SLICES:
             run = resolve_axis(*entry, size)
@@ -74,7 +78,7 @@ def test_of_and_moved():
                 assert list(resolve_axis(*AxisSlice.of(shift(run, 3)), size + 3)) == [i + 3 for i in run]
 
 
-def test_progressions():
+def test_progressions() -> None:
     for size in range(1, 5):
         for count in range(4):
             for listed in itertools.product(range(-size - 1, size + 1), repeat=count):
@@ -82,6 +86,7 @@ def test_progressions():
                 inside = all(-size <= index < size for index in listed)
                 steps_ = {b - a for a, b in itertools.pairwise([index % size for index in listed])}
                 if inside and len(steps_) <= 1 and 0 not in steps_:
+                    assert found is not None
                     assert list(found) == [index % size for index in listed]
                 else:
                     assert found is None
@@ -91,7 +96,7 @@ def runs_of(size: int) -> list[range]:
     return [range(start, stop) for start in range(size) for stop in range(start + 1, size + 1)]
 
 
-def test_tilings_and_disjoint_runs_are_the_best():
+def test_tilings_and_disjoint_runs_are_the_best() -> None:
     size = 4
     every = runs_of(size)
     for count in range(6):
@@ -106,6 +111,7 @@ def test_tilings_and_disjoint_runs_are_the_best():
             tilings = [s for s in subsets if sum(map(len, s)) == size]
             tiles = find_tiling(runs, size)
             if tilings:
+                assert tiles is not None
                 assert sum(len(runs[i]) for i in tiles) == size
                 assert len(tiles) == max(map(len, tilings))
                 assert fill_gaps([runs[i] for i in tiles], size) == [runs[i] for i in tiles]
@@ -116,5 +122,5 @@ def test_tilings_and_disjoint_runs_are_the_best():
             assert all(run in parts for run in found)
 
 
-def is_disjoint(runs) -> bool:
+def is_disjoint(runs: Sequence[range]) -> bool:
     return len({i for run in runs for i in run}) == sum(map(len, runs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 
 import pytest
 import strategies
@@ -14,7 +15,7 @@ from sliceport.slicing import INT64_MAX, Entry, Masks, SliceSpec, StridedSliceSp
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 
-def message(work, *arguments) -> str | None:
+def message(work: Callable[..., object], *arguments: object) -> str | None:
     """What is refused; None where nothing is."""
     try:
         work(*arguments)
@@ -23,7 +24,7 @@ def message(work, *arguments) -> str | None:
     return None
 
 
-def slice_specs():
+def slice_specs() -> Iterator[tuple[int, SliceSpec]]:
     for rank, count in itertools.product(range(3), range(3)):
         for axes in [None, (0, 1), *itertools.product(range(-3, 3), repeat=count)]:
             for steps in [None, (1,) * count, (0,) * count, (1, 0)]:
@@ -31,7 +32,7 @@ def slice_specs():
                     yield rank, SliceSpec((0,) * count, (1,) * ends, axes, steps)
 
 
-def test_slice_by_rank_alone():
+def test_slice_by_rank_alone() -> None:
     refused = set()
     for rank, spec in slice_specs():
         found = message(spec.check, rank)
@@ -41,14 +42,14 @@ def test_slice_by_rank_alone():
 
 
 @given(st.data(), strategies.shapes(max_rank=3, max_size=3, min_rank=0))
-def test_strided_slice_by_sizes(data, shape):
+def test_strided_slice_by_sizes(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.strided_slice_specs(len(shape)))
     assert message(spec.check, shape) == message(spec.resolve, shape)
     if message(spec.check, shape) is None:
         assert message(spec.check, [None] * len(shape)) is None
 
 
-def test_a_shrunk_index_is_checked_as_far_as_sizes_are_known():
+def test_a_shrunk_index_is_checked_as_far_as_sizes_are_known() -> None:
     spec = StridedSliceSpec((1, -4), (0, 0), masks=Masks(shrink_axis=(1, 1)))
     spec.check((2, 4))
     spec.check((None, None))
@@ -58,20 +59,20 @@ def test_a_shrunk_index_is_checked_as_far_as_sizes_are_known():
         StridedSliceSpec((INT64_MAX,), (0,), masks=Masks(shrink_axis=(1,))).check((None,))
 
 
-def test_bounds_leave_out_what_masks_ignore():
+def test_bounds_leave_out_what_masks_ignore() -> None:
     spec = StridedSliceSpec((1, 2, 3), (4, 5, 6), (-1, 2, -3), Masks(begin=(0, 1), end=(1,)))
     assert [spec.bounds(i) for i in range(3)] == [(1, None, -1), (None, 5, 2), (3, 6, -3)]
     assert StridedSliceSpec((7,), (8,)).bounds(0) == (7, 8, 1)
 
 
-def test_masks_come_from_attributes_and_go_back():
+def test_masks_come_from_attributes_and_go_back() -> None:
     given_ = {name: (i % 2, 1, i // 2 % 2)[: 1 + i % 3] for i, name in enumerate(MASK_ATTRIBUTES)}
     assert Masks.of(given_).attributes == given_
     assert Masks.of({"end_mask": None, "other": (5,)}) == Masks()
     assert Masks.of({"ellipsis_mask": [0, 1]}) == Masks(ellipsis=(0, 1))
 
 
-def test_masks_align_with_the_entries():
+def test_masks_align_with_the_entries() -> None:
     masks = Masks((1,), (), (0, 1, 1), (1, 0), (0, 0, 1))
     assert masks.align(2) == Masks((1, 0), (0, 0), (0, 1), (1, 0), (0, 0))
     assert masks.align(0) == Masks()
@@ -85,7 +86,7 @@ def test_masks_align_with_the_entries():
 
 @pytest.mark.parametrize("name", MASK_ATTRIBUTES)
 @pytest.mark.parametrize("bit", [-1, 2])
-def test_masks_hold_bits_also_beyond_the_entries(name, bit):
+def test_masks_hold_bits_also_beyond_the_entries(name: str, bit: int) -> None:
     with pytest.raises(InvalidSlice, match=rf"{name} must hold only 0 and 1, got \[0, {bit}\]"):
         Masks.of({name: (0, bit)}).check()
     with pytest.raises(InvalidSlice, match=name):

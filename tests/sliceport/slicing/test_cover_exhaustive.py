@@ -30,7 +30,7 @@ def tiled_axis(regions: tuple[Region, ...]) -> tuple[int, list[int]] | None:
 @pytest.mark.parametrize(
     ("shape", "count"), [((4,), 2), ((3,), 3), ((3, 2), 2), ((1, 3), 3), ((1, 3), 2), ((2, 1, 2), 2)]
 )
-def test_every_choice(shape, count):
+def test_every_choice(shape: tuple[int, ...], count: int) -> None:
     found = 0
     for regions in itertools.product(every_region(shape), repeat=count):
         expected = tiled_axis(regions)
@@ -39,7 +39,7 @@ def test_every_choice(shape, count):
     assert found > 0
 
 
-def test_every_partition_of_an_axis_in_every_order():
+def test_every_partition_of_an_axis_in_every_order() -> None:
     size = 5
     for bits in itertools.product((False, True), repeat=size - 1):
         cuts = [0, *(i + 1 for i, cut in enumerate(bits) if cut), size]
@@ -54,7 +54,7 @@ def test_every_partition_of_an_axis_in_every_order():
 
 
 @pytest.mark.parametrize("spoilt", range(3))
-def test_no_partition_with_one_part_moved_turned_shortened_or_told_apart_by_its_shape(spoilt):
+def test_no_partition_with_one_part_moved_turned_shortened_or_told_apart_by_its_shape(spoilt: int) -> None:
     """Each near miss differs from a tiling of 6 elements by 1, 3 and 2 in one part alone."""
     runs = [range(1), range(1, 4), range(4, 6)]
     good = [Region.of((6,), (run,)) for run in runs]
@@ -67,7 +67,7 @@ def test_no_partition_with_one_part_moved_turned_shortened_or_told_apart_by_its_
         assert find_tiled_axis([*good[:spoilt], miss, *good[spoilt + 1 :]]) is None
 
 
-def test_parts_that_drop_the_axis_do_not_tile_it():
+def test_parts_that_drop_the_axis_do_not_tile_it() -> None:
     parts = [StridedSliceSpec((i,), (0,), masks=Masks(shrink_axis=(1,))).resolve((2, 3)) for i in range(2)]
     assert [part.output_shape for part in parts] == [(3,), (3,)]
     assert find_tiled_axis(parts) is None

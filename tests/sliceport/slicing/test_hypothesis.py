@@ -24,7 +24,7 @@ def select(data: np.ndarray, region: Region) -> np.ndarray:
 
 
 @given(st.data(), strategies.shapes(max_rank=5, max_size=4))
-def test_slice(data, shape):
+def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.slice_specs(shape))
     expected = onnx_slice(distinct(shape), spec.starts, spec.ends, spec.axes, spec.steps)
     got = select(distinct(shape), spec.resolve(shape))
@@ -34,7 +34,7 @@ def test_slice(data, shape):
 
 @settings(max_examples=1000)
 @given(st.data(), strategies.shapes(max_rank=4, max_size=3, min_rank=0))
-def test_strided_slice(data, shape):
+def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.strided_slice_specs(len(shape)))
     try:
         expected = strided_slice(distinct(shape), spec.begin, spec.end, spec.strides, **spec.masks.attributes)
@@ -48,7 +48,7 @@ def test_strided_slice(data, shape):
 
 
 @given(st.data(), strategies.regions(max_rank=4))
-def test_composition(data, first):
+def test_composition(data: st.DataObject, first: Region) -> None:
     second = data.draw(strategies.regions(first.output_shape))
     joint = first.then(second)
     buffer = distinct(first.input_shape)
@@ -57,14 +57,14 @@ def test_composition(data, first):
 
 
 @given(st.data(), strategies.regions(max_rank=3, max_size=9))
-def test_composition_is_associative(data, first):
+def test_composition_is_associative(data: st.DataObject, first: Region) -> None:
     second = data.draw(strategies.regions(first.output_shape))
     third = data.draw(strategies.regions(second.output_shape))
     assert first.then(second).then(third) == first.then(second.then(third))
 
 
 @given(strategies.regions())
-def test_coalescing(region):
+def test_coalescing(region: Region) -> None:
     merged = region.coalesce()
     buffer = distinct(region.input_shape)
     got = select(buffer.reshape(merged.input_shape), merged)
@@ -76,7 +76,7 @@ def test_coalescing(region):
 
 
 @given(strategies.shapes(max_rank=3, min_size=1), st.data())
-def test_any_partition_of_an_axis_covers_it(shape, data):
+def test_any_partition_of_an_axis_covers_it(shape: tuple[int, ...], data: st.DataObject) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, shape[axis] - 1)), max_size=4)))
     cuts = [0, *(c for c in cuts if c < shape[axis]), shape[axis]]
@@ -97,7 +97,7 @@ FAR = st.integers(-(2**80), 2**80)
 
 
 @given(st.integers(0, 2**62), FAR, FAR, FAR.filter(bool))
-def test_sizes_and_bounds_up_to_and_beyond_64_bits(size, start, stop, step):
+def test_sizes_and_bounds_up_to_and_beyond_64_bits(size: int, start: int, stop: int, step: int) -> None:
     """The ends and the count by the specification's clamping, worked out without walking the axis."""
     kept = resolve_axis(start, stop, step, size)
     high = size if step > 0 else size - 1
@@ -110,5 +110,5 @@ def test_sizes_and_bounds_up_to_and_beyond_64_bits(size, start, stop, step):
         assert (kept[0], kept[-1]) == (first, first + (count - 1) * step)
 
 
-def test_far_sizes_are_exact():
+def test_far_sizes_are_exact() -> None:
     assert resolve_axis(-1, None, -1, 2**62) == range(2**62 - 1, -1, -1)

@@ -21,24 +21,24 @@ SLICING = Path(sliceport.slicing.__file__).parent
 @pytest.mark.parametrize(
     "module", ["sliceport", "sliceport.directml", *DIRECTML, "sliceport.slicing", "sliceport.slicing.node", "onnx_ops"]
 )
-def test_imports_nothing_else(module):
+def test_imports_nothing_else(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {FRAMEWORKS!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("file", sorted(SLICING.glob("*.py")), ids=lambda file: file.stem)
-def test_slice_arithmetic_is_of_integers_and_the_standard_library(file):
+def test_slice_arithmetic_is_of_integers_and_the_standard_library(file: Path) -> None:
     for node in ast.walk(ast.parse(file.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
+        assert not isinstance(node, ast.Div), "true division makes floats"
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         for name in names:
             assert (
                 name == "sliceport.errors"
                 or name.startswith("sliceport.slicing")
                 or name.split(".")[0] in sys.stdlib_module_names
             ), f"line {node.lineno} imports {name}"
-        assert not isinstance(node, ast.Div), "true division makes floats"
         assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), f"line {node.lineno}"
         assert not (isinstance(node, ast.Name) and node.id == "float"), f"line {node.lineno}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +23,9 @@ def select(data: np.ndarray, region: Region) -> np.ndarray:
 
 class TestEquality:
     @pytest.mark.parametrize("shape", [(4,), (2, 3), (1, 3), (3, 1, 2)])
-    def test_equal_exactly_when_every_output_index_selects_the_same_element(self, shape):
+    def test_equal_exactly_when_every_output_index_selects_the_same_element(self, shape: tuple[int, ...]) -> None:
         data = np.arange(np.prod(shape)).reshape(shape)
-        seen: dict[tuple, Region] = {}
+        seen: dict[tuple[Any, ...], Region] = {}
         for region in every_region(shape):
             key = (region.output_shape, tuple(select(data, region).reshape(-1).tolist()))
             if key in seen:
@@ -33,28 +34,28 @@ class TestEquality:
             assert all(region != other for other_key, other in seen.items() if other_key != key)
             seen[key] = region
 
-    def test_new_and_dropped_axes_are_the_same_as_kept_ones_where_they_select_the_same(self):
+    def test_new_and_dropped_axes_are_the_same_as_kept_ones_where_they_select_the_same(self) -> None:
         kept = StridedSliceSpec((1,), (2,)).resolve((2, 3))
         swapped = StridedSliceSpec((1, 0), (2, 0), masks=Masks(new_axis=(0, 1), shrink_axis=(1, 0))).resolve((2, 3))
         assert kept == swapped
 
-    def test_shapes_tell_regions_of_the_same_elements_apart(self):
+    def test_shapes_tell_regions_of_the_same_elements_apart(self) -> None:
         assert Region((1, 3), (range(1), range(3)), (3,)) != Region((1, 3), (range(1), range(3)), (1, 3))
 
-    def test_empty_regions_of_one_shape_are_equal(self):
+    def test_empty_regions_of_one_shape_are_equal(self) -> None:
         assert Region.of((4, 4), (range(0), range(2))) == Region.of((4, 4), (range(0), range(2, 4)))
         assert Region.of((4, 4), (range(0), range(2))) != Region.of((4, 4), (range(0), range(3)))
 
 
 class TestComposition:
     @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
-    def test_every_pair_on_one_axis(self, size):
+    def test_every_pair_on_one_axis(self, size: int) -> None:
         data = np.arange(size)
         for first in every_region((size,)):
             for second in every_region(first.output_shape):
                 assert np.array_equal(select(data, first.then(second)), select(select(data, first), second))
 
-    def test_every_pair_on_two_axes(self):
+    def test_every_pair_on_two_axes(self) -> None:
         data = np.arange(6).reshape(2, 3)
         for first in every_region((2, 3)):
             for second in every_region(first.output_shape):
@@ -62,14 +63,14 @@ class TestComposition:
                 assert joint.shape == second.output_shape
                 assert np.array_equal(joint, select(select(data, first), second))
 
-    def test_associative(self):
+    def test_associative(self) -> None:
         firsts = every_region((4,))
         for first in firsts:
             for second in every_region(first.output_shape):
                 for third in every_region(second.output_shape):
                     assert first.then(second).then(third) == first.then(second.then(third))
 
-    def test_through_new_and_dropped_axes(self):
+    def test_through_new_and_dropped_axes(self) -> None:
         data = np.arange(24).reshape(2, 3, 4)
         first = StridedSliceSpec((1, 0, 0), (0, 0, 9), masks=Masks(new_axis=(0, 1, 0), shrink_axis=(1, 0, 0))).resolve(
             data.shape
@@ -79,18 +80,18 @@ class TestComposition:
         third = StridedSliceSpec((0, -1), (0, -9), (1, -2), masks=Masks(shrink_axis=(1,))).resolve(first.output_shape)
         assert np.array_equal(select(data, first.then(third)), data[1][::-2])
 
-    def test_identity_is_neutral(self):
+    def test_identity_is_neutral(self) -> None:
         for region in every_region((2, 3)):
             assert Region.whole((2, 3)).then(region) == region
             assert region.then(Region.whole(region.output_shape)) == region
 
-    def test_shapes_must_fit(self):
+    def test_shapes_must_fit(self) -> None:
         with pytest.raises(InvalidSlice, match=r"a region of shape \(3,\) cannot follow one whose output shape"):
             Region.of((4,), (range(2),)).then(Region.whole((3,)))
 
 
 class TestPredicates:
-    def test_identity_selects_all_and_empty(self):
+    def test_identity_selects_all_and_empty(self) -> None:
         for region in every_region((2, 2)):
             data = np.arange(4).reshape(2, 2)
             same = region.output_shape == (2, 2) and np.array_equal(select(data, region), data)
@@ -100,7 +101,7 @@ class TestPredicates:
         assert reshaped.selects_all
         assert not reshaped.is_identity
 
-    def test_an_empty_tensor_is_its_own_identity(self):
+    def test_an_empty_tensor_is_its_own_identity(self) -> None:
         assert Region.whole((2, 0)).is_identity
         assert not Region.of((2, 0), (range(1), range(0))).is_identity
 
@@ -117,13 +118,13 @@ class TestRules:
             (((2,), (range(0),), (1,)), "select nothing, but the output shape is"),
         ],
     )
-    def test_what_is_no_region(self, arguments, message):
+    def test_what_is_no_region(self, arguments: tuple[Any, ...], message: str) -> None:
         with pytest.raises(InvalidSlice, match=message):
             Region(*arguments)
 
 
 class TestCover:
-    def test_every_set_of_runs_of_an_axis(self):
+    def test_every_set_of_runs_of_an_axis(self) -> None:
         size = 4
         runs = [r for r in small_ranges(size) if r]
         for chosen in itertools.permutations(runs, 2):
@@ -142,7 +143,7 @@ class TestCover:
                 assert axis == 1
                 assert [k for i in order for k in indices[i]] == [0, 1, 2, 3]
 
-    def test_three_parts_in_any_order(self):
+    def test_three_parts_in_any_order(self) -> None:
         parts = [Region.of((6,), (r,)) for r in (range(1), range(1, 4), range(4, 6))]
         for order in itertools.permutations(range(3)):
             found = find_tiled_axis([parts[i] for i in order])
@@ -162,13 +163,13 @@ class TestCover:
             [Region.of((4,), (range(0, 4, 2),)), Region.of((4,), (range(1, 4, 2),))],
         ],
     )
-    def test_what_does_not_tile(self, regions):
+    def test_what_does_not_tile(self, regions: list[Region]) -> None:
         assert find_tiled_axis(regions) is None
 
 
 class TestCoalesce:
     @pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3), (2, 2, 2)])
-    def test_same_elements_in_the_same_order_of_the_same_buffer(self, shape):
+    def test_same_elements_in_the_same_order_of_the_same_buffer(self, shape: tuple[int, ...]) -> None:
         data = np.arange(np.prod(shape)).reshape(shape)
         for region in every_region(shape):
             merged = region.coalesce()
@@ -179,7 +180,7 @@ class TestCoalesce:
                 assert merged.coalesce() == merged
 
 
-def test_nothing_has_one_form_whatever_it_was_cut_from():
+def test_nothing_has_one_form_whatever_it_was_cut_from() -> None:
     """Equal means the same selection, so what an empty region keeps of other axes does not count."""
     first = Region.of((4, 3), (range(4), range(0, 3, 2)))
     assert first.then(Region.of((4, 2), (range(0), range(2)))) == Region((4, 3), (range(0), range(0)), (0, 2))
@@ -187,6 +188,6 @@ def test_nothing_has_one_form_whatever_it_was_cut_from():
 
 
 @pytest.mark.parametrize("kept", [range(-1, 2), range(1, -2, -1), range(2, 5), range(4, 1, -1), range(-4, -1)])
-def test_what_leaves_the_axis_is_no_region(kept):
+def test_what_leaves_the_axis_is_no_region(kept: range) -> None:
     with pytest.raises(InvalidSlice, match="is not within an axis of 4 elements"):
         Region((4,), (kept,), (len(kept),))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import oracle
@@ -18,15 +20,16 @@ def distinct(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(np.prod(shape, dtype=int)).reshape(shape)
 
 
-def chosen(data: np.ndarray, indices, shape: tuple[int, ...]) -> list:
+def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int, ...]) -> list[Any]:
     """The elements on the grid of the indices of each axis, one by one, in the shape they come out in."""
     elements = [int(data[index]) for index in itertools.product(*indices)]
-    return np.array(elements).reshape(shape).tolist()
+    nested: list[Any] = np.array(elements).reshape(shape).tolist()
+    return nested
 
 
 @settings(max_examples=400)
 @given(st.data(), selecting.shapes())
-def test_slice(data, shape):
+def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
     region = spec.resolve(shape)
     assert list(map(list, region.ranges)) == list(map(list, indices))
@@ -37,7 +40,7 @@ def test_slice(data, shape):
 
 @settings(max_examples=200)
 @given(st.data(), selecting.shapes())
-def test_split(data, shape):
+def test_split(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, parts = data.draw(selecting.splits(shape))
     regions = spec.resolve(shape)
     assert [region.output_shape for region in regions] == [tuple(map(len, part)) for part in parts]
@@ -49,7 +52,7 @@ def test_split(data, shape):
 
 @settings(max_examples=600)
 @given(st.data(), selecting.shapes(min_rank=0))
-def test_strided_slice(data, shape):
+def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices, output_shape = data.draw(selecting.strided_slices(shape))
     region = spec.resolve(shape)
     assert region == Region(shape, indices, output_shape)
@@ -61,7 +64,7 @@ def test_strided_slice(data, shape):
 
 @settings(max_examples=400)
 @given(st.data(), selecting.shapes(min_rank=0))
-def test_composition_through_new_and_dropped_axes(data, shape):
+def test_composition_through_new_and_dropped_axes(data: st.DataObject, shape: tuple[int, ...]) -> None:
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
     second = data.draw(selecting.strided_slices(first.output_shape))[0].resolve(first.output_shape)
     between = np.array(chosen(distinct(shape), first.ranges, first.output_shape)).reshape(first.output_shape)
@@ -72,7 +75,7 @@ def test_composition_through_new_and_dropped_axes(data, shape):
 
 
 @given(st.data(), selecting.shapes())
-def test_composition_is_associative(data, shape):
+def test_composition_is_associative(data: st.DataObject, shape: tuple[int, ...]) -> None:
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
     second = data.draw(selecting.strided_slices(first.output_shape))[0].resolve(first.output_shape)
     third = data.draw(selecting.strided_slices(second.output_shape))[0].resolve(second.output_shape)
@@ -80,7 +83,7 @@ def test_composition_is_associative(data, shape):
 
 
 @given(st.data(), selecting.shapes())
-def test_two_spellings_of_one_selection_are_one_region(data, shape):
+def test_two_spellings_of_one_selection_are_one_region(data: st.DataObject, shape: tuple[int, ...]) -> None:
     indices = [data.draw(selecting.selections(size)) for size in shape]
     region = Region.of(shape, indices)
     for _ in range(2):
@@ -96,21 +99,21 @@ def test_two_spellings_of_one_selection_are_one_region(data, shape):
 
 @settings(max_examples=30)
 @given(st.data(), selecting.shapes())
-def test_the_strategies_do_select(data, shape):
+def test_the_strategies_do_select(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
     assert all(indices)
     assert not spec.resolve(shape).is_empty
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_every_selection_of_an_axis_has_a_spelling_of_each_kind(size):
+def test_every_selection_of_an_axis_has_a_spelling_of_each_kind(size: int) -> None:
     """No spelling is left out that would select the same: near and far, from either end."""
     kept = range(size - 1, -1, -1)
     seen = set()
 
     @settings(max_examples=300, database=None)
     @given(selecting.spellings(kept, size))
-    def collect(spelled):
+    def collect(spelled: tuple[int, int, int]) -> None:
         seen.add(spelled[:2])
 
     collect()

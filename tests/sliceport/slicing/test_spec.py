@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from oracle import OracleError, onnx_slice, onnx_split, strided_slice
 from running import as_bytes
@@ -28,7 +31,7 @@ def assert_same(expected: np.ndarray, got: np.ndarray) -> None:
 
 
 class TestSlice:
-    def test_two_axes_in_any_order_and_spelling(self):
+    def test_two_axes_in_any_order_and_spelling(self) -> None:
         data = distinct(3, 4)
         bounds = (-5, -1, 0, 2, INT64_MAX)
         for axes in ((0, 1), (1, 0), (-1, 0), (1, -2)):
@@ -38,13 +41,13 @@ class TestSlice:
                     assert_same(onnx_slice(data, starts, ends, axes, steps), selected(data, region))
 
     @pytest.mark.parametrize("shape", [(0,), (1,), (0, 3), (2, 0, 3)])
-    def test_axes_without_elements(self, shape):
+    def test_axes_without_elements(self, shape: tuple[int, ...]) -> None:
         data = distinct(*shape)
         for start, end, step in itertools.product((-2, 0, 1, INT64_MIN), (-2, 0, 1, INT64_MAX), (1, -1, 2)):
             region = SliceSpec((start,), (end,), (-1,), (step,)).resolve(shape)
             assert_same(onnx_slice(data, (start,), (end,), (-1,), (step,)), selected(data, region))
 
-    def test_no_entries_is_the_identity(self):
+    def test_no_entries_is_the_identity(self) -> None:
         assert SliceSpec((), (), (), ()).resolve((2, 3)).is_identity
         assert SliceSpec((), ()).resolve((2, 3)).is_identity
 
@@ -60,7 +63,7 @@ class TestSlice:
             (SliceSpec((0,) * 3, (1,) * 3), "3 starts are more than the tensor's rank 2"),
         ],
     )
-    def test_what_the_specification_forbids(self, spec, message):
+    def test_what_the_specification_forbids(self, spec: SliceSpec, message: str) -> None:
         with pytest.raises(InvalidSlice, match=message):
             spec.resolve((2, 3))
         with pytest.raises((OracleError, IndexError)):
@@ -68,7 +71,7 @@ class TestSlice:
 
 
 class TestSplit:
-    def test_every_split_of_every_small_axis(self):
+    def test_every_split_of_every_small_axis(self) -> None:
         for shape in ((4,), (2, 3), (3, 0, 2), (2, 1, 4)):
             data = distinct(*shape)
             for axis in range(-len(shape), len(shape)):
@@ -84,7 +87,7 @@ class TestSplit:
                     for expected, region in zip(onnx_split(data, axis, sizes), parts, strict=True):
                         assert_same(expected, selected(data, region))
 
-    def test_evenly(self):
+    def test_evenly(self) -> None:
         for dim, parts in itertools.product(range(9), range(1, 6)):
             chunk = -(-dim // parts)
             sizes = [max(0, min(chunk, dim - chunk * i)) for i in range(parts)]
@@ -107,13 +110,20 @@ class TestSplit:
             (lambda: SplitSpec.evenly(0, (2,), 0), "the number of outputs must be at least 1"),
         ],
     )
-    def test_what_the_specification_forbids(self, call, message):
+    def test_what_the_specification_forbids(self, call: Callable[[], object], message: str) -> None:
         with pytest.raises(InvalidSlice, match=message):
             call()
 
 
 class TestStridedSlice:
-    def both(self, data, begin, end, strides, **masks) -> bool:
+    def both(
+        self,
+        data: npt.NDArray[Any],
+        begin: tuple[int, ...],
+        end: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+        **masks: tuple[int, ...],
+    ) -> bool:
         """Whether the oracle allows the case; the spec must agree, in the result too."""
         spec = StridedSliceSpec(begin, end, strides, Masks.of(masks))
         try:
@@ -125,7 +135,7 @@ class TestStridedSlice:
         assert_same(expected, selected(data, spec.resolve(data.shape)))
         return True
 
-    def test_every_begin_end_stride_and_mask_of_one_entry(self):
+    def test_every_begin_end_stride_and_mask_of_one_entry(self) -> None:
         allowed = 0
         for size in range(5):
             data = distinct(size)
@@ -138,7 +148,7 @@ class TestStridedSlice:
 
     @pytest.mark.parametrize("rank", [0, 1, 2, 3])
     @pytest.mark.parametrize("entries", [2, 3])
-    def test_every_combination_of_five_masks(self, rank, entries):
+    def test_every_combination_of_five_masks(self, rank: int, entries: int) -> None:
         """All 2^(5 x entries) combinations, with bounds and strides that differ from entry to entry."""
         data = distinct(*(3, 2, 4)[:rank])
         begin, end, strides = (1, -1, 0)[:entries], (-1, -9, 3)[:entries], (1, -1, 2)[:entries]
@@ -149,7 +159,7 @@ class TestStridedSlice:
                 allowed += self.both(data, begin, end, strides, **dict(zip(MASK_ATTRIBUTES, combination, strict=True)))
         assert allowed > 0
 
-    def test_four_entries_at_rank_three(self):
+    def test_four_entries_at_rank_three(self) -> None:
         data = distinct(3, 2, 4)
         masks = list(itertools.product((0, 1), repeat=4))
         allowed = 0
@@ -161,7 +171,7 @@ class TestStridedSlice:
             )  # fmt: skip
         assert allowed > 100
 
-    def test_mask_lengths_of_the_specifications_own_examples(self):
+    def test_mask_lengths_of_the_specifications_own_examples(self) -> None:
         assert self.both(
             distinct(2, 3, 4), (1, 1, 123), (0, 0, 2), (1, 1, -1), begin_mask=(0, 1, 1), end_mask=(1, 1, 1),
             new_axis_mask=(0,) * 5, shrink_axis_mask=(0, 0), ellipsis_mask=(0,),
@@ -169,11 +179,11 @@ class TestStridedSlice:
         spec = StridedSliceSpec((1, 1, 123), (0, 0, 2), (1, 1, -1), Masks((0, 1, 1), (1, 1, 1), (0,) * 5, (0, 0), (0,)))
         assert spec.resolve((2, 3, 4)).output_shape == (1, 3, 4)
 
-    def test_bits_beyond_the_entries_are_ignored(self):
+    def test_bits_beyond_the_entries_are_ignored(self) -> None:
         for name in MASK_ATTRIBUTES:
             assert self.both(distinct(3, 2), (1,), (2,), None, **{name: (0, 1, 1)})
 
-    def test_a_negative_axis_needs_a_rank(self):
+    def test_a_negative_axis_needs_a_rank(self) -> None:
         spec = SliceSpec((0, 0), (1, 1), axes=(0, -1))
         assert list(spec.by_axis(3)) == [0, 2]
         assert SliceSpec((), ()).by_axis(None) == {}
@@ -181,18 +191,18 @@ class TestStridedSlice:
         with pytest.raises(InvalidSlice, match=r"negative axes need a known rank, got axes=\[-1\]"):
             SliceSpec((0,), (1,), axes=(-1,)).by_axis(None)
 
-    def test_without_axes_and_steps(self):
+    def test_without_axes_and_steps(self) -> None:
         """The first axes are meant, all of them at most, and each step is 1."""
         assert SliceSpec((0, 1), (2, 4)).resolve((3, 4)).ranges == (range(2), range(1, 4))
         assert SliceSpec((1,), (3,)).resolve((3, 4)).ranges == (range(1, 3), range(4))
         with pytest.raises(InvalidSlice, match="3 starts are more than the tensor's rank 2"):
             SliceSpec((0, 1, 0), (2, 4, 1)).resolve((3, 4))
 
-    def test_a_scalar_has_no_axis_to_slice(self):
+    def test_a_scalar_has_no_axis_to_slice(self) -> None:
         with pytest.raises(InvalidSlice, match="data is a scalar, but slicing needs at least one axis"):
             SliceSpec((), ()).resolve(())
 
-    def test_entries_say_what_each_does_to_which_axis(self):
+    def test_entries_say_what_each_does_to_which_axis(self) -> None:
         """Each kind, in output order: new axes consume none, an ellipsis and the end keep what nobody names."""
         masks = Masks(new_axis=(1, 0, 0, 1), shrink_axis=(0, 1), ellipsis=(0, 0, 1))
         assert StridedSliceSpec((0,) * 5, (1,) * 5, masks=masks).entries(4) == [
@@ -205,11 +215,11 @@ class TestStridedSlice:
         ]
         assert StridedSliceSpec((0,), (1,)).entries(3) == [("slice", 0, 0), ("keep", -1, 1), ("keep", -1, 2)]
 
-    def test_no_entries(self):
+    def test_no_entries(self) -> None:
         assert StridedSliceSpec((), ()).resolve((2, 3)).is_identity
         assert StridedSliceSpec((), ()).resolve(()).output_shape == ()
 
-    def test_a_scalar_takes_new_axes(self):
+    def test_a_scalar_takes_new_axes(self) -> None:
         spec = StridedSliceSpec((0, 0), (0, 0), (0, 0), masks=Masks(new_axis=(1, 0), ellipsis=(0, 1)))
         assert spec.resolve(()).output_shape == (1,)
 
@@ -229,6 +239,6 @@ class TestStridedSlice:
             (StridedSliceSpec((-3,), (0,), masks=Masks(shrink_axis=(1,))), "shrinks axis 0 to index -3"),
         ],
     )
-    def test_what_is_not_allowed(self, spec, message):
+    def test_what_is_not_allowed(self, spec: StridedSliceSpec, message: str) -> None:
         with pytest.raises(InvalidSlice, match=message):
             spec.resolve((2, 3))

@@ -5,7 +5,12 @@ Our lowering on DirectML gives what the tests expect, every time; so does the pr
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+import onnx
 import pytest
 from divergences import PROVIDER as PROVIDER_VERSION
 from onnx_models import one_node
@@ -17,21 +22,22 @@ from vectors import array
 
 import onnx_ops
 from onnx_ops.compare import compare
+from sliceport.directml import device
 from sliceport.directml.device import CallFailed
 
 VECTORS = [case for case in GOOD if case not in STRINGS and case not in DISPUTED]
 ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}, "ts_roformer_op13": {"x": (1, 16)}}
 
 
-def by_our_lowering(directml, model, data) -> list[bytes]:
+def by_our_lowering(directml: device.Device, model: onnx.ModelProto, data: npt.NDArray[Any]) -> list[bytes]:
     (lowered,) = onnx_ops.lower(model).nodes
-    got = {cut.output: np.zeros(0, np.uint8) for cut in lowered.node.cuts if cut.region.is_empty}
+    got = {cut.output: np.zeros(0, np.uint8) for cut in lowered.resolved.cuts if cut.region.is_empty}
     got |= {alias.output: as_bytes(data) for alias in lowered.aliases}
     padded = np.concatenate([as_bytes(data), np.zeros(4, np.uint8)])
     for call in lowered.calls:
         results = directml.run(call.operator, padded)
         got |= {binding.value: result for binding, result in zip(call.outputs, results, strict=True)}
-    return [bytes(got[cut.output]) for cut in lowered.node.cuts]
+    return [bytes(got[cut.output]) for cut in lowered.resolved.cuts]
 
 
 def assert_bytes(got: list[bytes], expected: list[np.ndarray]) -> None:
@@ -40,7 +46,7 @@ def assert_bytes(got: list[bytes], expected: list[np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NODE_TESTS))
-def test_node_tests(directml, name):
+def test_node_tests(directml: device.Device, name: str) -> None:
     model, inputs, outputs = NODE_TESTS[name]
     constant = with_constants(model, inputs)
     assert_bytes(by_our_lowering(directml, constant, inputs[0]), outputs)
@@ -51,20 +57,21 @@ def test_node_tests(directml, name):
         assert got.tobytes() == want.tobytes()
 
 
-def vector_model(case):
-    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"]]
-    parameters = list(zip(NAMES[case["op"]], given[1:], strict=False))
-    return one_node(case["op"], case["opset"], given[0], parameters, case["attrs"], len(case["expected"])), given[0]
+def vector_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, npt.NDArray[Any]]:
+    data = array(case["inputs"][0])
+    given = [None if "omitted" in tensor else array(tensor) for tensor in case["inputs"][1:]]
+    parameters = list(zip(NAMES[case["op"]], given, strict=False))
+    return one_node(case["op"], case["opset"], data, parameters, case["attrs"], len(case["expected"])), data
 
 
-def test_our_lowering_of_every_vector(directml):
+def test_our_lowering_of_every_vector(directml: device.Device) -> None:
     for case in VECTORS:
         model, data = vector_model(case)
         assert_bytes(by_our_lowering(directml, model, data), [array(tensor) for tensor in case["expected"]])
     assert len(VECTORS) == 145
 
 
-def provider_says(directml, case) -> str:
+def provider_says(directml: device.Device, case: dict[str, Any]) -> str:
     model, data = vector_model(case)
     expected = [array(tensor) for tensor in case["expected"]]
     try:
@@ -84,21 +91,23 @@ WRONG = {
 }
 
 
-def test_the_provider_on_every_vector(directml):
+def test_the_provider_on_every_vector(directml: device.Device) -> None:
     assert directml.facts()["onnxruntime"] == PROVIDER_VERSION
     seen = {identify(case): provider_says(directml, case) for case in VECTORS}
     assert {name: what for name, what in seen.items() if what != "equal"} == WRONG
 
 
 @pytest.mark.parametrize("case", DISPUTED, ids=identify)
-def test_the_provider_follows_the_onnx_text_where_the_cpu_does_not(directml, case):
+def test_the_provider_follows_the_onnx_text_where_the_cpu_does_not(
+    directml: device.Device, case: dict[str, Any]
+) -> None:
     model, data = vector_model(case)
     (got,) = directml.run_onnx(model.SerializeToString(), {"data": data}, ["out0"])
     assert got.shape == (0,)
 
 
 @pytest.mark.parametrize("name", sorted(ZOO))
-def test_zoo(directml, zoo, name):
+def test_zoo(directml: device.Device, zoo: Path, name: str) -> None:
     report = compare(
         zoo / f"{name}.onnx", input_shapes=ZOO[name], executors=("onnxruntime-cpu", "directml", "onnxruntime-dml")
     )

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from descriptors import TYPES, good, spoilt
 
-from sliceport.directml import emulator
+from sliceport.directml import device, emulator
 from sliceport.directml.device import CallFailed
-from sliceport.directml.operators import ElementWiseIdentity, Slice, Slice1, Split, check
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split, check
 from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.errors import InvalidDescriptor
 
@@ -18,7 +18,7 @@ F32 = DataType.FLOAT32
 E_INVALIDARG = 0x80070057
 
 
-def accepted(operator) -> bool:
+def accepted(operator: Operator) -> bool:
     try:
         check(operator)
     except InvalidDescriptor:
@@ -26,15 +26,15 @@ def accepted(operator) -> bool:
     return True
 
 
-def is_int_min_window(operator) -> bool:
+def is_int_min_window(operator: Operator) -> bool:
     """DirectML takes any output size where a step is INT_MIN, whose magnitude is no INT: it would read past the end."""
     return isinstance(operator, Slice1) and -(2**31) in operator.input_window_strides
 
 
-def is_hidden_overlap(operator) -> bool:
+def is_hidden_overlap(operator: Operator) -> bool:
     """DirectML sees overlaps only where strides are 0 or equal, or the buffer is shorter than the elements."""
 
-    def hidden(tensor):
+    def hidden(tensor: BufferTensor) -> bool:
         steps = [stride for stride, n in zip(tensor.effective_strides, tensor.sizes, strict=True) if n > 1]
         visible = 0 in steps or len(set(steps)) < len(steps) or tensor.physical_size < tensor.element_count
         return tensor.may_overlap and not visible
@@ -43,7 +43,7 @@ def is_hidden_overlap(operator) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_our_rules_are_directmls(directml, seed):
+def test_our_rules_are_directmls(directml: device.Device, seed: int) -> None:
     """500 descriptors a seed, every second one with another value in some field: accepted by both or by none.
 
     Two holes in DirectML's checks are the only difference, and both are ours to refuse.
@@ -61,7 +61,7 @@ def test_our_rules_are_directmls(directml, seed):
     assert min(verdicts.values()) > 100
 
 
-def test_the_first_hole_is_still_there(directml):
+def test_the_first_hole_is_still_there(directml: device.Device) -> None:
     beyond = Slice1(BufferTensor.of(F32, (4,)), BufferTensor.of(F32, (3,)), 1, (0,), (1,), (-(2**31),))
     assert directml.create_operator(beyond) == 0
     assert not accepted(beyond)
@@ -69,14 +69,14 @@ def test_the_first_hole_is_still_there(directml):
     assert directml.create_operator(shorter) == E_INVALIDARG
 
 
-def test_the_second_hole_is_still_there(directml):
+def test_the_second_hole_is_still_there(directml: device.Device) -> None:
     """Elements (0, 2) and (1, 0) of the output share an address."""
     operator = ElementWiseIdentity(BufferTensor.of(F32, (2, 3)), BufferTensor.of(F32, (2, 3), (4, 2)))
     assert directml.create_operator(operator) == 0
     assert not accepted(operator)
 
 
-def test_outputs_that_interleave_without_overlap_are_fine(directml):
+def test_outputs_that_interleave_without_overlap_are_fine(directml: device.Device) -> None:
     operator = ElementWiseIdentity(BufferTensor.of(F32, (2, 3)), BufferTensor.of(F32, (2, 3), (3, 2)))
     assert directml.create_operator(operator) == 0
     assert accepted(operator)
@@ -84,7 +84,7 @@ def test_outputs_that_interleave_without_overlap_are_fine(directml):
 
 @pytest.mark.parametrize("rank", range(1, 9))
 @pytest.mark.parametrize("data_type", TYPES, ids=lambda t: t.name)
-def test_every_type_and_rank_moves_the_same_bytes(directml, data_type, rank):
+def test_every_type_and_rank_moves_the_same_bytes(directml: device.Device, data_type: DataType, rank: int) -> None:
     """Random bytes, so NaNs of any payload and denormals too; padding between output elements stays as it was."""
     pick = random.Random(f"{data_type.name} {rank}")
     values = np.random.default_rng(rank)
@@ -99,16 +99,16 @@ def test_every_type_and_rank_moves_the_same_bytes(directml, data_type, rank):
 
 @pytest.mark.parametrize("kind", [Slice, ElementWiseIdentity])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_other_operators(directml, kind, seed):
+def test_the_other_operators(directml: device.Device, kind: type[Operator], seed: int) -> None:
     operator = good(random.Random(seed), kind)
-    data = np.random.default_rng(seed).integers(0, 256, operator.input_tensor.total_tensor_size_in_bytes)
-    data = data.astype(np.uint8)
+    numbers = np.random.default_rng(seed).integers(0, 256, operator.input_tensor.total_tensor_size_in_bytes)
+    data = numbers.astype(np.uint8)
     for got, want in zip(directml.run(operator, data), emulator.run(operator, data), strict=True):
         assert np.array_equal(got, want), operator
 
 
 @pytest.mark.parametrize("byte_offset", [16, 48, 256])
-def test_views_start_at_a_byte_offset(directml, byte_offset):
+def test_views_start_at_a_byte_offset(directml: device.Device, byte_offset: int) -> None:
     operator = Slice1(BufferTensor.of(F32, (2, 3), (8, 2)), BufferTensor.of(F32, (2, 2)), 2, (0, 1), (2, 2), (1, 1))
     data = np.arange(100, dtype=np.float32).view(np.uint8)
     (got,) = directml.run(operator, data, byte_offset=byte_offset)
@@ -128,12 +128,12 @@ def test_views_start_at_a_byte_offset(directml, byte_offset):
         for s, expected in (((1, 1, 2, 2), [2, 4, 10, 12]), ((1, 1, -2, 2), [14, 16, 6, 8]))
     ],
 )
-def test_examples_of_the_slice1_page(directml, operator, values):
+def test_examples_of_the_slice1_page(directml: device.Device, operator: Slice1, values: list[int]) -> None:
     (got,) = directml.run(operator, np.arange(1, 17, dtype=np.float32).view(np.uint8))
     assert got.view(np.float32).tolist() == values
 
 
-def test_sizes_of_the_older_slice_count_elements(directml):
+def test_sizes_of_the_older_slice_count_elements(directml: device.Device) -> None:
     source, two = BufferTensor.of(F32, (6,)), BufferTensor.of(F32, (2,))
     assert directml.create_operator(Slice(source, two, 1, (1,), (2,), (4,))) == 0
     assert directml.create_operator(Slice(source, two, 1, (1,), (5,), (4,))) == E_INVALIDARG
@@ -141,14 +141,14 @@ def test_sizes_of_the_older_slice_count_elements(directml):
     assert got.view(np.float32).tolist() == [1, 5]
 
 
-def test_a_bad_operator_is_an_answer(directml):
+def test_a_bad_operator_is_an_answer(directml: device.Device) -> None:
     bad = Slice1(BufferTensor.of(F32, (4,)), BufferTensor.of(F32, (2,)), 1, (0,), (4,), (0,))
     with pytest.raises(CallFailed, match="CreateOperator failed with 0x80070057"):
         directml.run(bad, np.zeros(16, np.uint8))
     assert directml.create_operator(bad) == E_INVALIDARG
 
 
-def test_a_short_buffer_is_refused_before_it_is_sent(directml):
+def test_a_short_buffer_is_refused_before_it_is_sent(directml: device.Device) -> None:
     operator = ElementWiseIdentity(BufferTensor.of(F32, (4,)), BufferTensor.of(F32, (4,)))
     with pytest.raises(InvalidDescriptor, match="the tensor ends at byte 16, but its buffer has 12"):
         directml.run(operator, np.zeros(12, np.uint8))

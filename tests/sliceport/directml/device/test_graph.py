@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import parser
-from processes import resident
+from processes import host_of, resident
 from running import run_call
 
 import onnx_ops
+from sliceport.directml import device
+from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Slice1
+from sliceport.directml.program import Call
 from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.errors import InvalidDescriptor
 
 MODELS = Path(__file__).parents[4] / "models"
 
 
-def one_by_one(calls, values):
+def one_by_one(calls: Sequence[Call], values: dict[str, Bytes]) -> dict[str, Bytes]:
     known = dict(values)
     for call in calls:
         known |= run_call(call, known)
     return {name: data for name, data in known.items() if name not in values}
 
 
-def buffers(calls, seed):
+def buffers(calls: Sequence[Call], seed: int) -> dict[str, Bytes]:
     """Random bytes for every value that is read and not written."""
     random = np.random.default_rng(seed)
     written = {binding.value for call in calls for binding in call.outputs}
@@ -54,7 +58,7 @@ g (float[4,6] x) => (float[2,2] b, float[2,1] c, float[3,6] d) {
 
 
 @pytest.mark.parametrize("views", [False, True])
-def test_a_chain(directml, views):
+def test_a_chain(directml: device.Device, views: bool) -> None:
     program = onnx_ops.lower(parser.parse_model(CHAIN), views=views)
     assert len(program.calls) >= 3
     values = buffers(program.calls, 0)
@@ -64,7 +68,7 @@ def test_a_chain(directml, views):
 
 
 @pytest.mark.parametrize("name", ["dynamo_encoder", "dynamo_flips", "ts_focus_10", "ts_gru_cell_9", "ts_types_18"])
-def test_models(directml, name):
+def test_models(directml: device.Device, name: str) -> None:
     program = onnx_ops.lower(MODELS / f"{name}.onnx")
     assert len(program.calls) > 2
     values = buffers(program.calls, 1)
@@ -73,13 +77,13 @@ def test_models(directml, name):
     assert all(np.array_equal(got[name], want[name]) for name in want)
 
 
-def test_a_short_buffer_is_refused(directml):
+def test_a_short_buffer_is_refused(directml: device.Device) -> None:
     program = onnx_ops.lower(parser.parse_model(CHAIN))
     with pytest.raises(InvalidDescriptor, match="a tensor in value 'x' ends at byte 96, but its buffer has 8"):
         directml.run_calls(program.calls, {"x": np.zeros(8, np.uint8)})
 
 
-def test_two_thousand_operators_in_one_process(directml):
+def test_two_thousand_operators_in_one_process(directml: device.Device) -> None:
     """Compiled operators are kept up to a bound, everything else is released: memory stays where it was."""
     data = np.arange(64, dtype=np.uint8)
     after_first = 0
@@ -89,5 +93,5 @@ def test_two_thousand_operators_in_one_process(directml):
         (got,) = directml.run(operator, data)
         assert np.array_equal(got[: 1 + i % 40], data[i % 20 : i % 20 + 1 + i % 40])
         if i == 200:
-            after_first = resident(directml._process.pid)
-    assert resident(directml._process.pid) < after_first + 100 * 2**20
+            after_first = resident(host_of(directml))
+    assert resident(host_of(directml)) < after_first + 100 * 2**20

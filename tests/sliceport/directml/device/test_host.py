@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from onnx_models import one_node
 from platforms import POSIX
-from processes import assert_gone, children, resident
+from processes import assert_gone, children, host_of, resident
 
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, HostDied, install, protocol
@@ -36,15 +36,15 @@ def works(opened: Device) -> None:
 
 
 @POSIX
-def test_the_adapter_goes_by_what_it_is(directml):
+def test_the_adapter_goes_by_what_it_is(directml: device.Device) -> None:
     assert directml.facts()["adapter"].endswith(", software on the CPU")
 
 
 @POSIX
-def test_close_ends_every_process_and_leaves_no_mount(directml):
+def test_close_ends_every_process_and_leaves_no_mount(directml: device.Device) -> None:
     with device.open() as opened:
         works(opened)
-        pids = children(opened._process.pid)
+        pids = children(host_of(opened))
         assert len(pids) > 3
     assert_gone(pids)
     assert mounts() == []
@@ -52,10 +52,10 @@ def test_close_ends_every_process_and_leaves_no_mount(directml):
 
 
 @POSIX
-def test_a_killed_host_is_reported_and_started_again(directml):
+def test_a_killed_host_is_reported_and_started_again(directml: device.Device) -> None:
     with device.open() as opened:
         works(opened)
-        pids = children(opened._process.pid)
+        pids = children(host_of(opened))
         os.kill(pids[0], signal.SIGKILL)
         assert_gone(pids)  # all of them, though only the first was killed
         with pytest.raises(HostDied):
@@ -64,10 +64,10 @@ def test_a_killed_host_is_reported_and_started_again(directml):
 
 
 @POSIX
-def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml):
+def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml: device.Device) -> None:
     with device.open() as opened:
         works(opened)
-        pids = children(opened._process.pid)
+        pids = children(host_of(opened))
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         opened._timeout = 0.5
@@ -79,10 +79,11 @@ def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml):
 
 
 @POSIX
-def test_a_client_that_is_killed_takes_everything_with_it(directml):
+def test_a_client_that_is_killed_takes_everything_with_it(directml: device.Device) -> None:
     code = "import sliceport.directml.device as d, time; o = d.open(); o.facts(); "
     code += "print(o._process.pid, flush=True); time.sleep(60)"
     client = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
     pids = children(int(client.stdout.readline()))
     client.kill()
     client.wait()
@@ -91,7 +92,7 @@ def test_a_client_that_is_killed_takes_everything_with_it(directml):
 
 
 @POSIX
-def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
+def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml: device.Device) -> None:
     code = "import numpy as np\nfrom sliceport.directml import device as d\n"
     code += "from sliceport.directml.operators import Slice1\n"
     code += "from sliceport.directml.tensor import BufferTensor, DataType\n"
@@ -105,6 +106,7 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
         text=True,
         start_new_session=True,  # a terminal of its own, whose whole foreground gets the signal
     )
+    assert client.stdout is not None
     pids = children(int(client.stdout.readline()))
     time.sleep(0.5)
     os.killpg(client.pid, signal.SIGINT)
@@ -114,7 +116,7 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml):
     assert mounts() == []
 
 
-def test_a_request_that_is_too_large_is_not_sent(directml, monkeypatch):
+def test_a_request_that_is_too_large_is_not_sent(directml: device.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     with device.open() as opened:
         works(opened)
         monkeypatch.setattr(protocol, "MAX_PAYLOAD", 15)
@@ -124,7 +126,7 @@ def test_a_request_that_is_too_large_is_not_sent(directml, monkeypatch):
         works(opened)
 
 
-def test_a_tensor_of_256_mib(directml):
+def test_a_tensor_of_256_mib(directml: device.Device) -> None:
     """Time and memory grow in line with the size; benchmarks/soak.py goes up to 1 GiB."""
     sizes = (2**24, 4)
     tensor = BufferTensor.of(DataType.UINT32, sizes)
@@ -134,7 +136,7 @@ def test_a_tensor_of_256_mib(directml):
     assert np.array_equal(got.view(np.uint32).reshape(2**10, 4), data.reshape(sizes)[:: -(2**14)])
 
 
-def test_sessions_leave_nothing_behind(directml):
+def test_sessions_leave_nothing_behind(directml: device.Device) -> None:
     with device.open() as opened:
         for i in range(40):
             x = np.arange(12, dtype=np.float32).reshape(4, 3) + i
@@ -143,21 +145,23 @@ def test_sessions_leave_nothing_behind(directml):
             a, b = opened.run_onnx(model.SerializeToString(), {model.graph.input[0].name: x}, names)
             assert np.array_equal(np.concatenate([a, b]), x)
             if i == 5:
-                after_first = resident(opened._process.pid)
-        assert resident(opened._process.pid) < after_first + 30 * 2**20
+                after_first = resident(host_of(opened))
+        assert resident(host_of(opened)) < after_first + 30 * 2**20
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 64, b"{}" * 40], ids=["huge frame", "text"])
-def test_garbage_on_the_pipe_is_an_end_and_not_a_wrong_answer(directml, garbage):
+def test_garbage_on_the_pipe_is_an_end_and_not_a_wrong_answer(directml: device.Device, garbage: bytes) -> None:
     with device.open() as opened:
         works(opened)
+        assert opened._process is not None
+        assert opened._process.stdin is not None
         opened._process.stdin.write(garbage)
         with pytest.raises(HostDied):
             works(opened)
         works(opened)
 
 
-def test_requests_that_make_no_sense_are_answers(directml):
+def test_requests_that_make_no_sense_are_answers(directml: device.Device) -> None:
     with device.open() as opened:
         for request in (
             {"do": "dance"},
@@ -169,7 +173,7 @@ def test_requests_that_make_no_sense_are_answers(directml):
         works(opened)
 
 
-def test_several_clients_side_by_side(directml):
+def test_several_clients_side_by_side(directml: device.Device) -> None:
     opened = [device.open() for _ in range(3)]
     try:
         for one in opened:
@@ -181,7 +185,7 @@ def test_several_clients_side_by_side(directml):
             one.close()
 
 
-def test_without_an_installation_it_says_what_to_run(monkeypatch, tmp_path):
+def test_without_an_installation_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(
         DeviceError, match="DirectML is not installed for sliceport here; run: sliceport directml install"
@@ -191,7 +195,7 @@ def test_without_an_installation_it_says_what_to_run(monkeypatch, tmp_path):
 
 
 @POSIX
-def test_a_command_that_ends_at_once():
+def test_a_command_that_ends_at_once() -> None:
     with (
         pytest.raises(HostDied, match="ended without an answer|ended while it was asked"),
         Device(["true"], 5) as opened,
@@ -199,7 +203,7 @@ def test_a_command_that_ends_at_once():
         opened.facts()
 
 
-def test_a_command_that_cannot_be_started(tmp_path):
+def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
     for command in (tmp_path / "nowhere", tmp_path):
         with (
             pytest.raises(DeviceError, match="the DirectML host program .* cannot be started"),
@@ -208,7 +212,7 @@ def test_a_command_that_cannot_be_started(tmp_path):
             opened.facts()
 
 
-def test_frames():
+def test_frames() -> None:
     frame = protocol.encode({"do": "x"}, b"abc")
     header, payload = protocol.PREFIX.unpack(frame[:12])
     assert (frame[12 : 12 + header], frame[-payload:]) == (b'{"do":"x"}', b"abc")

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_ops.compare import compare
+from sliceport.directml import device
 from sliceport.directml.device import CallFailed
 from sliceport.engines.registry import engines_of
 
@@ -31,7 +32,7 @@ PROVIDER = {
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.name)
-def test_models(directml, path):
+def test_models(directml: device.Device, path: Path) -> None:
     shapes = SHAPES.get(path.name, {"x": (2, 5, 8)} if path.name == "rule_symbolic.onnx" else {})
     report = compare(path, input_shapes=shapes, executors=[*engines_of("onnx")])
     seen = {}
@@ -67,11 +68,12 @@ def glu(op_type: str, shape: tuple[int, ...]) -> bytes:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, (*shape[:-1], half))],
         constants if op_type == "Slice" else [],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return bytes(model.SerializeToString())
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (1, 3, 8)])
-def test_glu_by_split_is_wrong_and_by_slices_right(directml, shape):
+def test_glu_by_split_is_wrong_and_by_slices_right(directml: device.Device, shape: tuple[int, ...]) -> None:
     """onnxruntime 32146, open in 1.24.4: one output of the Split takes the other's place."""
     x = np.linspace(-2, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape)
     a, b = np.split(x, 2, axis=-1)
@@ -83,6 +85,6 @@ def test_glu_by_split_is_wrong_and_by_slices_right(directml, shape):
     np.testing.assert_allclose(by_split, seen, atol=1e-6, err_msg="the provider is right now: remove this test")
 
 
-def test_a_model_that_is_none_is_an_answer(directml):
+def test_a_model_that_is_none_is_an_answer(directml: device.Device) -> None:
     with pytest.raises(CallFailed, match="CreateSession failed"):
         directml.run_onnx(b"no model", {}, [])

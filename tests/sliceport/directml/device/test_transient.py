@@ -7,13 +7,16 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from processes import host_of
 
 from sliceport.cli.main import main
+from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, HostDied, HostTimedOut, install
 from sliceport.directml.device.client import Device
 
@@ -49,7 +52,7 @@ def asked(folder: Path) -> int:
     return len((folder / "state").read_text())
 
 
-def test_what_fails_once_is_answered_on_a_fresh_host_and_said(tmp_path):
+def test_what_fails_once_is_answered_on_a_fresh_host_and_said(tmp_path: Path) -> None:
     with host(tmp_path, "die", "answer") as device:
         assert device.facts() == {}
         assert len(device.transient) == 1
@@ -57,16 +60,16 @@ def test_what_fails_once_is_answered_on_a_fresh_host_and_said(tmp_path):
     assert asked(tmp_path) == 2
 
 
-def test_a_fresh_host_answers_what_was_refused_once(tmp_path):
+def test_a_fresh_host_answers_what_was_refused_once(tmp_path: Path) -> None:
     with host(tmp_path, "answer", "80004005 Call failed", "answer") as device:
         device.facts()
-        first = device._process.pid
+        first = host_of(device)
         device.facts()
-        assert device._process.pid != first
+        assert host_of(device) != first
         assert device.transient == ["Run failed with 0x80004005: 80004005 Call failed."]
 
 
-def test_what_fails_twice_in_the_same_way_is_lasting(tmp_path):
+def test_what_fails_twice_in_the_same_way_is_lasting(tmp_path: Path) -> None:
     with host(tmp_path, "no such operator") as device:
         with pytest.raises(CallFailed, match="no such operator"):
             device.facts()
@@ -74,7 +77,7 @@ def test_what_fails_twice_in_the_same_way_is_lasting(tmp_path):
     assert asked(tmp_path) == 2
 
 
-def test_what_fails_each_time_in_another_way_is_asked_three_times(tmp_path):
+def test_what_fails_each_time_in_another_way_is_asked_three_times(tmp_path: Path) -> None:
     with host(tmp_path, "one", "die", "three", "answer") as device, pytest.raises(CallFailed, match="three"):
         device.facts()
     assert asked(tmp_path) == 3
@@ -85,7 +88,7 @@ def test_what_fails_each_time_in_another_way_is_asked_three_times(tmp_path):
     (tmp_path / ".." / "state").unlink()
 
 
-def test_without_retries_it_is_asked_once(tmp_path):
+def test_without_retries_it_is_asked_once(tmp_path: Path) -> None:
     with host(tmp_path, "die", "answer", retries=False) as device, pytest.raises(HostDied):
         device.facts()
     with host(tmp_path, "die") as device, device.without_retries(), pytest.raises(HostDied):
@@ -93,7 +96,7 @@ def test_without_retries_it_is_asked_once(tmp_path):
     assert asked(tmp_path) == 2
 
 
-def test_what_took_too_long_is_not_asked_again(tmp_path):
+def test_what_took_too_long_is_not_asked_again(tmp_path: Path) -> None:
     with (
         host(tmp_path, "hang", timeout=0.5) as device,
         pytest.raises(HostTimedOut, match="did not answer within 0.5 s"),
@@ -102,7 +105,7 @@ def test_what_took_too_long_is_not_asked_again(tmp_path):
     assert asked(tmp_path) == 1
 
 
-def test_strings_are_no_input(tmp_path):
+def test_strings_are_no_input(tmp_path: Path) -> None:
     with (
         host(tmp_path, "answer") as device,
         pytest.raises(DeviceError, match="input 'x' holds strings, which cannot be handed to the DirectML provider"),
@@ -134,19 +137,25 @@ class Killer:
         self.requests = 0
         original = Device._ask_once
 
-        def ask(device, request, payload):
+        def ask(device: Device, request: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
             if request["do"] == "onnx":
                 self.requests += 1
                 if self.requests in numbers:
                     device.facts()
-                    os.kill(device._process.pid, signal.SIGKILL)
+                    os.kill(host_of(device), signal.SIGKILL)
             return original(device, request, payload)
 
         monkeypatch.setattr(Device, "_ask_once", ask)
 
 
 @pytest.mark.parametrize("number", [1, 2], ids=["before", "after"])
-def test_a_host_that_dies_once_does_not_fail_a_verification(directml, tmp_path, monkeypatch, capsys, number):
+def test_a_host_that_dies_once_does_not_fail_a_verification(
+    directml: device.Device,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+) -> None:
     """It did: the Mul that cannot be compiled alone was blamed, and an installation advised that would not help."""
     Killer(monkeypatch, number)
     out = tmp_path / "out.onnx"
@@ -157,7 +166,9 @@ def test_a_host_that_dies_once_does_not_fail_a_verification(directml, tmp_path, 
     assert out.exists()
 
 
-def test_a_host_that_dies_each_time_is_no_refusal(directml, tmp_path, monkeypatch, capsys):
+def test_a_host_that_dies_each_time_is_no_refusal(
+    directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     Killer(monkeypatch, *range(1, 1000))
     out = tmp_path / "out.onnx"
     assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 2
@@ -167,7 +178,9 @@ def test_a_host_that_dies_each_time_is_no_refusal(directml, tmp_path, monkeypatc
     assert not out.exists()
 
 
-def test_a_verification_on_directml_that_fails_leaves_no_file(directml, tmp_path, monkeypatch, capsys):
+def test_a_verification_on_directml_that_fails_leaves_no_file(
+    directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The model as it was, which the provider computes wrongly, in place of a hardened one."""
     from onnx_ops import passes
 
@@ -181,7 +194,9 @@ def test_a_verification_on_directml_that_fails_leaves_no_file(directml, tmp_path
     assert not out.exists()
 
 
-def test_what_the_adapter_cannot_compile_could_not_be_verified(directml, tmp_path, capsys):
+def test_what_the_adapter_cannot_compile_could_not_be_verified(
+    directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     graph = helper.make_graph(
         [helper.make_node("Add", ["x", "x"], ["y"], "sum")],
         "g",
@@ -200,7 +215,9 @@ def test_what_the_adapter_cannot_compile_could_not_be_verified(directml, tmp_pat
     assert not out.exists()
 
 
-def test_without_an_installation_nothing_is_written(tmp_path, monkeypatch, capsys):
+def test_without_an_installation_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
     out = tmp_path / "out.onnx"
     assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 2

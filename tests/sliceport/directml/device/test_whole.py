@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.compare.run_model import run_model
 from onnx_ops.compare.tolerance import relative_error
 from sliceport.cli.main import main
+from sliceport.directml import device
 from sliceport.errors import ModelError, UsageError
 
 
@@ -49,7 +51,9 @@ def glu(folder: Path) -> Path:
     return saved(folder, nodes, [2, 4])
 
 
-def test_what_only_moves_is_equal_bit_for_bit_and_every_node_is_on_directml(directml, tmp_path):
+def test_what_only_moves_is_equal_bit_for_bit_and_every_node_is_on_directml(
+    directml: device.Device, tmp_path: Path
+) -> None:
     run = run_model(moving(tmp_path), against=True, full=False)
     (output,) = run.outputs
     assert (output.status, output.difference, output.tolerance) == ("equal", 0.0, 0.0)
@@ -59,7 +63,7 @@ def test_what_only_moves_is_equal_bit_for_bit_and_every_node_is_on_directml(dire
     assert run.arrays["y"].shape == (4, 6)
 
 
-def test_glu_by_split_is_off_and_the_node_is_named(directml, tmp_path):
+def test_glu_by_split_is_off_and_the_node_is_named(directml: device.Device, tmp_path: Path) -> None:
     """onnxruntime 32146."""
     run = run_model(glu(tmp_path), against=True, full=False)
     assert run.outputs[0].status == "different"
@@ -68,7 +72,7 @@ def test_glu_by_split_is_off_and_the_node_is_named(directml, tmp_path):
     assert "first node on the way to output 'y'" in finding.message
 
 
-def test_a_reshape_that_the_provider_refuses_is_named(directml, tmp_path):
+def test_a_reshape_that_the_provider_refuses_is_named(directml: device.Device, tmp_path: Path) -> None:
     """As torch's dynamo exporter writes it."""
     nodes = [
         helper.make_node("Identity", ["x"], ["i"], "copy"),
@@ -81,7 +85,9 @@ def test_a_reshape_that_the_provider_refuses_is_named(directml, tmp_path):
     assert not run.outputs
 
 
-def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(directml, tmp_path, capsys):
+def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
+    directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = saved(tmp_path, [helper.make_node("Add", ["x", "x"], ["y"], "sum")], [16])
     run = run_model(path, against=True, full=False)
     (finding,) = run.findings
@@ -92,7 +98,7 @@ def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(directml, 
     assert "against=True finds the nodes" in finding.message
 
 
-def test_open_shapes_given_inputs_and_control_flow(directml, tmp_path):
+def test_open_shapes_given_inputs_and_control_flow(directml: device.Device, tmp_path: Path) -> None:
     then = helper.make_graph(
         [helper.make_node("Identity", ["x"], ["t"])], "then", [], [helper.make_empty_tensor_value_info("t")]
     )
@@ -112,14 +118,14 @@ def test_open_shapes_given_inputs_and_control_flow(directml, tmp_path):
         run_model(path, full=False)
 
 
-def test_scalars_stay_scalars(directml, tmp_path):
+def test_scalars_stay_scalars(directml: device.Device, tmp_path: Path) -> None:
     path = saved(tmp_path, [helper.make_node("Identity", ["x"], ["y"])], [])
     run = run_model(path, against=True, full=False)
     assert run.is_clean
     assert run.arrays["y"].shape == ()
 
 
-def test_command_line(directml, tmp_path, capsys):
+def test_command_line(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = moving(tmp_path), tmp_path / "out"
     words = ["directml", "run", str(path), "--against", "onnxruntime-cpu", "-o", str(out)]
     assert main([*words, "--format", "json"]) == 0
@@ -136,7 +142,7 @@ def test_command_line(directml, tmp_path, capsys):
     assert text.splitlines()[-1].endswith("3 nodes; outputs: 1 equal")
 
 
-def test_bad_input(directml, tmp_path, capsys):
+def test_bad_input(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         run_model(tmp_path / "nothing.onnx", full=False)
     (tmp_path / "text.onnx").write_text("no model")
@@ -146,11 +152,11 @@ def test_bad_input(directml, tmp_path, capsys):
     assert "the seed must not be negative" in capsys.readouterr().err
 
 
-def captured(values) -> Captured:
+def captured(values: Sequence[float]) -> Captured:
     return Captured.of(np.array(values, np.float32))
 
 
-def test_how_far_values_are_off():
+def test_how_far_values_are_off() -> None:
     inf, nan = np.inf, np.nan
     expected = captured([1, -4, inf, nan])
     assert relative_error(np.array([1, -4, inf, nan], np.float32), expected) == 0
@@ -162,7 +168,7 @@ def test_how_far_values_are_off():
     assert relative_error(np.array([2]), Captured.of(np.array([3]))) == inf
 
 
-def test_a_model_that_ends_the_host(full_edition, models):
+def test_a_model_that_ends_the_host(full_edition: None, models: Path) -> None:
     """XLNet's relative attention: the provider crashes on an Einsum behind others, and runs it alone."""
     run = run_model(models / "ts_xlnet_dyn_12.onnx", against=True, full=True, input_shapes={"x": (1, 16)})
     (finding,) = run.findings
@@ -171,7 +177,7 @@ def test_a_model_that_ends_the_host(full_edition, models):
 
 
 @pytest.mark.parametrize("file", ["dynamo_conformer.onnx", "ts_conformer_13.onnx"])
-def test_glu_in_a_conformer(full_edition, models, file):
+def test_glu_in_a_conformer(full_edition: None, models: Path, file: str) -> None:
     """onnxruntime 32146, in real exports."""
     (finding,) = run_model(models / file, against=True, full=True).findings
     assert (finding.kind, finding.op_type) == ("different", "Mul")
@@ -179,7 +185,7 @@ def test_glu_in_a_conformer(full_edition, models, file):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "swin", "ts_roformer_op13"])
-def test_real_exports_with_every_operator(full_edition, zoo, tmp_path, name):
+def test_real_exports_with_every_operator(full_edition: None, zoo: Path, tmp_path: Path, name: str) -> None:
     """Within the tolerance once the Reshape that the provider refuses is spelled as it takes it."""
     shapes = {"x": (1, 8)} if name == "ts_roformer_op13" else {}
     run = run_model(zoo / f"{name}.onnx", against=True, full=True, input_shapes=shapes)
@@ -192,13 +198,15 @@ def test_real_exports_with_every_operator(full_edition, zoo, tmp_path, name):
         onnx.save(model, tmp_path / "model.onnx")
         run = run_model(tmp_path / "model.onnx", against=True, full=True)
     assert run.is_clean
-    assert run.outputs[0].difference < 2e-6
+    difference = run.outputs[0].difference
+    assert difference is not None
+    assert difference < 2e-6
     elsewhere = {node.op_type for node in run.nodes if node.provider != "DmlExecutionProvider"}
     assert elsewhere <= {"Gelu"} or name == "ts_roformer_op13"
 
 
 @pytest.mark.parametrize("name", ["ts_focus_10", "ts_boxes_10", "dynamo_window_shift"])
-def test_real_networks_run_whole(directml, models, name):
+def test_real_networks_run_whole(directml: device.Device, models: Path, name: str) -> None:
     """Graphs that end the host program with descriptor heaps smaller than vkd3d's own."""
     run = run_model(models / f"{name}.onnx", against=True, full=False)
     assert run.is_clean, run.findings
