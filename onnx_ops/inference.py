@@ -27,6 +27,10 @@ _MAX_DEATHS = 4
 _ALL = -1
 _ELEMENTS = frozenset(dtype.value for dtype in ir.DataType)
 
+_fatal: set[bytes] = set()
+"""Digests of what ended or blocked a worker when onnx was asked it, so that it is not asked again."""
+_MAX_FATAL = 1024
+
 logger = logging.getLogger(__name__)
 
 
@@ -72,7 +76,7 @@ def _propagate(model: bytes) -> list[Found]:
     os.close(handle)
     try:
         for attempt in range(_MAX_DEATHS):
-            arguments = (model, tuple(skipped), journal, seconds)
+            arguments = (model, tuple(skipped), journal, seconds, frozenset(_fatal))
             try:
                 result: list[Found] = guarded.call(
                     propagate,
@@ -82,7 +86,9 @@ def _propagate(model: bytes) -> list[Found]:
                 )
             except (guarded.WorkerDied, MemoryError, RecursionError) as error:
                 with open(journal, "rb") as file:
-                    node = int.from_bytes(file.read(8), "little")
+                    node, digest = int.from_bytes(file.read(8), "little"), file.read(8)
+                if len(_fatal) < _MAX_FATAL:
+                    _fatal.add(digest)
                 logger.debug("shape inference of node number %d: the worker %s", node, error)
                 skipped.append(_ALL if attempt == _MAX_DEATHS - 2 else node)
                 continue

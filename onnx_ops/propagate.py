@@ -10,6 +10,7 @@ infer.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import warnings
@@ -160,26 +161,37 @@ class Scope:
         return NOTHING
 
 
-def propagate(model: bytes, skipped: Sequence[int] = (), journal: str = "", seconds: float = 60.0) -> list[Found]:
+def propagate(
+    model: bytes,
+    skipped: Sequence[int] = (),
+    journal: str = "",
+    seconds: float = 60.0,
+    fatal: frozenset[bytes] = frozenset(),
+) -> list[Found]:
     """What is known of every graph input and node output of a model, its subgraphs included.
 
     Args:
         model: A ModelProto, serialised; its tensors are in it or missing.
         skipped: Numbers of nodes, counted as they are visited, that onnx is not asked about.
-        journal: A file in which the number of the node that onnx is asked about always stands.
+        journal: A file in which the node that onnx is asked about always stands: 8 bytes of its number, the least
+            first, and 8 that digest what is asked.
         seconds: After this time nothing more is inferred.
+        fatal: Digests of what onnx is not asked.
 
     Returns:
         For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
     """
     proto = onnx.ModelProto.FromString(model)
-    return _Propagation(proto, frozenset(skipped), journal, seconds).run()
+    return _Propagation(proto, frozenset(skipped), journal, seconds, fatal).run()
 
 
 class _Propagation:
-    def __init__(self, model: onnx.ModelProto, skipped: frozenset[int], journal: str, seconds: float) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, skipped: frozenset[int], journal: str, seconds: float, fatal: frozenset[bytes]
+    ) -> None:
         self._model = model
         self._skipped = skipped
+        self._fatal = fatal
         self._journal = os.open(journal, os.O_WRONLY) if journal else -1
         self._deadline = time.monotonic() + seconds
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
@@ -332,11 +344,16 @@ class _Propagation:
                 types[name] = fact.other or self._type_of(fact)
                 if fact.data is not None and fact.data.size <= _MAX_INPUT_ELEMENTS:
                     data[name] = numpy_helper.from_array(fact.data, name).SerializeToString()
+        serialized = node.SerializeToString()
         if self._journal >= 0:
-            os.pwrite(self._journal, number.to_bytes(8, "little"), 0)
+            asked = b"\0".join([serialized, *types.values(), *data.values(), domain.encode(), str(opset).encode()])
+            digest = hashlib.blake2b(asked, digest_size=8).digest()
+            if digest in self._fatal:
+                return []
+            os.pwrite(self._journal, number.to_bytes(8, "little") + digest, 0)
         try:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
-            found = infer(node.SerializeToString(), types, data, {}, {domain: opset}, self._model.ir_version)
+            found = infer(serialized, types, data, {}, {domain: opset}, self._model.ir_version)
         except Exception:  # a node that breaks its schema: whoever reads it says so
             return []
         return [_of_type(found[name]) if name in found else Fact() for name in node.output]

@@ -10,7 +10,13 @@ from onnx_ops import propagate as real
 from onnx_ops.propagate import Found
 
 
-def propagate(proto: bytes, skipped: Sequence[int] = (), journal: str = "", seconds: float = 60.0) -> list[Found]:
+def propagate(
+    proto: bytes,
+    skipped: Sequence[int] = (),
+    journal: str = "",
+    seconds: float = 60.0,
+    fatal: frozenset[bytes] = frozenset(),
+) -> list[Found]:
     """`propagate` where onnx knows these operators."""
     actions: dict[str, Callable[[object], None]] = {"Die": lambda _: os.abort(), "Hang": lambda _: time.sleep(600)}
     for name, action in actions.items():
@@ -27,4 +33,4 @@ def propagate(proto: bytes, skipped: Sequence[int] = (), journal: str = "", seco
         )
         schema.set_type_and_shape_inference_function(action)
         onnx.defs.register_schema(schema)
-    return real.propagate(proto, skipped, journal, seconds)
+    return real.propagate(proto, skipped, journal, seconds, fatal)

@@ -1,6 +1,7 @@
 """Propagated values are those of onnx's reference; a node that ends or blocks onnx's inference costs only itself."""
 
 import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -320,7 +321,9 @@ def test_functions_that_double_are_refused() -> None:
 
 @needs_custom_inference
 @pytest.mark.parametrize("op", ["Die", "Hang"])
-def test_a_node_that_ends_or_blocks_the_worker_is_left_out(monkeypatch: pytest.MonkeyPatch, op: str) -> None:
+def test_a_node_that_ends_or_blocks_the_worker_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, op: str
+) -> None:
     monkeypatch.setattr(inference, "propagate", deadly.propagate)
     monkeypatch.setattr(inference, "SECONDS", 0.5)
     monkeypatch.setattr(inference, "GRACE", 1.5)
@@ -331,8 +334,13 @@ def test_a_node_that_ends_or_blocks_the_worker_is_left_out(monkeypatch: pytest.M
     ]
     proto = model(nodes, {"x": [2, 3]}, ["b", "c"])
     proto.opset_import.append(helper.make_opsetid("deadly", 1))
+    caplog.set_level(logging.DEBUG, "onnx_ops.inference")
     got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
     assert got == {"x": (2, 3), "a": (2, 3), "c": (2, 3)}
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == [2]
+    caplog.clear()
+    again = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+    assert (again, caplog.records) == (got, []), "what ended a worker once is not asked again"
 
 
 def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:
