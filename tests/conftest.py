@@ -8,19 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from counting import (  # the hooks are pytest's
-    count_results,
-    pytest_sessionfinish,  # noqa: F401
-    pytest_terminal_summary,  # noqa: F401
-    pytest_testnodedown,  # noqa: F401
-)
 from hypothesis import HealthCheck, settings
 
-count_results()
-
-from sliceport.directml import device  # noqa: E402
-from sliceport.directml.device import install  # noqa: E402
-from sliceport.engines import directml as shared  # noqa: E402
+from sliceport.directml import device
+from sliceport.directml.device import install
+from sliceport.engines import directml as shared
 
 # No deadline: machines are noisy. The same examples every time, so that a run says something about the code alone;
 # `--hypothesis-profile=new` tries new ones, and the fuzzers do.
