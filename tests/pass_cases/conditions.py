@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ Written = tuple[str, list[Any], str] | tuple[str, list[Any], str, dict[str, Any]
 
 
 def build(
-    shape: Sequence[int | str],
+    shape: Sequence[int | str] | None,
     *nodes: Written,
     opset: int = 13,
     outputs: Sequence[str] = ("y",),
@@ -71,13 +71,19 @@ def build_strided(
     return ir.serde.serialize_model(with_function)
 
 
-class Cases(dict[str, tuple[Any, ...]]):
-    """By name a pass, a model, and for some what is said of it; models are built when they are asked for."""
+Model = onnx.ModelProto | partial[onnx.ModelProto]
+"""One that is there, or that is yet to be built."""
+Said = TypeVarTuple("Said")
 
-    def __getitem__(self, case: str) -> tuple[Any, ...]:
-        made = super().__getitem__(case)
-        if isinstance(made[1], partial):
-            self[case] = made = (made[0], made[1](), *made[2:])
+
+class Cases(dict[str, tuple[str, Model, *Said]], Generic[*Said]):
+    """By name a pass, a model, and for some what is said of it; models are built when they are asked for by name."""
+
+    def __getitem__(self, case: str) -> tuple[str, onnx.ModelProto, *Said]:
+        there = super().__getitem__(case)
+        built = there[1]() if isinstance(there[1], partial) else there[1]
+        made = (there[0], built, *there[2:])
+        self[case] = made
         return made
 
 

@@ -120,7 +120,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 def mutants(mutate: Mutation) -> Iterator[tuple[str, onnx.ModelProto]]:
-    for name, proto in FIRES.values():
+    for name, proto in (FIRES[case] for case in FIRES):
         for i in range(len(proto.graph.node)):
             mutant = onnx.ModelProto()
             mutant.CopyFrom(proto)
