@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Program", "__version__", "lower"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {"Program": "sliceport.directml.program", "lower": "onnx_ops.lowering"},
-    defined=("__version__",),
-)
+if not TYPE_CHECKING:  # or any name would pass for one
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {"Program": "sliceport.directml.program", "lower": "onnx_ops.lowering"},
+        defined=("__version__",),
+    )

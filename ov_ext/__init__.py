@@ -43,15 +43,15 @@ _HOME = {
 }
 
 
-_load, __dir__ = lazy(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()})
+if not TYPE_CHECKING:  # or any name would pass for one
+    _load, __dir__ = lazy(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()})
 
+    def __getattr__(name: str) -> Any:
+        try:
+            return _load(name)
+        except ModuleNotFoundError as error:
+            if error.name != "openvino":
+                raise
+            from sliceport.errors import MissingExtra
 
-def __getattr__(name: str) -> Any:
-    try:
-        return _load(name)
-    except ModuleNotFoundError as error:
-        if error.name != "openvino":
-            raise
-        from sliceport.errors import MissingExtra
-
-        raise MissingExtra.of("openvino", "openvino", "by ov_ext") from None
+            raise MissingExtra.of("openvino", "openvino", "by ov_ext") from None

@@ -47,9 +47,10 @@ __all__ = [
     "rewrite",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    dict.fromkeys(("compare", "harden", "lower", "rewrite"), "sliceport.api")
-    | {name: "sliceport.errors" for name in __all__ if name[0].isupper()},
-    defined=("__version__",),
-)
+if not TYPE_CHECKING:  # or any name would pass for one
+    __getattr__, __dir__ = lazy(
+        __name__,
+        dict.fromkeys(("compare", "harden", "lower", "rewrite"), "sliceport.api")
+        | {name: "sliceport.errors" for name in __all__ if name[0].isupper()},
+        defined=("__version__",),
+    )

@@ -15,4 +15,5 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_EXECUTORS", "compare"]
 
 
-__getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "onnx_ops.compare.run"))
+if not TYPE_CHECKING:  # or any name would pass for one
+    __getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "onnx_ops.compare.run"))

@@ -33,7 +33,7 @@ from sliceport.directml import device, emulator
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call
 from sliceport.engines.directml import shared_device
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, Refusal
 from sliceport.slicing.node import Folded
 
 from .modules import Case
@@ -466,7 +466,7 @@ def in_memory(layout: str | None, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array.transpose(order) if len(order) == array.ndim else array
 
 
-def check_refusal(case: Case, reason: onnx_ops.Refusal, expected: Expected) -> str | None:
+def check_refusal(case: Case, reason: Refusal, expected: Expected) -> str | None:
     """Whether a refusal says what is wrong, and no more is refused than has to be."""
     level, bits, rank = FeatureLevel.parse(case["level"]), BITS[case["element"]], len(case["shape"])
     if "\n" in reason.message or not reason.message.endswith("."):
