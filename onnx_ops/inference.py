@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_ops.propagate import NOTHING_FOUND, Found, propagate
+from onnx_ops.facts import NOTHING_FOUND, Found
+from onnx_ops.propagate import propagate
 from sliceport import guarded
 
 SECONDS = 4.0

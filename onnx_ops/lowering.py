@@ -13,8 +13,8 @@ import onnx_ir as ir
 
 from onnx_ops.annotate import OnnxSource
 from onnx_ops.extract import read_slicing_nodes
+from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.io import data_files_released, from_file_proto, from_proto, read_proto
-from onnx_ops.propagate import LARGE_BYTES
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes

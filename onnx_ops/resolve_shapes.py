@@ -16,9 +16,9 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.facts import LARGE_BYTES, Found
 from onnx_ops.inference import all_values, infer_shapes
 from onnx_ops.nodes import MISSING, Known, constant, is_known, is_slicing, is_standard, read_elements, resolve
-from onnx_ops.propagate import LARGE_BYTES, Found
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError, UsageError
 
 _MAX_INLINED = 10**6

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx
 
 from onnx_ops import propagate as real
-from onnx_ops.propagate import Found
+from onnx_ops.facts import Found
 
 
 def propagate(

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 from onnx.external_data_helper import load_external_data_for_tensor
 
-from onnx_ops.propagate import LARGE_BYTES
+from onnx_ops.facts import LARGE_BYTES
 from sliceport.errors import ModelError
 
 

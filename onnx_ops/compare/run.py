@@ -18,9 +18,9 @@ from onnx_ops.compare.defaults import run_with_other_values
 from onnx_ops.compare.inputs import random_array, run_with_inputs
 from onnx_ops.compare.one_node import one_node, output_names
 from onnx_ops.compare.onnxruntime_cpu import Captured
+from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.io import from_proto
 from onnx_ops.lowering import lower
-from onnx_ops.propagate import LARGE_BYTES
 from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
 from onnx_ops.strided_slice_op import embed_function
 from sliceport.directml.feature_levels import LATEST, FeatureLevel

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MARK, SLICING, constant, has_its_values, is_operator
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
@@ -16,7 +17,6 @@ from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip, Skipped
 from onnx_ops.passes.value_info import pair_values, walk_functions
 from onnx_ops.passes.walk import name_of, nodes_of
-from onnx_ops.propagate import LARGE_BYTES
 from sliceport.hardening import Change
 from sliceport.slicing import INT64_MAX, resolve_axis
 

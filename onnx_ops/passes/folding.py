@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import SLICING, is_operator, is_standard
 from onnx_ops.passes.probe import build_probe
-from onnx_ops.propagate import LARGE_BYTES
 from onnx_ops.resolve_shapes import detach_large_initializers, name_left_out_outputs
 
 FOLDED = (*SLICING, "Gather")

@@ -20,9 +20,10 @@ from platforms import needs_custom_inference
 
 import onnx_ops
 from onnx_ops import inference, shape_arithmetic
+from onnx_ops.facts import Found
 from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
-from onnx_ops.propagate import Found, propagate
+from onnx_ops.propagate import propagate
 from onnx_ops.resolve_shapes import inline_functions
 
 OPSET = 18
