@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
+import onnx_ir as ir
 
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.nodes import SLICING
@@ -25,16 +26,34 @@ class OnnxSource:
     """A model that was lowered, as a `Source` of its program.
 
     Attributes:
-        proto: The model, which nobody else changes; tensors in external data files stay there.
+        model: The model, which nobody else changes; tensors in external data files stay there.
     """
 
-    proto: onnx.ModelProto
+    model: onnx.ModelProto | ir.Model
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The model as onnx has it.
+
+        Raises:
+            ModelError: There is no such form of it, or its weights cannot be read.
+        """
+        if isinstance(self.model, onnx.ModelProto):
+            return self.model
+        try:
+            return ir.serde.serialize_model(self.model)
+        except Exception as error:  # onnx-ir's own, and what tensors raise that are read when they are needed
+            cause: BaseException = error
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            reason = " ".join(str(cause).split()).rstrip(".")
+            raise ModelError(f"the annotated model cannot be written ({reason}).") from error
 
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
         """Write `model.onnx`; see `Source`. A node of a function that differs by call says so.
 
         Raises:
-            ModelError: The model is too large for a file.
+            ModelError: The model has no form that a file can hold, or is too large for one.
         """
         by_key: dict[str, list[LoweredNode]] = defaultdict(list)
         for lowered in nodes:

@@ -65,7 +65,7 @@ def lower(
 def _read(model: AnyModel) -> tuple[ir.Model, OnnxSource]:
     """The model, to be prepared in place, and as it is."""
     if isinstance(model, ir.Model):
-        return model.clone(), OnnxSource(ir.serde.serialize_model(model))
+        return model.clone(), OnnxSource(model.clone())
     if isinstance(model, onnx.ModelProto):
         owned = onnx.ModelProto()
         owned.CopyFrom(model)

@@ -224,6 +224,9 @@ class Format(Protocol):
         ...
 
 
+_METHODS = ("passes", "lower", "compare", "run_on_directml", "rewrite", "harden")
+
+
 @cache
 def formats() -> dict[str, Format]:
     """The formats that are installed, by name.
@@ -231,7 +234,12 @@ def formats() -> dict[str, Format]:
     Raises:
         UsageError: See `load_entry_points`.
     """
-    return load_entry_points(GROUP)
+    return load_entry_points(GROUP, _complain)
+
+
+def _complain(format_: object) -> str:
+    lacking = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
+    return f"is no format: it lacks {', '.join(lacking)}" if lacking else ""
 
 
 def format_of(model: Any) -> Format:

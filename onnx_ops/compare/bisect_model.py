@@ -136,7 +136,7 @@ def _difference(
     sub = _extract_submodel(proto, node)
     try:
         unfused = device.trace_onnx(sub.SerializeToString(), _select_inputs(sub, inputs), [name])[0][0]
-        why = "its values are off with graph fusion off, too"
+        why = "its values differ without graph fusion, too"
         if not differs(unfused, values[name]):
             why = "its graph fusion is to blame: with fusion off the values are right"
     except (CallFailed, HostDied):

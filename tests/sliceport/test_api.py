@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -58,6 +59,22 @@ def test_write_needs_the_model_no_more(tmp_path: Path) -> None:
         found = {entry.key: entry.value for entry in annotated.graph.node[0].metadata_props}
         assert found["io.sliceport.verdict"] == "lowered"
         assert found["io.sliceport.dxdispatch"] == '["dxdispatch/0000_y.json"]'
+
+
+def test_weights_are_only_read_to_write_them(tmp_path: Path) -> None:
+    """Those that a model in memory reads when they are needed."""
+
+    def fail() -> ir.Tensor[Any]:
+        raise OSError("the disk is gone")
+
+    model = ir.from_proto(slice_proto())
+    weights = ir.LazyTensor(fail, ir.DataType.FLOAT, ir.Shape([2**20]), name="w")
+    model.graph.register_initializer(ir.Value(name="w", const_value=weights))
+    program = sliceport.lower(model)
+    assert program.summary["lowered"] == 1
+    with pytest.raises(sliceport.ModelError, match=r"annotated model cannot be written \(the disk is gone\)"):
+        program.write(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_options_are_those_of_the_format() -> None:

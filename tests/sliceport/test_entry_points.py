@@ -33,14 +33,14 @@ NO_ENGINE = object()
 """
 
 
-def install(folder: Path, **points: str) -> Path:
-    """Install a package with these engines into a folder, as pip would."""
+def install(folder: Path, group: str = "engines", **points: str) -> Path:
+    """Install a package with these engines, or formats, into a folder, as pip would."""
     (folder / "throwaway.py").write_text(REFERENCE + OTHERS)
     info = folder / "throwaway-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: throwaway\nVersion: 1.0\n")
     lines = [f"{name} = throwaway:{value}" for name, value in points.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[sliceport.engines]", *lines]) + "\n")
+    (info / "entry_points.txt").write_text("\n".join([f"[sliceport.{group}]", *lines]) + "\n")
     return folder
 
 
@@ -99,3 +99,10 @@ def test_two_of_the_same_name(tmp_path: Path, models: Path) -> None:
     done = sliceport(install(tmp_path, a="REVERSED", b="REVERSED"), "compare", str(models / "rule_coalesce.onnx"))
     assert done.returncode == 2
     assert "takes the name 'reversed', which another one has." in done.stderr
+
+
+def test_what_is_no_format(tmp_path: Path) -> None:
+    done = sliceport(install(tmp_path, "formats", broken="NO_ENGINE"), "lower", "m.onnx")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "entry point 'broken' of sliceport.formats (throwaway:NO_ENGINE) is no format: it lacks name," in done.stderr
+    assert "Traceback" not in done.stderr

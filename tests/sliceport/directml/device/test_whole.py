@@ -1,4 +1,4 @@
-"""Whole models on onnxruntime's DirectML provider: what ran where, what is off, and which node is behind it."""
+"""Whole models on onnxruntime's DirectML provider: what ran where, what differs, and which node is behind it."""
 
 from __future__ import annotations
 
