@@ -14,7 +14,7 @@ from openvino import opset8
 import onnx_ops
 import ov_ext
 import sliceport
-from sliceport.formats import choose_target, format_of
+from sliceport.formats import choose_target, format_of, formats
 
 
 def slice_proto() -> onnx.ModelProto:
@@ -148,3 +148,12 @@ def test_rewrite_takes_no_openvino_model(tmp_path: Path) -> None:
     with pytest.raises(sliceport.UsageError, match="rewrite takes ONNX models, not OpenVINO IR"):
         sliceport.rewrite("m.xml", tmp_path / "o.onnx")
     assert format_of("m.xml").passes() == ({}, {})
+
+
+def test_formats_name_the_executors_that_their_comparisons_have() -> None:
+    from onnx_ops.compare import run
+    from ov_ext import compare
+
+    for name, module in (("onnx", run), ("openvino", compare)):
+        assert formats()[name].default_executors == module.DEFAULT_EXECUTORS
+        assert formats()[name].reference[0] == module.REFERENCE == module.DEFAULT_EXECUTORS[0]
