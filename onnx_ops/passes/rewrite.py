@@ -19,7 +19,7 @@ from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
-from onnx_ops.passes.outcome import Skipped
+from onnx_ops.passes.outcome import NOTHING, Skipped
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
@@ -91,7 +91,7 @@ class Rewriting:
     def text(self, *, verbose: bool = False) -> str:
         """The report for people; `verbose` adds the nodes that passes skipped."""
         lines = [
-            f"{name}: {change.op} {change.node!r} is now {change.replacement}"
+            f"{name}: {change.op} {change.node!r} is {_describe(change.replacement)}"
             for name, changes in self.changes.items()
             for change in changes
         ]
@@ -103,6 +103,10 @@ class Rewriting:
                 for skipped in nodes
             ]
         return "\n".join([*lines, f"slicing nodes: {self.before} before, {self.after} after"])
+
+
+def _describe(replacement: str | None) -> str:
+    return "removed" if replacement == NOTHING else f"now {replacement}"
 
 
 def _skipped_to_json(nodes: Sequence[Skipped]) -> list[dict[str, str]]:
