@@ -123,16 +123,26 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
     Raises:
         UsageError: A pass is not known.
     """
-    for name in passes:
-        if name not in PASSES:
-            raise unknown_name("pass", name, list(PASSES))
+    check_passes(passes)
     with defaults_aside(model):
-        report = _rewrite(model, passes)
+        report = run_passes(model, passes)
         unmark(model)
         return report
 
 
-def _rewrite(model: ir.Model, names: Sequence[str]) -> Rewriting:
+def check_passes(names: Sequence[str]) -> None:
+    """Whether all of them are passes.
+
+    Raises:
+        UsageError: One is not.
+    """
+    for name in names:
+        if name not in PASSES:
+            raise unknown_name("pass", name, list(PASSES))
+
+
+def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
+    """`rewrite` of a model whose defaults are aside; the nodes that engines read differently stay marked."""
     before = _count(model)
     analysis = Analysis(model, folding=True)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}
