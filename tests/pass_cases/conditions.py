@@ -510,6 +510,8 @@ STAYS = Cases(
                 [3000],
                 cut("k", 0, 3000, "a"),
                 ("Mul", ["a", "x"], "y"),
+                ("Neg", ["k"], "z"),
+                outputs=("y", "z"),
                 constants={"k": np.arange(4000, dtype=np.float32)},
             ),
             None,
