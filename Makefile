@@ -12,6 +12,9 @@ BESIDE := tests models docs benchmarks mkdocs.yml Makefile pyproject.toml LICENS
 # DirectML, whose libraries are of one version whatever is installed here.
 NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/directml/device
 
+# The tests start many processes, and each would compile the packages anew where that is not kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test lint docs unit dist test-wheel test-lowest clean
 
 .venv/pip: Makefile
@@ -43,7 +46,10 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) -v
 	$(BIN)/sliceport compare $(DEMO)
 
-test: lint docs unit
+# Lint and pages side by side; what they need is installed before, one after the other.
+test: .venv/test .venv/docs
+	$(MAKE) --jobs=2 lint docs
+	$(MAKE) unit
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -66,6 +66,16 @@ def full_edition() -> None:
         pytest.skip("the full edition is not installed: run sliceport directml install --full")
 
 
+@pytest.fixture
+def inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """See `inferred_once.py`."""
+    from inferred_once import propagate
+
+    from onnx_ops import inference
+
+    monkeypatch.setattr(inference, "_propagate", propagate)
+
+
 @pytest.fixture(autouse=True)
 def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "COLUMNS"):
