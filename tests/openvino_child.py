@@ -1,19 +1,19 @@
-"""Slicing operators, built and run in a process of their own: `python openvino_child.py`, a JSON case a line on stdin.
+"""Slicing operators, built and run in a process of their own.
 
 What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`); `element`;
 `indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether indices are inputs
 of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant; `ours`; `as_written`, for
-built-in masks of several lengths; `harden`;
-`engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read and run on zeros. Prints a JSON object a line
-with `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or `error`; and
-with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts from `first_of`,
-so that no element is what unwritten memory likely holds: 0, a size or an index.
+built-in masks of several lengths; `harden`; `engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read
+and run on zeros.
+
+An answer has `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or
+`error`; and with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts
+from `first_of`, so that no element is what unwritten memory likely holds: 0, a size or an index.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -115,15 +115,11 @@ def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list
     return {"shape": list(result.shape), "values": (result.reshape(-1).astype(float) - first).tolist()}
 
 
-def main() -> None:
-    for line in sys.stdin:
+def answer_all(cases: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What `openvino_processes.py` has a process of its own do."""
+    for case in cases:
         try:
-            answered = run(json.loads(line))
+            answered = run(case)
         except Exception as error:
             answered = {"error": str(error)}
-        sys.stdout.write(json.dumps(answered) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+        yield answered

@@ -6,6 +6,7 @@ does, is the same.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from functools import partial
@@ -130,7 +131,12 @@ def model_of(text: str, opset: int = 17) -> onnx.ModelProto:
 
 def outcomes(proto: onnx.ModelProto) -> list[object]:
     """What comes out on the CPU provider without and with optimisation; `None` where it refuses."""
-    (x,) = proto.graph.input
+    return _outcomes(proto.SerializeToString())
+
+
+@functools.cache  # most passes leave most models as they were
+def _outcomes(model: bytes) -> list[object]:
+    (x,) = onnx.ModelProto.FromString(model).graph.input
     size = x.type.tensor_type.shape.dim[0].dim_value
     found: list[object] = []
     for level in LEVELS:
@@ -138,7 +144,7 @@ def outcomes(proto: onnx.ModelProto) -> list[object]:
         options.graph_optimization_level = level
         options.log_severity_level = 4
         try:
-            session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+            session = ort.InferenceSession(model, options, ["CPUExecutionProvider"])
             results = session.run(None, {"x": np.arange(1, size + 1, dtype=np.float32)})
         except Exception:
             found.append(None)

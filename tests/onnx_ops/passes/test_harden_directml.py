@@ -421,7 +421,7 @@ class TestCommand:
         assert said.out.splitlines()[-1] == "1 slicing node, 1 rewritten, 0 not fixed"
         assert [path.name for path in out.parent.iterdir()] == ["right.onnx"]
 
-    @pytest.mark.usefixtures("directml")
+    @pytest.mark.usefixtures("directml", "provider_kept")
     def test_verify(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         onnx.save(gated([2, 4], 1), tmp_path / "glu.onnx")
         command = ["harden", str(tmp_path / "glu.onnx"), "-o", str(tmp_path / "o.onnx"), "--verify", "--format", "json"]

@@ -18,6 +18,8 @@ from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.errors import ModelError, UsageError
 
+pytestmark = pytest.mark.usefixtures("provider_kept")
+
 
 def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[int | str], **constants: list[int]) -> Path:
     """A file with a model of input `x` and output `y`."""
