@@ -10,10 +10,10 @@ from dataclasses import replace
 import openvino as ov
 
 from ov_ext import engines as ours
-from ov_ext.defects import REFERENCE
 from ov_ext.files import read_model
 from ov_ext.one_node import OneNode
 from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
+from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
@@ -26,7 +26,8 @@ from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
 from sliceport.slicing import SplitSpec
 
-DEFAULT_EXECUTORS = (REFERENCE, "openvino-cpu", "ov_ext", "dml-emulator")
+REFERENCE = OPENVINO
+DEFAULT_EXECUTORS = (REFERENCE, OPENVINO_CPU, "ov_ext", "dml-emulator")
 _SPECIFICATION = "the specification"
 _MAX_RANDOM = 100
 _MAX_BYTES = 2**27
