@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
+_FAR = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
 
 
@@ -44,7 +45,7 @@ class OnnxCase:
         written = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
         written |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
         nodes = re.sub(r"\w+", lambda word: written.get(word[0], word[0]), body.removesuffix(" }"))
-        return nodes.replace("  ", "; ")
+        return _name_far(nodes.replace("  ", "; "))
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,12 @@ class OpenVINOCase:
         said += ["constant"] * self.is_constant
         shape = self.sizes if self.shape is None else self.shape
         known = "" if shape == self.sizes else f" known as {list(self.sizes)}"
-        return f"{self.element}{list(shape)}{known}, {', '.join(said)}"
+        return _name_far(f"{self.element}{list(shape)}{known}, {', '.join(said)}")
+
+
+def _name_far(text: str) -> str:
+    """The text with names for the greatest and least integers."""
+    return re.sub(r"-?\d{10,}", lambda number: _FAR.get(int(number[0]), number[0]), text)
 
 
 def strided_slice(

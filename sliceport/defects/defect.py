@@ -15,7 +15,7 @@ _HANDLINGS = {
     "avoided": "",
     "unseen": "nothing finds it before the model runs",
 }
-_CONTESTED = ", as a replacement would change what an engine computes"
+_CONTESTED = "as a replacement would change what an engine computes"
 
 
 class Case(Protocol):
@@ -203,7 +203,7 @@ class Defect:
         """What becomes of such a node, and what a user can do."""
         handling = _HANDLINGS[self.handling]
         if self.is_contested and self.handling == "named":
-            handling += _CONTESTED
+            return f"{handling}, {_CONTESTED}; {self.workaround}"
         return ": ".join(filter(None, (handling, self.workaround)))
 
     @property

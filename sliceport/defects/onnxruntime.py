@@ -32,106 +32,6 @@ def _slice(start: int, end: int, step: int, *, axes: str = "axes") -> str:
     return f"(float[4] x) => (float[n] y) <{constants}> {{ y = Slice(x, starts, ends, {axes}, steps) }}"
 
 
-# Nodes about which engines disagree.
-
-BACKWARD_TO_THE_GREATEST = Defect(
-    id="backward slice to the greatest integer",
-    trigger="a Slice with a negative step that ends at INT64_MAX or INT32_MAX",
-    right="by Slice-13, ends of a negative step are clamped to [-1, dim - 1], so that nothing is selected",
-    divergences=(
-        Divergence(
-            ONNXRUNTIME_CPU,
-            "takes either as the far end and goes on to element 0",
-            ONNXRUNTIME,
-            ("microsoft/onnxruntime#11107", "microsoft/onnxruntime#2272"),
-        ),
-    ),
-    examples=tuple(
-        Example(
-            OnnxCase(_slice(-1, end, -1)),
-            right=gives(()),
-            seen={ONNXRUNTIME_CPU: gives((3, 2, 1, 0)), ONNXRUNTIME_DML: gives(())},
-        )
-        for end in (INT64_MAX, INT32_MAX)
-    ),
-    handling="named",
-    workaround="INT64_MIN as the end reverses the axis on every engine",
-    is_contested=True,
-)
-DROPPED_STEPS = Defect(
-    id="steps without axes over whole axes",
-    trigger="a Slice with steps and without axes that starts at 0 and ends at INT64_MAX",
-    right="by Slice-13, steps hold whether axes are given or not",
-    divergences=(
-        Divergence(ONNXRUNTIME_CPU_OPTIMIZED, "drops the node, its steps included (EliminateSlice)", ONNXRUNTIME),
-        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
-    ),
-    examples=(
-        Example(
-            OnnxCase(
-                f"(float[6] x) => (float[n] y) <int64[1] starts = {{0}}, int64[1] ends = {{{INT64_MAX}}}, "
-                "int64[1] steps = {2}> { a = Neg(x)  b = Slice(a, starts, ends, , steps)  y = Neg(b) }"
-            ),
-            right=gives((0, 2, 4)),
-            seen={
-                ONNXRUNTIME_CPU: gives((0, 2, 4)),
-                ONNXRUNTIME_CPU_OPTIMIZED: gives((0, 1, 2, 3, 4, 5)),
-                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
-            },
-        ),
-    ),
-    handling="named",
-    workaround="with its axes written out, all engines take every n-th element",
-    is_contested=True,
-)
-EMPTY_LAST_PART = Defect(
-    id="num_outputs that leaves the last part empty",
-    trigger="a Split by num_outputs whose last part is empty",
-    right="by Split-18, parts have ceil(dim / num_outputs) elements and the last one what is left: 2, 2 and 0 of 4",
-    divergences=(
-        Divergence(ONNXRUNTIME_CPU, "gives the last part the full size, and refuses that", ONNXRUNTIME),
-        Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),
-    ),
-    examples=(
-        Example(
-            OnnxCase(
-                "(float[4] x) => (float[a] y, float[b] z, float[c] w) { y, z, w = Split<num_outputs = 3>(x) }", 18
-            ),
-            right=gives((0, 1), (2, 3), ()),
-            seen={
-                ONNXRUNTIME_CPU: Fails("Split size 2 exceeds the remaining size of the selected axis, 0"),
-                ONNXRUNTIME_DML: Unwritten(),
-            },
-        ),
-    ),
-    handling="named",
-    workaround="sizes that are written out in `split` are right on the CPU provider, and `harden` rewrites that",
-    is_contested=True,
-)
-BELOW_THE_AXIS = Defect(
-    id="backwards from below the axis",
-    trigger="a Slice with a negative step that starts below the axis",
-    right="by Slice-13, starts of a negative step are clamped to [0, dim - 1], so that it starts at index 0",
-    divergences=(
-        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
-        Divergence(ONNX_REFERENCE, "slices as NumPy does, which selects nothing", ONNX),
-    ),
-    examples=(
-        Example(
-            OnnxCase(_slice(-100, -200, -1)),
-            right=gives((0,)),
-            seen={
-                ONNXRUNTIME_CPU: gives((0,)),
-                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
-                ONNX_REFERENCE: gives(()),
-            },
-        ),
-    ),
-    handling="rewritten",
-    workaround="it starts at 0 then",
-    is_contested=True,
-)
-
 # The DirectML provider.
 
 ONE_PART_GATES_ANOTHER = Defect(
@@ -266,6 +166,106 @@ MORE_THAN_EIGHT_AXES = Defect(
     ),
     handling="named",
     workaround="a Reshape to fewer axes is refused, too",
+)
+
+# Nodes about which engines disagree.
+
+BACKWARD_TO_THE_GREATEST = Defect(
+    id="backward slice to the greatest integer",
+    trigger="a Slice with a negative step that ends at INT64_MAX or INT32_MAX",
+    right="by Slice-13, ends of a negative step are clamped to [-1, dim - 1], so that nothing is selected",
+    divergences=(
+        Divergence(
+            ONNXRUNTIME_CPU,
+            "takes either as the far end and goes on to element 0",
+            ONNXRUNTIME,
+            ("microsoft/onnxruntime#11107", "microsoft/onnxruntime#2272"),
+        ),
+    ),
+    examples=tuple(
+        Example(
+            OnnxCase(_slice(-1, end, -1)),
+            right=gives(()),
+            seen={ONNXRUNTIME_CPU: gives((3, 2, 1, 0)), ONNXRUNTIME_DML: gives(())},
+        )
+        for end in (INT64_MAX, INT32_MAX)
+    ),
+    handling="named",
+    workaround="INT64_MIN as the end reverses the axis on every engine",
+    is_contested=True,
+)
+DROPPED_STEPS = Defect(
+    id="steps without axes over whole axes",
+    trigger="a Slice with steps and without axes that starts at 0 and ends at INT64_MAX",
+    right="by Slice-13, steps hold whether axes are given or not",
+    divergences=(
+        Divergence(ONNXRUNTIME_CPU_OPTIMIZED, "drops the node, its steps included (EliminateSlice)", ONNXRUNTIME),
+        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
+    ),
+    examples=(
+        Example(
+            OnnxCase(
+                f"(float[6] x) => (float[n] y) <int64[1] starts = {{0}}, int64[1] ends = {{{INT64_MAX}}}, "
+                "int64[1] steps = {2}> { a = Neg(x)  b = Slice(a, starts, ends, , steps)  y = Neg(b) }"
+            ),
+            right=gives((0, 2, 4)),
+            seen={
+                ONNXRUNTIME_CPU: gives((0, 2, 4)),
+                ONNXRUNTIME_CPU_OPTIMIZED: gives((0, 1, 2, 3, 4, 5)),
+                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
+            },
+        ),
+    ),
+    handling="named",
+    workaround="with its axes written out, all engines take every n-th element",
+    is_contested=True,
+)
+EMPTY_LAST_PART = Defect(
+    id="num_outputs that leaves the last part empty",
+    trigger="a Split by num_outputs whose last part is empty",
+    right="by Split-18, parts have ceil(dim / num_outputs) elements and the last one what is left: 2, 2 and 0 of 4",
+    divergences=(
+        Divergence(ONNXRUNTIME_CPU, "gives the last part the full size, and refuses that", ONNXRUNTIME),
+        Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),
+    ),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[4] x) => (float[a] y, float[b] z, float[c] w) { y, z, w = Split<num_outputs = 3>(x) }", 18
+            ),
+            right=gives((0, 1), (2, 3), ()),
+            seen={
+                ONNXRUNTIME_CPU: Fails("Split size 2 exceeds the remaining size of the selected axis, 0"),
+                ONNXRUNTIME_DML: Unwritten(),
+            },
+        ),
+    ),
+    handling="named",
+    workaround="sizes that are written out in `split` are right on the CPU provider, and `harden` rewrites that",
+    is_contested=True,
+)
+BELOW_THE_AXIS = Defect(
+    id="backwards from below the axis",
+    trigger="a Slice with a negative step that starts below the axis",
+    right="by Slice-13, starts of a negative step are clamped to [0, dim - 1], so that it starts at index 0",
+    divergences=(
+        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
+        Divergence(ONNX_REFERENCE, "slices as NumPy does, which selects nothing", ONNX),
+    ),
+    examples=(
+        Example(
+            OnnxCase(_slice(-100, -200, -1)),
+            right=gives((0,)),
+            seen={
+                ONNXRUNTIME_CPU: gives((0,)),
+                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
+                ONNX_REFERENCE: gives(()),
+            },
+        ),
+    ),
+    handling="rewritten",
+    workaround="it starts at 0 then",
+    is_contested=True,
 )
 
 # The CPU provider.
