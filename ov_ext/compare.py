@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import openvino as ov
 
@@ -19,7 +18,7 @@ from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
-from sliceport.engines.comparison import Comparison, Report, compare_node, reproducing_command
+from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command
 from sliceport.engines.engine import Engine
 from sliceport.engines.registry import choose_engines
 from sliceport.engines.tensor_bytes import TensorBytes
@@ -107,13 +106,5 @@ def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], se
         values[cut.output] = TensorBytes(output, cut.region.output_shape)
     for engine in engines:
         found = compare_node(lowered, engine, values, {}, reference=reference, model=alone, alone=True)
-        yield found if found.status == "equal" else _with_known(found, alone)
-
-
-def _with_known(found: Comparison, alone: OneNode) -> Comparison:
-    """What is known of the engine, behind what was found."""
-    reasons = [f"{defect.id} ({defect.reason})" for defect in alone.known_of(found.executor)]
-    if not reasons or found.status == "error":
-        return found
-    detail = f"{found.detail.removesuffix('.')}; this is a known defect of {found.executor}: {'; '.join(reasons)}."
-    return replace(found, detail=detail)
+        is_explained = found.status == "mismatch"  # an error says so itself
+        yield explain(found, engine.name, alone.known_of(engine.name)) if is_explained else found

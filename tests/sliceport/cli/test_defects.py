@@ -30,7 +30,9 @@ def test_one_engine_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -
         assert f"  {defect.id}: given {defect.trigger}, it " in said
         assert f"    right: {defect.right}\n" in said
         assert f"    {defect.remedy}\n" in said
-    assert "    case: i32[2], begin [0], end [0], strides [1], shrink_axis_mask [1], ellipsis_mask [1]: nothing " in said
+    assert (
+        "    case: i32[2], begin [0], end [0], strides [1], shrink_axis_mask [1], ellipsis_mask [1]: nothing " in said
+    )
     assert "gates another" not in said
 
 
