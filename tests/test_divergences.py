@@ -171,7 +171,6 @@ def by_onnxruntime(example: Example, *, optimized: bool) -> Outcome:
 
 IN_A_PROCESS = """
 import sys, numpy, onnxruntime
-from defects_page import PAGE, page
 from onnx import parser
 session = onnxruntime.InferenceSession(parser.parse_model(sys.argv[1]).SerializeToString())
 session.run(None, {"x": numpy.arange(1, 5, dtype=numpy.float32)})
@@ -182,7 +181,8 @@ def by_onnxruntime_elsewhere(example: Example) -> Outcome:
     """In a process of its own, which may end."""
     assert isinstance(example.case, OnnxCase)
     command = [sys.executable, "-c", IN_A_PROCESS, example.case.text]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode <= 0, done.stderr
     return EndsProcess(-done.returncode) if done.returncode < 0 else gives()
 
 
