@@ -35,7 +35,7 @@ class Difference:
 DIFFERENCES = (
     Difference(
         "StridedSlice",
-        "begin equal to end keeps one element",
+        "where begin equals end, one element is kept",
         "nothing is kept",
         strided_slice([4], [2], [2], [1]),
         ((0,), ()),
@@ -43,57 +43,57 @@ DIFFERENCES = (
     Difference(
         "StridedSlice",
         "a negative stride is subtracted from the index",
-        "it is added, so the walk goes backwards",
+        "it is added, so that the walk goes backwards",
         strided_slice([4], [3], [0], [-1]),
         ((3,), (3, 2, 1)),
     ),
     Difference(
         "StridedSlice",
-        "backwards with end_mask the end is 0, and element 0 cannot be reached; the example `[1:, :, ::-1]` gives 3 of 4",
-        "element 0 comes out, all 4 of them",
+        "with end_mask, a backward walk ends before element 0: the example `[1:, :, ::-1]` gives 3 elements of 4",
+        "it reaches element 0, and gives all 4",
         strided_slice([4], [0], [0], [-1], begin_mask=[1], end_mask=[1]),
         ((4,), (3, 2, 1, 0)),
     ),
     Difference(
         "StridedSlice",
-        "backwards a begin below the axis becomes element 0 (as the text has it, and not as NumPy, which selects nothing)",
-        "element 0, as the text says",
+        "a backward walk that begins below the axis begins at element 0",
+        "it does so, where NumPy selects nothing",
         strided_slice([5], [-9], [-20], [-1]),
         ((1,), (0,)),
     ),
     Difference(
         "StridedSlice",
-        "each mask may have a length of its own: shorter ones are padded, further bits ignored; two examples do so",
-        "masks of different lengths are refused (`All masks of StridedSlice must have the same size`); ours takes them",
+        "each mask may have a length of its own: missing bits are 0, and further ones are ignored; two examples have such masks",
+        "OpenVINO refuses masks of different lengths (`All masks of StridedSlice must have the same size`); `ov_ext` takes them",
         strided_slice([2, 3], [1, 0], [2, 2], [1, 1], begin_mask=[0, 1], end_mask=[0]),
         None,
         ((1, 2), (3, 4)),
     ),
     Difference(
         "StridedSlice",
-        "where an axis is shrunk, begin must equal end",
+        "begin must equal end where an axis is shrunk",
         "end is ignored",
         strided_slice([3], [1], [7], [1], begin_mask=[0], shrink_axis_mask=[1]),
         ((), (1,)),
     ),
     Difference(
         "StridedSlice",
-        "indices beyond the axis are clamped silently",
-        "not that of a shrunk axis: it raises",
+        "indices beyond the axis are clamped",
+        "the index of a shrunk axis is not clamped: beyond the axis it is an error",
         strided_slice([3], [3], [4], [1], begin_mask=[0], shrink_axis_mask=[1]),
         None,
     ),
     Difference(
         "StridedSlice",
-        "the stride must not be 0",
-        "it may be 0 where it is ignored: at a shrunk, new or elided axis",
+        "strides must not be 0",
+        "a stride may be 0 where it is ignored: for a shrunk axis, a new one or the ellipsis",
         strided_slice([3], [1], [2], [0], begin_mask=[0], shrink_axis_mask=[1]),
         ((), (1,)),
     ),
     Difference(
         "StridedSlice",
-        "the ellipsis hides rank - (M - sum(new_axis_mask) - 1) axes",
-        "bits of new_axis_mask beyond the entries, and at the ellipsis, do not count",
+        "the ellipsis stands for rank - (M - sum(new_axis_mask) - 1) axes, where there are M entries",
+        "bits of new_axis_mask at the ellipsis and beyond the last entry do not count",
         strided_slice(
             [2, 3], [0, 1], [0, 2], [1, 1], begin_mask=[0] * 3, ellipsis_mask=[1, 0, 0], new_axis_mask=[0, 0, 1]
         ),
@@ -101,22 +101,22 @@ DIFFERENCES = (
     ),
     Difference(
         "StridedSlice",
-        "the example of clamping in two dimensions, begin [1234, 2], end [1234, 4321], strides [1, -1], gives shape [1, 1]",
-        "it gives [0, 0]",
+        "the example of clamping in two dimensions (begin [1234, 2], end [1234, 4321], strides [1, -1]) gives the shape [1, 1]",
+        "its shape is [0, 0]",
         strided_slice([2, 2], [1234, 2], [1234, 4321], [1, -1]),
         ((0, 0), ()),
     ),
     Difference(
         "Slice",
-        "the rules are those of Python",
-        "but for a backward walk from below the axis, which begins at element 0",
+        "indices follow the rules of Python",
+        "they do, but for a backward walk that begins below the axis: it begins at element 0, where Python selects nothing",
         slice8([5], [-9], [-20], [-1], [0]),
         ((1,), (0,)),
     ),
     Difference(
         "Slice",
-        "backwards to the greatest integer (not in the text; onnxruntime takes it for the far end and reverses the axis)",
-        "nothing, as by the text",
+        "of a backward walk that ends at the greatest integer nothing is said",
+        "the end is clamped, so that nothing is selected; onnxruntime reverses the axis",
         slice8([4], [-1], [2**31 - 1], [-1], [0]),
         ((0,), ()),
     ),
@@ -124,19 +124,19 @@ DIFFERENCES = (
 
 LIMITS = (
     (
-        "memory of dynamic models, of each `Slice(…)` and of `model.clone()`",
-        "OpenVINO never frees an operator written in Python, and clones it for each inference of a dynamic model: 3.6 KiB for one "
-        "that does nothing and 3.0 KiB for each constant index; ours adds 0.5 KiB. Static models: nothing",
-        "`harden(model)`, which leaves what is right to the built-in operators, or `use_builtin_ops(model)`: they keep nothing",
+        "memory, in each inference of a dynamic model, each `Slice(…)` and each `model.clone()`",
+        "OpenVINO never frees an operator that is written in Python, and clones it for each inference of a dynamic model: 3.6 KiB "
+        "for one that does nothing, and 3.0 KiB for each constant index; ours add 0.5 KiB. Static models leak nothing",
+        "`harden(model)` leaves what is right to the built-in operators, and `use_builtin_ops(model)` everything; those leak nothing",
     ),
     (
-        "Ctrl-C while one of ours runs",
-        "OpenVINO makes a RuntimeError of whatever an operator in Python raises",
-        "`KeyboardInterrupt` is in the message of that RuntimeError",
+        "Ctrl-C while one of our operators runs",
+        "OpenVINO turns whatever a Python operator raises into a RuntimeError",
+        "look for `KeyboardInterrupt` in its message",
     ),
     (
-        "any device but CPU (HETERO and AUTO that come down to CPU work)",
-        "Python operators run on the CPU plugin alone",
+        "devices other than the CPU (HETERO and AUTO work where they choose the CPU)",
+        "only the CPU plugin runs operators in Python",
         "`use_builtin_ops(model)` before compiling",
     ),
     (
@@ -145,41 +145,40 @@ LIMITS = (
         "`harden(model)` or `use_builtin_ops(model)`, then save: no extension is needed",
     ),
     (
-        "indices of 64 bits that only come at run time",
-        "the plugin cuts them to their low 32 bits before any operator sees them: INT64_MAX is -1 then, and INT64_MIN 0; "
-        "nothing tells them from a real -1 or 0",
-        "use INT32_MAX and INT32_MIN, which mean as far as possible; constants are read right, whatever their size",
+        "64-bit indices that only come at run time",
+        "the plugin [cuts them to 32 bits](defects.md#openvinos-cpu-plugin) before any operator sees them, and what it makes of "
+        "INT64_MAX and INT64_MIN cannot be told from a real -1 or 0",
+        "use INT32_MAX and INT32_MIN",
     ),
     (
-        "data of i64 and u64 (through i32), f64 (through f32), i16 and u16 (through i32)",
-        "the plugin computes in the narrower type",
+        "data of i64, u64, i16, u16 and f64",
+        "the plugin computes these integers as i32, and f64 as f32",
         "`Model.evaluate` moves every bit",
     ),
     (
-        "data of u1 on the plugin, of u3 and u6 anywhere",
+        "data of u1 on the plugin, and of u3 and u6 anywhere",
         "the plugin has no such tensors",
         "`Model.evaluate` slices u1; u3 and u6 are refused with a sentence",
     ),
     (
-        "bounds of a shape behind ShapeOf, ours, and one more operator",
-        "OpenVINO works out bounds behind a Python operator only where they are exact; a consumer right behind ours gets them",
+        "bounds of sizes that are computed: ShapeOf, one of our operators, then another operator",
+        "OpenVINO computes bounds behind a Python operator only where they are exact; what reads our operator itself gets them",
         "`use_builtin_ops(model)` for such a model",
     ),
     (
-        "fused rotary embeddings and other fusions that look for the built-in Slice",
-        "a Python operator is opaque to them: results differ in the last bits, and time in more",
+        "fusions that look for the built-in Slice, such as that of rotary embeddings",
+        "they do not see a Python operator: the last bits of results differ, and the model is slower",
         "`use_builtin_ops(model)`",
     ),
     (
         "tiny tensors",
-        "a call into Python costs 5 to 10 us, in a dynamic model 30 to 60: see `benchmarks/evaluate.py`",
-        "`harden(model)`, which leaves what is right to the built-in operators",
+        "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)",
+        "`harden(model)`, which replaces only what is wrong",
     ),
     (
-        "a data type by the names Slice and StridedSlice",
-        "the plugin takes any operator of those names for its own and refuses dynamic shapes, so ours are Slice8 and "
-        "StridedSlice1, version ov_ext, in IR files",
-        "",
+        "the names Slice and StridedSlice in IR files",
+        "the plugin takes any operator of these names for its own, and refuses dynamic shapes",
+        "ours are called Slice8 and StridedSlice1 there, version ov_ext",
     ),
 )
 
@@ -187,7 +186,7 @@ LIMITS = (
 def result(found: tuple[tuple[int, ...], tuple[int, ...]] | None) -> str:
     """A result in words."""
     if found is None:
-        return "refused"
+        return "an error"
     shape, values = found
     return f"{list(shape)}" + (f": {', '.join(map(str, values))}" if values else "")
 
@@ -195,14 +194,15 @@ def result(found: tuple[tuple[int, ...], tuple[int, ...]] | None) -> str:
 def page() -> str:
     """The page."""
     lines = [
-        "# StridedSlice-1 and Slice-8: the text, OpenVINO, and ours",
-        f"Tests run every case on this page, on OpenVINO {VERSIONS[-1]} and on ours. Data count from 0.",
-        "What OpenVINO computes wrongly by its own rules is among the [known defects](defects.md#openvinos-cpu-plugin).",
+        "# StridedSlice and Slice in OpenVINO",
+        "The specification of StridedSlice-1 and Slice-8 and what OpenVINO computes differ in places. The operators of `ov_ext` "
+        "follow OpenVINO's shape inference and Model.evaluate, and take what the specification allows beyond them. What OpenVINO "
+        "does wrong by its own rules is among the [known defects](defects.md#openvinos-cpu-plugin).",
         "",
         "## Where the specification and OpenVINO differ",
-        "Ours follows OpenVINO's shape inference and reference, and takes what the text allows beyond that.",
+        f"Tests run every case here, on OpenVINO {VERSIONS[-1]} and on `ov_ext`. The elements of the data are 0, 1, 2 and so on.",
         "",
-        "| operator | the text or an example | what OpenVINO computes, and ours | case | OpenVINO | ours |",
+        "| operator | specification | OpenVINO and `ov_ext` | case | OpenVINO gives | `ov_ext` gives |",
         "|---|---|---|---|---|---|",
     ]
     for entry in DIFFERENCES:
