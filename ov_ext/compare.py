@@ -43,8 +43,9 @@ def compare(
 ) -> Report:
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
-    Where Model.evaluate is known to be wrong, it is compared as the others are, with what the specification says. No
-    engine runs a node that is known to end the process.
+    Model.evaluate computes what is expected. Where it is known to be wrong, it is compared with the specification as
+    the others are. No engine runs a node that is known to end its process. A difference that a known defect of the
+    engine explains says so.
 
     Args:
         model: The model's file.

@@ -1,4 +1,4 @@
-"""Replacing the slicing that OpenVINO's CPU plugin computes wrongly by operators that it computes right."""
+"""Replacing the slicing that OpenVINO computes wrongly by operators that it computes right."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ _INT32_MAX = 2**31 - 1
 
 
 def harden(model: ov.Model) -> Hardening:
-    """Rewrite the slicing nodes that OpenVINO's CPU plugin computes wrongly; the others stay as they are.
+    """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly; the others stay as they are.
 
-    The replacement consists of built-in operators, so that `ovc`, C++ and `benchmark_app` run the model, or is our own
-    operator where these are wrong too. Names stay as in `use_custom_ops`.
-
-    Not seen before a model runs, so not rewritten: an index of more than 32 bits, a step of -2^31, which ends the
-    process, or a shrink out of range, that only comes with the model's inputs.
+    These are the nodes with a defect of `sliceport.defects.openvino`, but for defects that only show when the model
+    runs (`handling` is `unseen`). The replacement consists of built-in operators, so that `ovc`, C++ and
+    `benchmark_app` run the model, or is our own operator where these are wrong, too. Names stay as in `use_custom_ops`.
 
     Args:
         model: The model; it is changed, bodies of If, Loop and TensorIterator too.

@@ -52,8 +52,8 @@ def compare(
     """Run the slicing nodes of a model by several executors and compare their outputs bit for bit.
 
     onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs; a model
-    whose inputs have defaults twice, with them and with other values. A node inside an If, Loop or Scan body runs
-    alone, on random data.
+    whose inputs have defaults runs twice, with these and with other values. A node inside an If, Loop or Scan body runs
+    alone, on random data. A difference that a known defect of an engine explains says so.
 
     Args:
         model: The model's file.
