@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from sliceport.cli import compare, completion, console, directml, harden, lower, rewrite
+from sliceport.cli import compare, completion, console, defects, directml, harden, lower, rewrite
 from sliceport.cli.console import say
 from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
@@ -66,7 +66,7 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action=Version, help="print the version")
     parser.set_defaults(run=lambda _: parser.print_help(), verbose=0)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for command in (lower, compare, harden, rewrite, directml, completion):
+    for command in (lower, compare, harden, rewrite, defects, directml, completion):
         command.add(commands)
     return parser
 

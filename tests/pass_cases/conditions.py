@@ -446,7 +446,7 @@ STAYS = Cases(
                 ("Sigmoid", ["b"], "c"),
                 ("Mul", ["a", "c"], "y"),
             ),
-            "gates another",
+            "is multiplied by the Sigmoid of another",
         ),
         "siblings open": ("siblings", model(["n"], cut("x", 0, 1, "y"), cut("x", 1, M, "z"), outputs=("y", "z")), None),
         "siblings of two axes": (
@@ -484,7 +484,7 @@ STAYS = Cases(
                 ("Mul", ["a", "d"], "z"),
                 outputs=("y", "z"),
             ),
-            "gates another",
+            "is multiplied by the Sigmoid of another",
         ),
         "merge in a GLU": (
             "merge",
@@ -497,7 +497,7 @@ STAYS = Cases(
                 ("Neg", ["b"], "z"),
                 outputs=("y", "z"),
             ),
-            "gates another",
+            "is multiplied by the Sigmoid of another",
         ),
         "nested in a far Slice": (
             "nested",
