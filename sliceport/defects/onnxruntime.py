@@ -92,7 +92,7 @@ NOTHING_SELECTED = Defect(
 STEPS_WITHOUT_AXES = Defect(
     id="steps without axes",
     trigger="a Slice with steps and without axes",
-    right="by Slice-13, axes that are left out are [0, 1, …]",
+    right="by Slice-13, axes that are left out are [0, 1, ...]",
     divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
     examples=(
         Example(
