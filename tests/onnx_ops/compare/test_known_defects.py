@@ -9,7 +9,7 @@ import pytest
 from onnx import parser
 
 from onnx_ops.compare import compare
-from onnx_ops.compare.known_defects import known_defects
+from onnx_ops.compare.known_defects import explain_findings, known_defects
 from onnx_ops.lowering import lower
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
@@ -20,9 +20,11 @@ from sliceport.defects.onnxruntime import (
     FROM_THE_LEAST,
     MORE_THAN_EIGHT_AXES,
     NOTHING_SELECTED,
+    ONE_PART_GATES_ANOTHER,
     STEPS_WITHOUT_AXES,
 )
 from sliceport.directml import device
+from sliceport.engines.model_run import Finding
 from sliceport.slicing.node import Resolved
 
 
@@ -71,3 +73,18 @@ def test_what_is_right_has_none() -> None:
     assert known_defects(node.node, ONNXRUNTIME_DML) == []
     (first, _) = lower(case_of(NOTHING_SELECTED)).nodes
     assert known_defects(first.resolved, ONNXRUNTIME_DML) == [NOTHING_SELECTED]
+
+
+def test_findings_in_whole_models_are_explained_by_the_node_or_what_it_reads() -> None:
+    graph = "(float[4] x) => (float[n] z) { p, q = Split(x)  s = Sigmoid(q)  y = Mul(p, s)  z = Neg(y) }"
+    model = model_of(graph)
+    for name, node in zip(("halves", "gate", "product", "last"), model.graph.node, strict=True):
+        node.name = name
+    known = f"; Split 'halves' has a known defect of onnxruntime-dml: {ONE_PART_GATES_ANOTHER.id} ("
+    product = Finding("different", "product", "Mul", "Mul 'product' differs.")
+    refused = Finding("refused", "product", "Mul", "Mul 'product' is refused.")
+    last = Finding("different", "last", "Neg", "Neg 'last' differs.")
+    unknown = Finding("refused", "", "", "the model is refused.")
+    (explained, *others) = explain_findings([product, refused, last, unknown], model)
+    assert explained.message == f"Mul 'product' differs{known}{ONE_PART_GATES_ANOTHER.reason})."
+    assert others == [refused, last, unknown]
