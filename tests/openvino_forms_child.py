@@ -113,9 +113,17 @@ def is_cut(case: dict[str, Any]) -> bool:
     return any(late and any(not -(2**31) < value < 2**31 - 1 for value in values) for values, late in listed)
 
 
+def is_misread(case: dict[str, Any]) -> bool:
+    """Whether OpenVINO takes an unsigned index for a negative one, which only shows at run time."""
+    listed = zip(case["indices"], case["run_time"], case["index_types"], strict=True)
+    return any(late and kind == "u64" and max(values, default=0) >= 2**63 for values, late, kind in listed)
+
+
 def run(case: dict[str, Any], form: str, engine: str) -> dict[str, Any]:
     element = case["element"]
     if engine == "openvino-cpu" and is_cut(case):
+        return {"cut": True}
+    if form != "ours" and is_misread(case):
         return {"cut": True}
     built = Built(case, folding=engine == "folding")
     answered: dict[str, Any] = {}

@@ -439,6 +439,21 @@ FAR_STRIDE_AT_RUN_TIME = Defect(
     handling="unseen",
     workaround="check what is given to the model",
 )
+UNSIGNED_AT_RUN_TIME = Defect(
+    id="unsigned index beyond 63 bits at run time",
+    trigger="an unsigned index of 2^63 or more that only comes at run time",
+    right="by Slice-8, an index beyond the axis is clamped to its end",
+    divergences=(Divergence(OPENVINO, "reads it as a negative one", VERSIONS),),
+    examples=(
+        Example(
+            slice8([5], [0], [2**64 - 1], [1], [0], index_types=("u64",) * 4, run_time=(*ALL, False)),
+            right=gives((0, 1, 2, 3, 4)),
+            seen={OPENVINO: gives((0, 1, 2, 3))},
+        ),
+    ),
+    handling="unseen",
+    workaround="give signed indices",
+)
 SHRUNK_BEYOND = Defect(
     id="shrunk index out of range at run time",
     trigger="a shrunk index that only comes at run time and is out of range",
