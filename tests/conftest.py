@@ -21,6 +21,10 @@ settings.register_profile("new", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 settings.load_profile("same")
 
+# To OpenVINO this is a CI job, of which it reports nothing: else each import of it, and each conversion eight times,
+# forks a process that connects to a server, out of one with threads.
+os.environ.setdefault("JENKINS_URL", "none")
+
 # A shell's background jobs ignore Ctrl-C, and so would what the tests start and then interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

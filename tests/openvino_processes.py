@@ -1,31 +1,23 @@
 """Asking OpenVINO in other processes: some of its answers come with the end of the process.
 
-Where there is a fork, they are those of a server that has imported OpenVINO once, and has not used it.
+Where there is a fork, they are those of a server that has imported OpenVINO once, and has not used it: `forked.py`.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import openvino_child
+from forked import CONTEXT, server_environment
 
 Answer = dict[str, Any]
-POISON = {"MALLOC_PERTURB_": "165"}  # glibc then fills what it hands out, so that no unwritten memory is 0
-if sys.platform == "win32":
-    CONTEXT = multiprocessing.get_context("spawn")
-else:
-    CONTEXT = multiprocessing.get_context("forkserver")
-    CONTEXT.set_forkserver_preload(["openvino_forms_child", "openvino_child"])
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ def ask(answer_all: Callable[[Any], Iterable[Answer]], given: Any, timeout: floa
         noise = Path(folder) / "stderr"
         receiver, sender = CONTEXT.Pipe(duplex=False)
         process = CONTEXT.Process(target=_answer, args=(answer_all, given, sender, noise), daemon=True)
-        with _environment():
+        with server_environment():
             process.start()
         sender.close()
         answers, is_late = _received(receiver, time.monotonic() + timeout)
@@ -73,19 +65,6 @@ def _received(receiver: Connection, deadline: float) -> tuple[list[Answer], bool
             except (EOFError, OSError):  # nothing, or a part of an answer
                 return answers, False
     return answers, True
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """That of a server that is started, and so of the processes that it forks, which import what is imported here."""
-    before = dict(os.environ)
-    os.environ.update(POISON, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
-    try:
-        yield
-    finally:
-        for name in (*POISON, "PYTHONPATH"):
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def _answer(answer_all: Callable[[Any], Iterable[Answer]], given: Any, sender: Connection, noise: Path) -> None:
