@@ -17,7 +17,7 @@ from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.inference import all_values
 from onnx_ops.nodes import MARK, constant
 from onnx_ops.passes.builders import build_tensor
-from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe
+from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe, clone_model
 from onnx_ops.passes.walk import every_node, rewritable_nodes
 from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
 from sliceport import guarded
@@ -67,6 +67,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     inline_functions(probe)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
+    for graph in probe.graph.subgraphs():  # what is an output of a body is left, and OnnxSlim forgets it
+        _make_constants(graph)
     name_left_out_outputs(probe)
     nodes = count_nodes(probe)
     detached = _detach(probe)
@@ -81,9 +83,14 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _attach(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph, name)
     if model.ir_version < REPLACEABLE_VERSION:
-        _list_no_others(optimized.graph)
+        _make_constants(optimized.graph)
     _restore_hidden(optimized)
-    return _like(model, optimized.graph), nodes
+    result = _like(model, optimized.graph)
+    try:
+        clone_model(result)
+    except ModelError as error:
+        raise ModelError(f"it cannot be simplified by {name}, which makes an invalid model of it: {error}") from error
+    return result, nodes
 
 
 def _like(model: ir.Model, graph: ir.Graph) -> ir.Model:
@@ -216,8 +223,8 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
         graph.opset_imports.setdefault(domain, version)
 
 
-def _list_no_others(graph: ir.Graph) -> None:
-    """Make Constant nodes of the initializers that are no inputs, as before version 4 of the format."""
+def _make_constants(graph: ir.Graph) -> None:
+    """Make Constant nodes of the initializers that are no inputs, which there are none of before version 4."""
     for name, value in list(graph.initializers.items()):
         if value.is_graph_input() or value.const_value is None:
             continue
