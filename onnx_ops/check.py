@@ -13,14 +13,15 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import onnx
-import onnx_ir as ir
 
+from onnx_ops.element_type import BITS, ElementType
 from onnx_ops.nodes import MAX_AXES
 from sliceport.errors import ModelError
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
-_ELEMENTS = {dtype.value: dtype for dtype in ir.DataType}
-_BITS = {dtype: 8 if dtype == ir.DataType.STRING else dtype.bitwidth for dtype in ir.DataType if dtype.value}
+REPLACEABLE_VERSION = 4
+"""The version of the format from which on a caller may replace initializers that are inputs too."""
+_ELEMENTS = {element.value: element for element in ElementType}
 _MAX_BYTES = 2**63
 _MAX_DIGITS = 19
 _MAX_VERSION = 2**31 - 1
@@ -55,11 +56,13 @@ class Findings:
         is_sorted: Whether every node comes after the nodes that it reads from.
         has_external_data: Whether some tensor is stored in another file.
         has_negative_sizes: Whether a shape that is written for a value has a size below 0.
+        is_plain: Whether all its values and constants are dense tensors, and all text in attributes is UTF-8.
     """
 
     is_sorted: bool = True
     has_external_data: bool = False
     has_negative_sizes: bool = False
+    is_plain: bool = True
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
@@ -90,7 +93,7 @@ def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
     _check_imports(where, function.opset_import)
     _check_metadata(where, function.metadata_props)
     for value in function.value_info:
-        _check_value(value, where)
+        _check_value(value, where, found)
     for attribute in function.attribute_proto:
         _check_attribute(attribute, where, set(), found)
     defined = set(function.input)
@@ -134,7 +137,7 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> No
     _check_text(where, (graph.name, graph.doc_string))
     _check_metadata(where, graph.metadata_props)
     for value in (*graph.input, *graph.value_info, *graph.output):
-        _check_value(value, where)
+        _check_value(value, where, found)
     for tensor in graph.initializer:
         _check_tensor(tensor, where, found)
     for sparse in graph.sparse_initializer:
@@ -235,19 +238,20 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: set[str]
     for sparse in (*sparse_tensor, *attribute.sparse_tensors):
         _check_sparse(sparse, where, found)
     for type_proto in (*((attribute.tp,) if attribute.HasField("tp") else ()), *attribute.type_protos):
-        _check_type(type_proto, f"attribute {attribute.name!r} of {where}")
+        _check_type(type_proto, f"attribute {attribute.name!r} of {where}", found)
 
 
-def _check_value(value: onnx.ValueInfoProto, where: str) -> None:
+def _check_value(value: onnx.ValueInfoProto, where: str, found: Findings) -> None:
     _check_text(where, (value.name, value.doc_string))
     if value.metadata_props:
         _check_metadata(f"value {value.name!r}", value.metadata_props)
     if value.HasField("type"):
-        _check_type(value.type, f"value {value.name!r}")
+        _check_type(value.type, f"value {value.name!r}", found)
 
 
-def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
+def _check_type(type_proto: onnx.TypeProto, where: str, found: Findings) -> None:
     kind = type_proto.WhichOneof("value")
+    found.is_plain &= kind in ("tensor_type", None)
     _check_text(where, (type_proto.denotation,))
     if kind in ("tensor_type", "sparse_tensor_type"):
         held = getattr(type_proto, kind)
@@ -256,10 +260,10 @@ def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
         for dim in held.shape.dim:
             _check_text(where, (dim.dim_param, dim.denotation))
     elif kind in ("sequence_type", "optional_type"):
-        _check_type(getattr(type_proto, kind).elem_type, where)
+        _check_type(getattr(type_proto, kind).elem_type, where, found)
     elif kind == "map_type":
         _check_element(type_proto.map_type.key_type, where)
-        _check_type(type_proto.map_type.value_type, where)
+        _check_type(type_proto.map_type.value_type, where, found)
 
 
 def _check_rank(rank: int, where: str) -> None:
@@ -267,7 +271,7 @@ def _check_rank(rank: int, where: str) -> None:
         raise ModelError(f"{where} has {rank} axes, more than the {MAX_AXES} that an array can have.")
 
 
-def _check_element(number: int, where: str) -> ir.DataType:
+def _check_element(number: int, where: str) -> ElementType:
     dtype = _ELEMENTS.get(number)
     if dtype is None:
         raise ModelError(f"{where} has element type {number}, which ONNX does not define.")
@@ -275,6 +279,7 @@ def _check_element(number: int, where: str) -> ir.DataType:
 
 
 def _check_sparse(sparse: onnx.SparseTensorProto, where: str, found: Findings) -> None:
+    found.is_plain = False
     _check_tensor(sparse.values, where, found)
     _check_tensor(sparse.indices, where, found)
 
@@ -302,12 +307,12 @@ def _check_contents(tensor: onnx.TensorProto, found: Findings) -> None:
     dtype = _ELEMENTS.get(tensor.data_type)
     if dtype is None:
         raise ModelError(f"has element type {tensor.data_type}, which ONNX does not define.")
-    if dtype is ir.DataType.UNDEFINED:
+    if dtype is ElementType.UNDEFINED:
         raise ModelError("has no element type.")
     if len(dims) > MAX_AXES:
         raise ModelError(f"has {len(dims)} axes, more than the {MAX_AXES} that an array can have.")
     count = prod(dims)
-    bytes_ = count * _BITS[dtype] // 8
+    bytes_ = count * BITS[dtype] // 8
     if bytes_ >= _MAX_BYTES:
         raise ModelError(f"has shape {dims}, which is larger than any file.")
     if tensor.data_location == _EXTERNAL:
@@ -317,13 +322,13 @@ def _check_contents(tensor: onnx.TensorProto, found: Findings) -> None:
         _check_data(tensor, dtype, count, dims)
 
 
-def _check_data(tensor: onnx.TensorProto, dtype: ir.DataType, count: int, dims: list[int]) -> None:
+def _check_data(tensor: onnx.TensorProto, dtype: ElementType, count: int, dims: list[int]) -> None:
     """Check that the data are as much as the shape says. No data at all are fine until something reads them."""
     if tensor.HasField("raw_data"):
-        if dtype is ir.DataType.STRING:
+        if dtype is ElementType.STRING:
             raise ModelError("holds strings as raw data, which ONNX forbids.")
-        size, wanted, unit = len(tensor.raw_data), -(-count * _BITS[dtype] // 8), "bytes"
-    elif _BITS[dtype] < 8:
+        size, wanted, unit = len(tensor.raw_data), -(-count * BITS[dtype] // 8), "bytes"
+    elif BITS[dtype] < 8:
         return
     else:
         field, width = _field(dtype)
@@ -332,17 +337,17 @@ def _check_data(tensor: onnx.TensorProto, dtype: ir.DataType, count: int, dims: 
         raise ModelError(f"holds {size} {unit}, but its shape {dims} of {dtype.name} takes {wanted}.")
 
 
-def _field(dtype: ir.DataType) -> tuple[str, int]:
+def _field(dtype: ElementType) -> tuple[str, int]:
     """Where a tensor's elements are listed, and how many entries each takes."""
-    if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
-        return ("float_data" if dtype == ir.DataType.COMPLEX64 else "double_data"), 2
+    if dtype in (ElementType.COMPLEX64, ElementType.COMPLEX128):
+        return ("float_data" if dtype == ElementType.COMPLEX64 else "double_data"), 2
     fields = {
-        ir.DataType.FLOAT: "float_data",
-        ir.DataType.DOUBLE: "double_data",
-        ir.DataType.INT64: "int64_data",
-        ir.DataType.UINT32: "uint64_data",
-        ir.DataType.UINT64: "uint64_data",
-        ir.DataType.STRING: "string_data",
+        ElementType.FLOAT: "float_data",
+        ElementType.DOUBLE: "double_data",
+        ElementType.INT64: "int64_data",
+        ElementType.UINT32: "uint64_data",
+        ElementType.UINT64: "uint64_data",
+        ElementType.STRING: "string_data",
     }
     return fields.get(dtype, "int32_data"), 1
 

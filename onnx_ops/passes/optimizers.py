@@ -15,7 +15,7 @@ from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MARK, constant
 from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe
 from onnx_ops.passes.walk import every_node, rewritable_nodes
-from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
+from onnx_ops.prepare import inline_functions, name_left_out_outputs
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 

@@ -23,8 +23,8 @@ from onnx_ops import inference, shape_arithmetic
 from onnx_ops.facts import Found
 from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
+from onnx_ops.prepare import inline_functions
 from onnx_ops.propagate import propagate
-from onnx_ops.resolve_shapes import inline_functions
 
 OPSET = 18
 
@@ -348,7 +348,7 @@ def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:
     constants = {"s": np.array([1]), "e": np.array([3])}
     proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], constants)
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    from onnx_ops.resolve_shapes import detach_large_initializers
+    from onnx_ops.prepare import detach_large_initializers
 
     loaded = ir.load(tmp_path / "m.onnx")
     detach_large_initializers(loaded)

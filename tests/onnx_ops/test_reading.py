@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import onnx_ops
 from onnx_ops.extract import read_slicing_nodes
 from onnx_ops.io import read_model
+from onnx_ops.ir_model import IrModel
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -454,7 +455,7 @@ class TestNames:
             a = Slice (same, zero, half, axis)
             b = Slice (same, half, six, axis)
         }"""
-        nodes = read_slicing_nodes(ir.serde.deserialize_model(parsed(text)))
+        nodes = read_slicing_nodes(IrModel.prepared(ir.serde.deserialize_model(parsed(text))))
         assert [(n.input, n.outputs) for n in nodes] == [("shape", ("six",)), ("same", ("a",)), ("same", ("b",))]
 
     def test_unnamed_nodes_go_by_their_first_output(self) -> None:
