@@ -45,7 +45,14 @@ def infer(model: ir.Model) -> dict[ir.Value, Found]:
     """
     import onnx_ir as ir
 
-    return infer_values(all_values(model.graph), lambda: ir.serde.serialize_model(model).SerializeToString())
+    values = [value for value in all_values(model.graph) if not _is_unwritten(value)]
+    return infer_values(values, lambda: ir.serde.serialize_model(model).SerializeToString())
+
+
+def _is_unwritten(value: Any) -> bool:
+    """Whether its node leaves out a value and all that would follow it: onnx-ir does not write these."""
+    producer = None if value.name else value.producer()
+    return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 
 
 def infer_values(values: Iterable[Any], serialize: Callable[[], bytes]) -> dict[Any, Found]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 import onnx
@@ -175,11 +176,17 @@ def resolve(node: NodeView, opset: int) -> Known:
     shape = known_shape(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
-    if node.op_type != "Split":
-        spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
-        return spec, (spec.resolve(shape),)
-    parts = split_spec(node, opset, shape)
-    return parts, parts.resolve(shape)
+    if node.op_type == "Split":
+        parts = split_spec(node, opset, shape)
+        return parts, parts.resolve(shape)
+    spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
+    return spec, (_select(spec, shape),)
+
+
+@lru_cache(maxsize=1024)
+def _select(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
+    """What the output selects; models repeat themselves in each of their layers."""
+    return spec.resolve(shape)
 
 
 def slice_spec(node: NodeView, opset: int) -> SliceSpec:
@@ -305,7 +312,7 @@ def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) 
 def _integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
     proto = getattr(tensor, "raw", None)
     if isinstance(proto, onnx.TensorProto):  # the common case, without the objects that are made of it
-        dtype, dims, data = proto.data_type, list(proto.dims), proto.raw_data
+        dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
     else:
         dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
     code, width = formats.get(dtype, ("", 0))

@@ -183,19 +183,14 @@ class Attribute:
 class Value:
     """A value; see `ValueView`. What is written of its type and shape is read when it is asked for."""
 
-    __slots__ = (
-        "_element",
-        "_is_read",
-        "_shape",
-        "const_value",
-        "declared",
-        "is_input",
-        "is_output",
-        "is_used",
-        "maker",
-        "meta",
-        "name",
-    )
+    const_value: Tensor | None = None
+    meta = _NO_META
+    is_input = False
+    is_output = False
+    is_used = False
+    _is_read = False
+    _element: int | None = None
+    _shape: Shape | None = None
 
     def __init__(
         self, name: str, maker: Node | None = None, declared: onnx.TypeProto | onnx.TensorProto | None = None
@@ -203,10 +198,6 @@ class Value:
         self.name = name
         self.maker = maker
         self.declared = declared
-        self.const_value: Tensor | None = None
-        self.meta = _NO_META
-        self.is_input = self.is_output = self.is_used = False
-        self._is_read = False
 
     @property
     def shape(self) -> Shape | None:
@@ -264,7 +255,6 @@ class Value:
                 dim.dim_param = size.value
 
     def _read(self) -> None:
-        self._element = self._shape = None
         self._is_read = True
         if isinstance(self.declared, onnx.TensorProto):
             self._element, self._shape = self.declared.data_type, tuple(self.declared.dims)
@@ -418,7 +408,7 @@ class ProtoModel:
         self._read_initializers(proto, graph, values, types, keeps_inputs=not scopes)
         for each in proto.node:
             node = Node(each, graph, self._base_dir)
-            for name in each.output:
+            for name in each.output[:]:
                 value = Value(name, node, types.get(name))
                 if name:
                     values[name] = value
@@ -455,13 +445,14 @@ class ProtoModel:
 
     def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
         """Give a node its inputs, and read the graphs in it."""
-        for name in node.proto.input:
+        for name in node.proto.input[:]:
             value = None
             if name:
                 value = values.get(name) or next(scope[name] for scope in reversed(scopes) if name in scope)
                 value.is_used = True
             node.inputs.append(value)
-        if any(each.type in (GRAPH, GRAPHS) for each in node.proto.attribute):
+        attributes = node.proto.attribute
+        if attributes and any(each.type in (GRAPH, GRAPHS) for each in attributes):
             inner = (*scopes, values)
             node.read_attributes(lambda each: [self._read_graph(graph, inner) for graph in _graphs(each)])
 
