@@ -14,7 +14,7 @@ import onnx
 
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.element_type import ElementType
-from onnx_ops.views import AttributeView, NodeView, TensorView, ValueView
+from onnx_ops.views import INT, INTS, TENSOR, AttributeView, NodeView, TensorView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -30,9 +30,7 @@ SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
 _INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
 _FORMATS = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
-_INT, _TENSOR, _INTS = 2, 4, 7
-"""Types of attributes, as AttributeProto numbers them."""
-_CONSTANTS = {"value": _TENSOR, "value_int": _INT, "value_ints": _INTS}
+_CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
 """The attributes of Constant that are read, by their types."""
 _Formats = dict[int, tuple[str, int]]
 _MAX_PARAMETERS = 2**20
@@ -343,7 +341,7 @@ def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
     attribute = _attribute(node, name)
     if attribute is None:
         return None
-    if attribute.type != _INTS:
+    if attribute.type != INTS:
         raise InvalidSlice(f"attribute {name} must be a list of integers")
     return tuple(attribute.as_ints())
 
@@ -362,7 +360,7 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     attribute = _attribute(node, name)
     if attribute is None:
         return default
-    if attribute.type != _INT:
+    if attribute.type != INT:
         raise InvalidSlice(f"attribute {name} must be an integer")
     return attribute.as_int()
 

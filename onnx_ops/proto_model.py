@@ -6,30 +6,19 @@ Not for a model with functions, with unsorted nodes or with values other than de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from math import ceil, prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-import numpy as np
 import onnx
-from onnx.numpy_helper import to_array
 
 from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.element_type import BITS, ElementType
 from onnx_ops.facts import LARGE_BYTES, Found
 from onnx_ops.nodes import MISSING
+from onnx_ops.proto_tensor import Tensor
 from onnx_ops.shape_arithmetic import Array, Dims
-from onnx_ops.views import GRAPH, GRAPHS, all_values
+from onnx_ops.views import GRAPH, GRAPHS, INT, TENSOR, all_values
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-T = TypeVar("T")
-_INT, _TENSOR = 2, 4
-"""Types of attributes, as AttributeProto numbers them."""
-_FIELDS = {"float_data": "<f4", "int32_data": "<i4", "int64_data": "<i8", "double_data": "<f8", "uint64_data": "<u8"}
-"""Where a tensor that has no raw data lists its elements."""
 _NO_META: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -43,96 +32,6 @@ class Symbol:
 
 
 Shape = tuple[int | Symbol, ...]
-
-
-class Tensor:
-    """A constant: a TensorProto, whose data are read when they are asked for, or what was computed."""
-
-    __slots__ = ("_array", "_base_dir", "raw")
-
-    def __init__(self, raw: onnx.TensorProto, base_dir: str = "", array: Array | None = None) -> None:
-        self.raw = raw
-        self._base_dir = base_dir
-        self._array = array
-
-    @property
-    def dtype(self) -> ElementType:
-        """Its element type."""
-        return ElementType(self.raw.data_type)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
-        return tuple(self.raw.dims)
-
-    @property
-    def size(self) -> int:
-        """How many elements it has."""
-        return prod(self.raw.dims)
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes they take."""
-        if self.raw.data_type == ElementType.STRING:
-            return sum(map(len, self.raw.string_data))
-        return ceil(self.size * BITS[self.raw.data_type] / 8)
-
-    @property
-    def is_external(self) -> bool:
-        """Whether its data are in another file."""
-        return self._array is None and self.raw.data_location == onnx.TensorProto.EXTERNAL
-
-    def numpy(self) -> Array:
-        """Its elements.
-
-        Raises:
-            Exception: They cannot be read; onnx and onnx-ir have several classes of errors for it.
-        """
-        if self._array is not None:
-            return self._array
-        return self._read_file(lambda tensor: np.array(tensor.numpy())) if self.is_external else to_array(self.raw)
-
-    def tobytes(self) -> bytes:
-        """Its elements as bytes, the least first; of types of 32 and 64 bits.
-
-        Raises:
-            Exception: See `numpy`.
-        """
-        if self.is_external:
-            return self._read_file(lambda tensor: tensor.tobytes()) if self.size else b""
-        if self._array is not None or self.raw.HasField("raw_data"):
-            return self.raw.raw_data if self._array is None else self._array.tobytes()
-        listed = [(getattr(self.raw, field), dtype) for field, dtype in _FIELDS.items()]
-        return next((np.array(elements, dtype).tobytes() for elements, dtype in listed if elements), b"")
-
-    def load(self) -> None:
-        """Read the elements that are in another file; it is not left open.
-
-        Raises:
-            Exception: See `numpy`.
-        """
-        self._array = self.numpy()
-
-    def write_into(self, proto: onnx.TensorProto) -> None:
-        """Write it into a proto, with small elements from another file if they can be read."""
-        if self.is_external and self.nbytes <= LARGE_BYTES:
-            with suppress(Exception):  # what needs it says why it cannot be read
-                self.load()
-        proto.CopyFrom(self.raw)
-        if self._array is not None:
-            proto.ClearField("external_data")
-            proto.ClearField("data_location")
-            proto.raw_data = self._array.tobytes()
-
-    def _read_file(self, read: Callable[[ir.ExternalTensor], T]) -> T:
-        import onnx_ir as ir
-
-        tensor = ir.serde.deserialize_tensor(self.raw, self._base_dir)
-        assert isinstance(tensor, ir.ExternalTensor)
-        try:
-            return read(tensor)
-        finally:
-            tensor.release()
 
 
 class Attribute:
@@ -149,9 +48,9 @@ class Attribute:
     @property
     def value(self) -> Tensor:
         """A tensor that is held, or that stands for integers."""
-        if self.type == _TENSOR:
+        if self.type == TENSOR:
             return Tensor(self._proto.t, self._base_dir)
-        shape, values = ((), [self._proto.i]) if self.type == _INT else ((len(self._proto.ints),), self._proto.ints)
+        shape, values = ((), [self._proto.i]) if self.type == INT else ((len(self._proto.ints),), self._proto.ints)
         return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=shape, int64_data=values))
 
     @property
@@ -310,8 +209,10 @@ class Node:
             written.ClearField("graphs")
             for graph in attribute.as_graphs():
                 graph.write_into(written.g if attribute.type == GRAPH else written.graphs.add())
-            if attribute.type == _TENSOR and not attribute.is_ref():
-                attribute.value.write_into(written.t)
+            if attribute.type == TENSOR and not attribute.is_ref():
+                tensor = attribute.value
+                tensor.try_to_load()
+                written.t.CopyFrom(tensor.raw)
 
 
 class Graph:
@@ -341,7 +242,8 @@ class Graph:
             value.write_into(proto.input.add())
         for value in self.initializers.values():
             assert value.const_value is not None
-            value.const_value.write_into(proto.initializer.add())
+            value.const_value.try_to_load()
+            proto.initializer.add().CopyFrom(value.const_value.raw)
         for node in self:
             node.write_into(proto.node.add())
             for value in node.outputs:

@@ -254,7 +254,7 @@ class ModelView(Protocol):
         ...
 
 
-GRAPH, GRAPHS = 5, 10
+INT, TENSOR, GRAPH, INTS, GRAPHS = 2, 4, 5, 7, 10
 """Types of attributes, as AttributeProto numbers them."""
 
 

@@ -202,6 +202,18 @@ class TestWhereParametersComeFrom:
         assert node.reason.code == "missing_parameter"
         assert node.reason.message.startswith("Slice 's': starts is stored outside the model and cannot be read")
 
+    def test_external_parameters_beyond_the_end_of_their_file_are_missing(self, tmp_path: Path) -> None:
+        model = slice_model(starts=[1], ends=[3])
+        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
+        model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+        (entry,) = [entry for entry in model.graph.initializer[1].external_data if entry.key == "offset"]
+        entry.value = "1000000"
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        (node,) = onnx_ops.lower(tmp_path / "m.onnx").nodes
+        assert node.reason is not None
+        assert node.reason.code == "missing_parameter"
+        assert node.reason.message.startswith("Slice 's': ends is stored outside the model and cannot be read (offset")
+
     def test_missing_external_parameters_of_a_model_that_needs_folding(self, models: Path, tmp_path: Path) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
