@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import onnx_ir as ir
 
-REPLACEABLE_VERSION = 4
-"""The version of the format from which on a caller may replace an initializer that is an input."""
+from onnx_ops.check import REPLACEABLE_VERSION
 
 
 @contextmanager

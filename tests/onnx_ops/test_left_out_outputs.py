@@ -22,7 +22,7 @@ from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES
 from onnx_ops.passes.value_info import infer_value_info
 from onnx_ops.passes.walk import every_node
-from onnx_ops.resolve_shapes import name_left_out_outputs
+from onnx_ops.prepare import name_left_out_outputs
 from sliceport.cli import main as cli
 
 LEFT_OUT = [["", "b"], ["a", ""], ["a", "", "c"], ["a", "", ""]]
