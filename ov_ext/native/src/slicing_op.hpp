@@ -1,0 +1,76 @@
+/// What the two operators have in common: shapes from bounds, values that pass through, evaluation by bytes.
+
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "openvino/op/op.hpp"
+#include "slicing.hpp"
+#include "values.hpp"
+
+namespace sliceport {
+
+/// A slicing operator of version `ov_ext`: that of `ov_ext/slicing_op.py`.
+class SlicingOp : public ov::op::Op {
+public:
+    void validate_and_infer_types() override;
+    bool has_evaluate() const override;
+    bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override;
+    bool evaluate_lower(ov::TensorVector& outputs) const override;
+    bool evaluate_upper(ov::TensorVector& outputs) const override;
+    bool evaluate_symbol(ov::TensorSymbolVector& output_symbols) const override;
+
+protected:
+    static constexpr size_t max_index_inputs = 4;
+
+    /// Values of something for each index input.
+    template <class T>
+    struct PerInput {
+        std::array<T, max_index_inputs> of;
+        size_t count = 0;
+    };
+    using Indices = PerInput<Integers>;
+    using IndicesBounds = PerInput<std::optional<IndexBounds>>;
+
+    /// A size of the output, and the input axis whose size it surely is, or -1.
+    struct OutputSize {
+        Bounds bounds;
+        int64_t axis;
+    };
+    using OutputSizes = InlineVector<OutputSize>;
+
+    SlicingOp() = default;
+    explicit SlicingOp(const ov::OutputVector& arguments);
+
+    /// Checks ranks, lengths and types of the index inputs, and attributes.
+    virtual void check_inputs() const = 0;
+
+    /// Bounds of each output size; nothing if the rank is not known.
+    virtual std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
+                                                         const IndicesBounds& indices) const = 0;
+
+    /// What is selected from data of a shape.
+    virtual Region region(const ov::Shape& shape, const Indices& indices) const = 0;
+
+    /// Throws a sentence that begins with operator and node.
+    [[noreturn]] void throw_invalid(const std::string& sentence) const;
+
+    /// The length of the index inputs, if it is known of one.
+    std::optional<int64_t> entry_count() const;
+
+    /// Checks that an index input is a list of integers, and gives its length, if it is known.
+    std::optional<int64_t> check_list(size_t input, const char* name) const;
+
+    /// Checks that the lengths that are known are one.
+    static void check_lengths(const char* rule,
+                              const char* const* names,
+                              const PerInput<std::optional<int64_t>>& lengths);
+
+private:
+    void infer();
+    void pass_values(const IndicesBounds& indices);
+    bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
+};
+
+}  // namespace sliceport

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "slicing_op.hpp"
+
+namespace sliceport {
+
+/// StridedSlice-1: inputs data, begin, end and, optionally, strides; five masks.
+class StridedSlice : public SlicingOp {
+public:
+    OPENVINO_OP("StridedSlice1", "ov_ext")
+
+    StridedSlice() = default;
+    StridedSlice(const ov::OutputVector& arguments, Masks masks);
+
+    bool visit_attributes(ov::AttributeVisitor& visitor) override;
+    std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override;
+
+protected:
+    void check_inputs() const override;
+    std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
+                                                 const IndicesBounds& indices) const override;
+    Region region(const ov::Shape& shape, const Indices& indices) const override;
+
+private:
+    Masks m_masks;
+};
+
+}  // namespace sliceport
