@@ -7,8 +7,7 @@ from collections.abc import Callable
 import openvino as ov
 from openvino import opset1, opset8
 
-from ov_ext.slice import Slice
-from ov_ext.strided_slice import StridedSlice
+from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.values import ones_like
 from sliceport.slicing import Masks
 
@@ -105,10 +104,8 @@ def custom(node: ov.Node) -> ov.Node:
     Raises:
         InvalidSlice: The node breaks the rules.
     """
-    new = Slice() if kind_of(node) == ("Slice", "opset8") else StridedSlice(**masks_of(node).attributes)
-    new.set_friendly_name(node.get_friendly_name())
-    new.set_inputs(inputs_of(node))
-    return new
+    kind, masks = (SLICE, None) if kind_of(node) == ("Slice", "opset8") else (STRIDED_SLICE, masks_of(node))
+    return make_node(kind, inputs_of(node), masks, name=node.get_friendly_name())
 
 
 def _built_in(node: ov.Node) -> ov.Node:
