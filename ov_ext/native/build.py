@@ -17,7 +17,7 @@ from sliceport.atomic_write import fill_folder, write_json
 from sliceport.errors import SliceportError
 
 Progress = Callable[[str], None]
-_MAX_SAID = 600
+_MAX_SAID = 300
 
 
 class BuildError(SliceportError):
@@ -71,7 +71,7 @@ def missing_tools() -> str | None:
         return "there is no cmake; run: pip install cmake"
     if not has_compiler():
         return "there is no C++ compiler; install g++, clang++ or Visual Studio's Build Tools"
-    if sys.platform != "win32" and _find("ninja", "make", "gmake") is None:
+    if find_generator() is None:
         return "there is neither make nor ninja; run: pip install ninja"
     return None
 
@@ -79,6 +79,17 @@ def missing_tools() -> str | None:
 def find_cmake() -> str | None:
     """The command `cmake`, that beside the interpreter first."""
     return _find("cmake")
+
+
+def find_generator() -> str | None:
+    """What CMake writes files for; on Windows that is Visual Studio, which brings its own."""
+    if "CMAKE_GENERATOR" in os.environ:
+        return os.environ["CMAKE_GENERATOR"]
+    if sys.platform == "win32":
+        return ""
+    if _find("ninja") is not None:
+        return "Ninja"
+    return "Unix Makefiles" if _find("make", "gmake") is not None else None
 
 
 def has_compiler() -> bool:
@@ -117,11 +128,16 @@ def put(folder: Path, openvino: Path, version: str) -> None:
     write_json(folder / RECORD, make_record(version))
 
 
+def put_failure(folder: Path, reason: str) -> None:
+    """Put a record into a folder that says why there is no library."""
+    write_json(folder / RECORD, {"failed": reason.rstrip(".")})
+
+
 def _configuration(openvino: Path) -> list[str]:
     """No path of this machine goes into the library: who loads it has loaded openvino before."""
     options = [f"-DOpenVINO_DIR={openvino / 'cmake'}", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SKIP_RPATH=ON"]
-    uses_ninja = sys.platform != "win32" and "CMAKE_GENERATOR" not in os.environ and _find("ninja") is not None
-    return [*options, "-G", "Ninja"] if uses_ninja else options
+    generator = find_generator()
+    return [*options, "-G", generator] if generator else options
 
 
 def _environment(openvino: Path) -> dict[str, str]:
@@ -152,10 +168,11 @@ def _run_cmake(words: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
-    """What a failed run said from its first error on."""
-    lines = [line.strip() for line in (*stdout.splitlines(), *stderr.splitlines()) if line.strip()]
+    """What a failed run said from its first error on, without what CMake says of its own progress."""
+    lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
+    lines = [line for line in lines if line and not line.startswith(("-- ", "See also"))]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), max(len(lines) - 3, 0))
-    return " ".join(lines[first:])[:_MAX_SAID].rstrip(".")
+    return " ".join(lines[first:])[:_MAX_SAID].rstrip(". ")
 
 
 def _find(*names: str) -> str | None:
