@@ -13,6 +13,8 @@ from openvino.utils.node_factory import NodeFactory
 
 from ov_ext.messages import last_words
 from ov_ext.native import BUILD_COMMAND, find_library
+from ov_ext.native.build import missing_tools
+from sliceport.diagnosis import Diagnosis
 from sliceport.errors import UsageError
 
 VARIABLE = "SLICEPORT_BACKEND"
@@ -51,6 +53,21 @@ def backend() -> Backend:
     if asked == "native" and found.name != "native":
         raise UsageError(f"{VARIABLE}=native asks for operators in C++, but {found.reason}.")
     return found
+
+
+def diagnose_operators() -> Diagnosis:
+    """The kind of operators that is used, for `sliceport doctor`: where it is Python's, those in C++ are missing."""
+    name = "operators of ov_ext"
+    try:
+        found = backend()
+    except UsageError as error:
+        return Diagnosis(name, "broken", str(error), f"run: {BUILD_COMMAND}")
+    detail = f"{found.name}, as {found.reason}"
+    if found.name == "native" or os.environ.get(VARIABLE):
+        return Diagnosis(name, "ok", detail)
+    lacking = missing_tools()
+    advice = f"run: {BUILD_COMMAND}" if lacking is None else f"{lacking}, then run: {BUILD_COMMAND}"
+    return Diagnosis(name, "broken" if find_library(ov.__version__).path else "missing", detail, advice)
 
 
 @cache
