@@ -10,6 +10,7 @@ import openvino as ov
 from ov_ext.frontend import strided_slice_extension
 from ov_ext.messages import last_words
 from ov_ext.operators import operator_extensions
+from ov_ext.passes import note_operators
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
 
@@ -34,6 +35,8 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write an IR file, `.xml` with its `.bin`, beside and renamed into place; weights keep their types.
 
+    With our operators in it, the model's `rt_info`, and so the file, says where they come from.
+
     Raises:
         UsageError: The name does not end in .xml, the file exists and is to be kept, or it cannot be written.
     """
@@ -47,4 +50,5 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
         except RuntimeError as error:
             raise UsageError(f"output {str(target)!r} cannot be written: {last_words(error)}") from None
 
+    note_operators(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)

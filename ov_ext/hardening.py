@@ -18,7 +18,7 @@ from ov_ext.defects import (
     EngineDefect,
     defects,
 )
-from ov_ext.passes import BUILT_IN, inputs_of, kind_of, replace_nodes, strided_slice
+from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.values import as_constant
 from sliceport.errors import InvalidSlice
@@ -65,6 +65,7 @@ def harden(model: ov.Model) -> Hardening:
         return new
 
     replace_nodes(model, repair)
+    note_operators(model)
     return Hardening("openvino-cpu", ov.__version__, nodes, tuple(changes))
 
 

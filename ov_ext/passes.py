@@ -12,6 +12,12 @@ from ov_ext.values import ones_like
 from sliceport.slicing import Masks
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
+NOTE = (
+    "operators of version ov_ext are of sliceport: in Python call ov_ext.register(core) before reading this model; "
+    "elsewhere load the library that 'python -m ov_ext.native --path' prints"
+)
+"""What IR files with our operators carry for whoever opens one without them; that of nodes would not be written."""
+_NOTED = "sliceport"
 OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
 
 
@@ -33,7 +39,9 @@ def use_custom_ops(model: ov.Model) -> int:
     Returns:
         How many were replaced.
     """
-    return replace_nodes(model, lambda node: custom(node) if kind_of(node) in BUILT_IN else None)
+    count = replace_nodes(model, lambda node: custom(node) if kind_of(node) in BUILT_IN else None)
+    note_operators(model)
+    return count
 
 
 def use_builtin_ops(model: ov.Model) -> int:
@@ -45,7 +53,21 @@ def use_builtin_ops(model: ov.Model) -> int:
     Returns:
         How many were replaced.
     """
-    return replace_nodes(model, lambda node: _built_in(node) if kind_of(node) in OURS else None)
+    count = replace_nodes(model, lambda node: _built_in(node) if kind_of(node) in OURS else None)
+    note_operators(model)
+    return count
+
+
+def note_operators(model: ov.Model) -> None:
+    """Let a model's rt_info say where our operators come from, if it has any."""
+    if _has_ours(model):
+        model.set_rt_info(NOTE, [_NOTED, "note"])
+    elif model.has_rt_info([_NOTED]):
+        del model.rt_info[_NOTED]
+
+
+def _has_ours(model: ov.Model) -> bool:
+    return any(kind_of(node) in OURS or any(map(_has_ours, _bodies(node))) for node in model.get_ops())
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:

@@ -19,6 +19,8 @@ from sliceport.user_cache import user_cache
 
 SOURCE = Path(__file__).parent
 """The folder of CMakeLists.txt."""
+PACKAGED = SOURCE / "lib"
+"""The folder of the library that came with the package."""
 LIBRARY = "sliceport_openvino.dll" if sys.platform == "win32" else "libsliceport_openvino.so"
 RECORD = "built.json"
 BUILD_COMMAND = "python -m ov_ext.native build"
@@ -44,7 +46,7 @@ def find_library(openvino: str) -> Found:
         openvino: The release, as `openvino.__version__` has it.
     """
     complaints = []
-    for folder, place in ((SOURCE / "lib", "in the installed package"), (cached_folder(openvino), "in your cache")):
+    for folder, place in ((PACKAGED, "in the installed package"), (cached_folder(openvino), "in your cache")):
         record = _read_record(folder)
         if record is None:
             continue

@@ -77,7 +77,7 @@ def missing_tools() -> str | None:
 
 
 def find_cmake() -> str | None:
-    """The command `cmake`, that beside the interpreter first."""
+    """The command `cmake`."""
     return _find("cmake")
 
 
@@ -182,7 +182,7 @@ def _find(*names: str) -> str | None:
 
 def _search_path() -> str:
     """Where programs are looked for: pip installs some beside the interpreter, whether that is on the path or not."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from openvino_backends import NATIVE, THERE, is_native, using
 from openvino_models import MASKS, constant, parameter
 
 import ov_ext
+from ov_ext.passes import NOTE
 from ov_ext.slice import Slice as InPython
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -74,11 +75,28 @@ def test_ir_files(core: ov.Core, tmp_path: Path) -> None:
     assert second.read_text().replace("again.bin", "m.bin") == text
 
 
-def test_a_core_that_was_not_told_says_so(tmp_path: Path) -> None:
+def test_a_core_that_was_not_told_says_so_and_the_file_says_what_to_do(core: ov.Core, tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
-    ov.save_model(example(), str(path))
-    with pytest.raises(RuntimeError, match="Slice"):
+    ov_ext.write_model(example(), path)
+    with pytest.raises(
+        RuntimeError, match="Cannot create StridedSlice1 layer strided id:4 from unsupported opset: ov_ext"
+    ):
         ov.Core().read_model(str(path))
+    assert re.search(r'<sliceport>\s*<note value="[^"]*ov_ext\.register[^"]*--path', path.read_text())
+    assert core.read_model(path).has_rt_info(["sliceport", "note"])
+
+
+def test_models_note_where_our_operators_come_from_while_they_have_any() -> None:
+    model = example()
+    assert ov_ext.use_builtin_ops(model) == 2
+    assert not model.has_rt_info(["sliceport"])
+    assert ov_ext.use_custom_ops(model) == 2
+    assert model.get_rt_info(["sliceport", "note"]).value == NOTE
+    assert model.clone().has_rt_info(["sliceport", "note"])
+    ov_ext.use_builtin_ops(model)
+    assert not model.has_rt_info(["sliceport"])
+    assert not ov_ext.harden(model).needs_extension
+    assert not model.has_rt_info(["sliceport"])
 
 
 def test_registering_twice() -> None:
