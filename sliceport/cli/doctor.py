@@ -6,7 +6,6 @@ import argparse
 import platform
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 from sliceport import __version__, progress
 from sliceport.cli import console
@@ -14,6 +13,7 @@ from sliceport.cli.console import emit, emit_json
 from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands
 from sliceport.diagnosis import Diagnosable, Diagnosis, diagnose_package
+from sliceport.entry_points import EntryPoint, try_entry_points
 from sliceport.report.table import table
 
 
@@ -55,7 +55,6 @@ def _diagnose() -> Iterator[Diagnosis]:
 def _diagnose_entry_points() -> Iterator[Diagnosis]:
     """All formats and engines, and what each says about itself."""
     from sliceport.engines import registry
-    from sliceport.entry_points import try_entry_points
     from sliceport.formats import GROUP, complain
 
     for kind, group, check in (("format", GROUP, complain), ("engine", registry.GROUP, registry.complain)):
@@ -66,13 +65,15 @@ def _diagnose_entry_points() -> Iterator[Diagnosis]:
                 yield Diagnosis(name, "broken", str(point.error), advice)
                 continue
             progress.say(f"looking at {name}")
-            yield Diagnosis(name, "ok", point.value)
-            if isinstance(point.loaded, Diagnosable):
-                yield from _ask(name, point.loaded)
+            yield from _ask(name, point)
 
 
-def _ask(name: str, subject: Any) -> Iterator[Diagnosis]:
+def _ask(name: str, point: EntryPoint) -> Iterator[Diagnosis]:
+    """What a format or an engine says about itself; one that cannot does not silence the others."""
     try:
-        yield from subject.diagnose()
-    except Exception as error:  # one that cannot say how it is does not silence the others
+        said = list(point.loaded.diagnose()) if isinstance(point.loaded, Diagnosable) else []
+    except Exception as error:  # whatever somebody's method raises
         yield Diagnosis(name, "broken", f"{type(error).__name__}: {error}")
+        return
+    yield Diagnosis(name, "ok", point.value)
+    yield from said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -64,6 +65,10 @@ def of_each_kind(op: str, inputs: Inputs, masks: dict[str, list[int]]) -> ov.Mod
     return ov.Model(nodes, params, "m")
 
 
+def with_constants(sizes: Sequence[int], element: ov.Type, constants: Sequence[ov.Node]) -> list[ov.Node]:
+    return [parameter(list(sizes), element), *constants]
+
+
 def folded(op: str, arrays: Sequence[np.ndarray], masks: dict[str, list[int]]) -> list[np.ndarray]:
     model = of_each_kind(op, lambda: [fixed(array) for array in arrays], masks)
     manager = passes.Manager()
@@ -87,8 +92,8 @@ def every_way(
     ways = {"indices at run time, no plugin": [out.data for out in run_all_by_model(at_run_time, *given)]}
     if all(-(2**31) <= value < 2**31 for array in indices for value in array.tolist()):  # the plugin cuts them to i32
         ways["indices at run time, CPU"] = run_all_on_cpu(at_run_time, *given)
-    for title, sizes in (("constant indices, CPU", data.shape), ("open shape, CPU", [-1] * data.ndim)):
-        model = of_each_kind(op, lambda sizes=sizes: [parameter(list(sizes), element), *constants], masks)
+    for title, sizes in (("constant indices, CPU", list(data.shape)), ("open shape, CPU", [-1] * data.ndim)):
+        model = of_each_kind(op, partial(with_constants, sizes, element, constants), masks)
         ways[title] = run_all_on_cpu(model, *[data] * count)
     ways["folded"] = folded(op, (data, *indices), masks)
     return ways
