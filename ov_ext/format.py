@@ -10,7 +10,7 @@ from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
 from sliceport.errors import UsageError
-from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RunOptions
+from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RewriteOptions, RunOptions
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class OpenVINO:
     reference = ("openvino", "built-in operators by Model.evaluate; computes what is expected and always takes part")
     default_executors = ("openvino", "openvino-cpu", "ov_ext", "dml-emulator")
     targets: Mapping[str, tuple[str, ...]] = {"openvino-cpu": (".onnx",)}
+
+    optimizers: Mapping[str, str] = {}
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """None: `rewrite` does not take models of this format."""
@@ -77,7 +79,7 @@ class OpenVINO:
         model: Path,
         output: Path,  # noqa: ARG002
         passes: Sequence[str] | None = None,  # noqa: ARG002
-        **options: Unpack[ChangeOptions],  # noqa: ARG002
+        **options: Unpack[RewriteOptions],  # noqa: ARG002
     ) -> Result:
         """Not there.
 
