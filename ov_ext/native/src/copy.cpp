@@ -121,7 +121,7 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
 template <class Copy>
 void in_parallel(size_t count, size_t bytes, const Copy& copy) {
     // Less is copied before another thread wakes. More parts than threads, as they do not all start at once.
-    constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 64 * 1024, parts_of_a_thread = 4;
+    constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 128 * 1024, parts_of_a_thread = 2;
     const auto threads = bytes < least_bytes ? 1 : static_cast<size_t>(parallel_get_max_threads());
     if (threads == 1) {
         copy(size_t{0}, count);
