@@ -20,13 +20,15 @@ std::shared_ptr<ov::Node> Slice::clone_with_new_inputs(const ov::OutputVector& i
     return std::make_shared<Slice>(inputs);
 }
 
-void Slice::check_inputs() const {
-    const auto count = get_input_size();
+void Slice::check_count(size_t count) const {
     if (count != 4 && count != 5)
         throw InvalidSlice("it has 4 or 5 inputs, got " + std::to_string(count));
+}
+
+void Slice::check_inputs() const {
     const auto rank = get_input_partial_shape(0).rank();
     PerInput<std::optional<int64_t>> lengths;
-    lengths.count = count - 1;
+    lengths.count = get_input_size() - 1;
     for (size_t i = 0; i < lengths.count; ++i) {
         const auto length = lengths.of[i] = check_list(i + 1, names[i]);
         if (length && rank.is_static() && rank.get_length() > 0 && *length > rank.get_length())
@@ -96,10 +98,8 @@ std::optional<Sizes> Slice::axes(const IndicesBounds& indices, int64_t rank) con
 }
 
 Region Slice::region(const ov::Shape& shape, const Indices& indices) const {
-    SliceSpec spec{indices.of[start], indices.of[stop], indices.of[step], std::nullopt};
-    if (indices.count > axes_input)
-        spec.axes = indices.of[axes_input];
-    return spec.resolve(shape);
+    const auto axes_given = indices.count > axes_input ? &indices.of[axes_input] : nullptr;
+    return SliceSpec{indices.of[start], indices.of[stop], indices.of[step], axes_given}.resolve(shape);
 }
 
 }  // namespace sliceport

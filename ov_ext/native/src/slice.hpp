@@ -16,6 +16,7 @@ public:
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override;
 
 protected:
+    void check_count(size_t count) const override;
     void check_inputs() const override;
     std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
                                                  const IndicesBounds& indices) const override;

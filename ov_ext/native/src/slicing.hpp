@@ -255,10 +255,10 @@ inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
 
 /// Slice-8: first and last indices and steps of some axes, without `axes` of the first ones.
 struct SliceSpec {
-    Integers starts;
-    Integers ends;
-    Integers steps;
-    std::optional<Integers> axes;
+    const Integers& starts;
+    const Integers& ends;
+    const Integers& steps;
+    const Integers* axes;
 
     template <class Shape>
     Region resolve(const Shape& shape) const {
@@ -308,9 +308,9 @@ private:
 
 /// StridedSlice-1; without `strides` they are 1.
 struct StridedSliceSpec {
-    Integers begin;
-    Integers end;
-    std::optional<Integers> strides;
+    const Integers& begin;
+    const Integers& end;
+    const Integers* strides;
     const Masks& masks;
 
     template <class Shape>

@@ -53,7 +53,11 @@ std::string quoted(const std::string& text) {
     return written + quote;
 }
 
-ov::Tensor continuous(const ov::Tensor& tensor) {
+bool is_constant(const ov::Node* node) {
+    return ov::is_type<ov::op::v0::Constant>(node);
+}
+
+ov::Tensor pack(const ov::Tensor& tensor) {
     if (tensor.is_continuous())
         return tensor;
     ov::Tensor copied(tensor.get_element_type(), tensor.get_shape());
@@ -101,8 +105,13 @@ void SlicingOp::validate_and_infer_types() {
 }
 
 void SlicingOp::infer() {
-    check_inputs();
+    check_count(get_input_size());
     const auto& element = get_input_element_type(0);
+    if (const auto sizes = find_exact_sizes()) {
+        set_output_type(0, element, ov::PartialShape(std::vector<ov::Dimension>(sizes->begin(), sizes->end())));
+        return;
+    }
+    check_inputs();
     const auto& shape = get_input_partial_shape(0);
     if (shape.rank().is_dynamic()) {
         set_output_type(0, element, ov::PartialShape::dynamic());
@@ -127,6 +136,39 @@ void SlicingOp::infer() {
     set_output_type(0, element, ov::PartialShape(std::move(dimensions)));
     if (sizes.size() == 1)
         pass_values(indices);
+}
+
+/// The sizes of the output where all is constant but the data, as at each inference of a dynamic model: then this is the
+/// short way to them. Nothing where there is more to say: a symbol, bounds of values or an error.
+std::optional<Sizes> SlicingOp::find_exact_sizes() const {
+    const auto& partial_shape = get_input_partial_shape(0);
+    if (partial_shape.is_dynamic())
+        return std::nullopt;
+    ov::Shape shape;
+    shape.reserve(static_cast<size_t>(partial_shape.end() - partial_shape.begin()));
+    for (const auto& size : partial_shape) {
+        if (size.has_symbol())
+            return std::nullopt;
+        shape.push_back(static_cast<size_t>(size.get_min_length()));
+    }
+    if (shape.size() == 1 && !is_constant(get_input_node_ptr(0)))
+        return std::nullopt;
+    Indices indices;
+    indices.count = get_input_size() - 1;
+    try {
+        for (size_t i = 0; i < indices.count; ++i) {
+            const auto constant = ov::as_type<const ov::op::v0::Constant>(get_input_node_ptr(i + 1));
+            if (!constant)
+                return std::nullopt;
+            const auto& list = constant->get_output_shape(0);
+            if (list.size() != 1)
+                return std::nullopt;
+            indices.of[i] = integers(constant->get_output_element_type(0), constant->get_data_ptr(), list[0]);
+        }
+        return region(shape, indices).output_shape;
+    } catch (const InvalidSlice&) {
+        return std::nullopt;
+    }
 }
 
 void SlicingOp::pass_values(const IndicesBounds& bounds) {
@@ -156,28 +198,37 @@ bool SlicingOp::has_evaluate() const {
 }
 
 bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const {
-    const auto data = continuous(inputs[0]);
+    const auto& data = inputs[0];
     Region selected;
     try {
         Indices indices;
         indices.count = inputs.size() - 1;
         for (size_t i = 0; i < indices.count; ++i)
-            indices.of[i] = integers(continuous(inputs[i + 1]));
+            indices.of[i] = integers(inputs[i + 1]);
         selected = region(data.get_shape(), indices);
         check_element(data.get_element_type());
     } catch (const InvalidSlice& error) {
         throw_invalid(error.what());
     }
     set_shape(outputs[0], selected.output_shape);
-    if (selected.is_empty())
-        return true;
-    if (outputs[0].is_continuous()) {
+    if (!selected.is_empty())
         copy(selected, data, outputs[0]);
-    } else {
-        ov::Tensor packed(outputs[0].get_element_type(), outputs[0].get_shape());
-        copy(selected, data, packed);
-        packed.copy_to(outputs[0]);
-    }
+    return true;
+}
+
+bool SlicingOp::evaluate(ov::TensorVector& outputs,
+                         const ov::TensorVector& inputs,
+                         const ov::EvaluationContext&) const {
+    ov::TensorVector packed;
+    for (const auto& input : inputs)
+        packed.push_back(pack(input));
+    if (outputs[0].is_continuous())
+        return evaluate(outputs, packed);
+    ov::TensorVector results{{outputs[0].get_element_type(), outputs[0].get_shape()}};
+    evaluate(results, packed);
+    if (results[0].get_shape() != outputs[0].get_shape())
+        outputs[0].set_shape(results[0].get_shape());
+    results[0].copy_to(outputs[0]);
     return true;
 }
 

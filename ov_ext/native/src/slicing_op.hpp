@@ -16,7 +16,12 @@ class SlicingOp : public ov::op::Op {
 public:
     void validate_and_infer_types() override;
     bool has_evaluate() const override;
+    /// Takes packed tensors: to ask whether they are takes OpenVINO longer than all the rest for a small one.
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override;
+    /// What `ov::Model` calls: takes parts of tensors as well.
+    bool evaluate(ov::TensorVector& outputs,
+                  const ov::TensorVector& inputs,
+                  const ov::EvaluationContext& context) const override;
     bool evaluate_lower(ov::TensorVector& outputs) const override;
     bool evaluate_upper(ov::TensorVector& outputs) const override;
     bool evaluate_symbol(ov::TensorSymbolVector& output_symbols) const override;
@@ -42,6 +47,9 @@ protected:
 
     SlicingOp() = default;
     explicit SlicingOp(const ov::OutputVector& arguments);
+
+    /// Checks the number of inputs.
+    virtual void check_count(size_t count) const = 0;
 
     /// Checks ranks, lengths and types of the index inputs, and attributes.
     virtual void check_inputs() const = 0;
@@ -69,6 +77,7 @@ protected:
 
 private:
     void infer();
+    std::optional<Sizes> find_exact_sizes() const;
     void pass_values(const IndicesBounds& indices);
     bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
 };

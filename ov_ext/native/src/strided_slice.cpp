@@ -10,25 +10,26 @@ enum Input { begin, end, strides };
 
 }  // namespace
 
-StridedSlice::StridedSlice(const ov::OutputVector& arguments, Masks masks)
+StridedSlice::StridedSlice(const ov::OutputVector& arguments, std::shared_ptr<const Masks> masks)
     : SlicingOp(arguments),
       m_masks(std::move(masks)) {
     constructor_validate_and_infer_types();
 }
 
 bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
-    Mask* const masks[] = {
-        &m_masks.begin, &m_masks.end, &m_masks.new_axis, &m_masks.shrink_axis, &m_masks.ellipsis};
+    auto masks = *m_masks;
+    size_t i = 0;
     try {
-        for (size_t i = 0; i < 5; ++i) {
+        for (auto* const mask : {&masks.begin, &masks.end, &masks.new_axis, &masks.shrink_axis, &masks.ellipsis}) {
             // The operator in Python cannot write an empty list, and 0 alone means the same.
-            if (masks[i]->empty())
-                masks[i]->push_back(0);
-            visitor.on_attribute(Masks::names[i], *masks[i]);
+            if (mask->empty())
+                mask->push_back(0);
+            visitor.on_attribute(Masks::names[i++], *mask);
         }
     } catch (const std::exception&) {
         throw_invalid("the masks must be lists of 0 and 1");
     }
+    m_masks = std::make_shared<const Masks>(std::move(masks));
     return true;
 }
 
@@ -36,16 +37,18 @@ std::shared_ptr<ov::Node> StridedSlice::clone_with_new_inputs(const ov::OutputVe
     return std::make_shared<StridedSlice>(inputs, m_masks);
 }
 
-void StridedSlice::check_inputs() const {
-    const auto count = get_input_size();
+void StridedSlice::check_count(size_t count) const {
     if (count != 3 && count != 4)
         throw InvalidSlice("it has 3 or 4 inputs, got " + std::to_string(count));
+}
+
+void StridedSlice::check_inputs() const {
     PerInput<std::optional<int64_t>> lengths;
-    lengths.count = count - 1;
+    lengths.count = get_input_size() - 1;
     for (size_t i = 0; i < lengths.count; ++i)
         lengths.of[i] = check_list(i + 1, names[i]);
     check_lengths("begin, end and strides", names, lengths);
-    m_masks.check();
+    m_masks->check();
 }
 
 std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const InlineVector<Bounds>& sizes,
@@ -54,7 +57,7 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
     if (!count)
         return std::nullopt;
     OutputSizes output;
-    for (const auto& entry : m_masks.entries(static_cast<size_t>(*count), static_cast<int64_t>(sizes.size()))) {
+    for (const auto& entry : m_masks->entries(static_cast<size_t>(*count), static_cast<int64_t>(sizes.size()))) {
         if (entry.kind == EntryKind::new_axis) {
             output.push_back({{1, 1}, -1});
         } else if (entry.kind == EntryKind::keep) {
@@ -75,8 +78,8 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
                 return indices.of[input] ? (*indices.of[input])[i] : any_index;
             };
             const auto found = sliced_size(sizes[static_cast<size_t>(entry.axis)],
-                                           bound(begin, m_masks.begin),
-                                           bound(end, m_masks.end),
+                                           bound(begin, m_masks->begin),
+                                           bound(end, m_masks->end),
                                            stride);
             output.push_back({found.bounds, found.keeps_size ? entry.axis : -1});
         }
@@ -85,10 +88,8 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
 }
 
 Region StridedSlice::region(const ov::Shape& shape, const Indices& indices) const {
-    StridedSliceSpec spec{indices.of[begin], indices.of[end], std::nullopt, m_masks};
-    if (indices.count > strides)
-        spec.strides = indices.of[strides];
-    return spec.resolve(shape);
+    const auto strides_given = indices.count > strides ? &indices.of[strides] : nullptr;
+    return StridedSliceSpec{indices.of[begin], indices.of[end], strides_given, *m_masks}.resolve(shape);
 }
 
 }  // namespace sliceport
