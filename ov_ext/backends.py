@@ -55,15 +55,17 @@ def backend() -> Backend:
     return found
 
 
-def diagnose_operators() -> Diagnosis:
-    """The kind of operators that is used, for `sliceport doctor`: where it is Python's, those in C++ are missing."""
-    name = "operators of ov_ext"
+def diagnose_native() -> Diagnosis:
+    """Whether the operators in C++ are used, for `sliceport doctor`."""
+    name = "operators in C++"
     try:
         found = backend()
     except UsageError as error:
         return Diagnosis(name, "broken", str(error), f"run: {BUILD_COMMAND}")
-    detail = f"{found.name}, as {found.reason}"
-    if found.name == "native" or os.environ.get(VARIABLE):
+    if found.path is not None:
+        return Diagnosis(name, "ok", f"used, as {found.reason}")
+    detail = f"those in Python are used, as {found.reason.partition('; ')[0]}"
+    if os.environ.get(VARIABLE):
         return Diagnosis(name, "ok", detail)
     lacking = missing_tools()
     advice = f"run: {BUILD_COMMAND}" if lacking is None else f"{lacking}, then run: {BUILD_COMMAND}"

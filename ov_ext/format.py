@@ -36,13 +36,13 @@ class OpenVINO:
         return {}, {}
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """openvino, and the kind of our operators that is used with it."""
+        """openvino, and whether our operators in C++ are used with it."""
         openvino = diagnose_package("openvino", "run: pip install 'sliceport[openvino]'")
         yield openvino
         if openvino.status == "ok":
-            from ov_ext.backends import diagnose_operators
+            from ov_ext.backends import diagnose_native
 
-            yield diagnose_operators()
+            yield diagnose_native()
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `ov_ext.lower`."""

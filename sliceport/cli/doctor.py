@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> bool:
 
 def _to_text(found: list[Diagnosis]) -> str:
     rows = [("name", "status", "detail"), *((one.name, one.status, one.detail) for one in found)]
-    advice = [f"{one.name} is {one.status}; {one.advice}" for one in found if one.advice]
+    advice = [f"{one.name}: {one.status}; {one.advice}" for one in found if one.advice]
     return "\n".join([table(rows, console.width()), *advice])
 
 

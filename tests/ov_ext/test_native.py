@@ -103,9 +103,29 @@ def test_a_library_that_cannot_be_loaded_is_told(cache: Path, monkeypatch: pytes
     assert (found.name, found.path) == ("python", None)
     assert found.reason.startswith(f"'{path}' cannot be loaded (")
     assert found.reason.endswith("); remove it and run: python -m ov_ext.native build")
-    assert backends.diagnose_operators().status == "broken"
+    diagnosis = backends.diagnose_native()
+    assert diagnosis.status == "broken"
+    assert diagnosis.detail.startswith(f"those in Python are used, as '{path}' cannot be loaded (")
     node = ov_ext.Slice([opset8.parameter([4], np.float32), [1], [3], [1]])
     assert list(node.output(0).shape) == [2]
+
+
+def test_what_doctor_says(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = backends.diagnose_native()
+    assert (found.name, found.status) == ("operators in C++", "missing")
+    assert found.detail == f"those in Python are used, as no library is built for openvino {VERSION}"
+    assert found.advice.endswith("run: python -m ov_ext.native build")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", str(cache / "python"))
+    expected = "there is no cmake; run: pip install cmake, then run: python -m ov_ext.native build"
+    assert backends.diagnose_native().advice == expected
+    put(native.PACKAGED, {"failed": "cmake failed with exit code 1"}, library=False)
+    backends._find_native.cache_clear()
+    assert "the library in the installed package was not built (cmake failed" in backends.diagnose_native().detail
+    monkeypatch.setenv(backends.VARIABLE, "python")
+    assert backends.diagnose_native().status == "ok"
+    monkeypatch.setenv(backends.VARIABLE, "native")
+    assert backends.diagnose_native().status == "broken"
 
 
 def test_forcing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_json(capsys: pytest.CaptureFixture[str], report: dict[str, Any]) -> Non
     assert "CPUExecutionProvider" in by_name["onnxruntime"]["detail"]
     assert by_name["openvino"]["detail"] == metadata.version("openvino")
     assert by_name["DirectML"]["detail"] == "DirectML 1.15.4, Wine, llvmpipe"
-    assert by_name["operators of ov_ext"]["detail"].split(", as ")[0] in ("native", "python")
+    assert by_name["operators in C++"]["detail"].split(", as ")[0] in ("used", "those in Python are used")
 
 
 def test_text_has_a_row_a_thing_and_a_line_for_what_is_missing(
@@ -74,7 +74,7 @@ def test_text_has_a_row_a_thing_and_a_line_for_what_is_missing(
     assert rows[0].split() == ["name", "status", "detail"]
     assert [row.split()[:2] for row in rows[2:4]] == [["sliceport", "ok"], ["Python", "ok"]]
     assert any(row.startswith("DirectML ") and row.endswith(" missing  not installed") for row in rows)
-    assert "DirectML is missing; run: sliceport directml install" in rows
+    assert "DirectML: missing; run: sliceport directml install" in rows
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_is_broken_is_exit_1(capsys: pytest.CaptureFixture[str], report: di
     report["self_test"] = "failed: the host ended"
     code, out = doctor(capsys)
     assert code == 1
-    assert "DirectML is broken; run: sliceport directml status" in out.splitlines()
+    assert "DirectML: broken; run: sliceport directml status" in out.splitlines()
     code, out = doctor(capsys, "--json")
     assert (code, json.loads(out)["is_healthy"]) == (1, False)
 
