@@ -24,6 +24,7 @@ VARIABLE = "SLICEPORT_NATIVE"
 LIBRARY_FOLDER = "ov_ext/native/lib"
 OPENVINO_PLATFORMS = ("linux-x86_64", "linux-aarch64", "win-amd64")
 """Where openvino has wheels; on macOS for one processor."""
+OPENVINO_GLIBC = (2, 28)
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
@@ -57,15 +58,27 @@ def why_not_native() -> str | None:
 
     if not build.has_compiler():
         return "there is no C++ compiler"
-    return None if has_openvino() else f"openvino has no wheels for {sysconfig.get_platform()}"
+    return (
+        None
+        if has_openvino()
+        else f"openvino has no wheels for Python {platform.python_version()} on {sysconfig.get_platform()}"
+    )
 
 
 def has_openvino() -> bool:
-    """Whether openvino has wheels for this platform."""
+    """Whether openvino surely has wheels for this interpreter and platform: to ask for others fails an installation."""
+    if (
+        sys.implementation.name != "cpython"
+        or sys.version_info >= (3, 14)
+        or sysconfig.get_config_var("Py_GIL_DISABLED")
+    ):
+        return False
     if sys.platform == "darwin":
         return platform.machine() == "arm64"
-    if sys.platform == "linux" and platform.libc_ver()[0] != "glibc":
-        return False
+    if sys.platform == "linux":
+        name, version = platform.libc_ver()
+        if name != "glibc" or tuple(map(int, version.split(".")[:2])) < OPENVINO_GLIBC:
+            return False
     return sysconfig.get_platform() in OPENVINO_PLATFORMS
 
 
