@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import onnx_ir as ir
@@ -39,6 +39,26 @@ def forget_defaults(model: ir.Model) -> None:
     for graph, value in _defaults(model):
         del graph.initializers[value.name or ""]
         value.const_value = None
+
+
+def take_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    """Make initializers that are inputs too inputs alone, for good; those of the main graph by their names."""
+    taken = {
+        value.name or "": value.const_value
+        for graph, value in _defaults(model)
+        if graph is model.graph and value.const_value is not None
+    }
+    forget_defaults(model)
+    return taken
+
+
+def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> None:
+    """Give inputs the defaults that `take_defaults` took from them."""
+    for value in model.graph.inputs:
+        tensor = defaults.get(value.name or "")
+        if tensor is not None:
+            value.const_value = tensor
+            model.graph.register_initializer(value)
 
 
 def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import guarded, progress
+from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.program import Program
-from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RunOptions
+from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RewriteOptions, RunOptions
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,6 +29,10 @@ class ONNX:
     reference = ("onnxruntime-cpu", "onnxruntime's CPU provider; computes what is expected and always takes part")
     default_executors = ("onnxruntime-cpu", "dml-emulator")
     targets: Mapping[str, tuple[str, ...]] = {"onnxruntime-dml": ()}
+    optimizers: Mapping[str, str] = {
+        "onnxscript": "onnxscript's optimizer; the default",
+        "onnxslim": "OnnxSlim, if it is installed",
+    }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """See `onnx_ops.passes.PASSES`."""
@@ -37,6 +43,18 @@ class ONNX:
             {name: line for name, line in lines.items() if name in BY_DEFAULT},
             {name: line for name, line in lines.items() if name not in BY_DEFAULT},
         )
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """The packages of ONNX, and onnxruntime with its providers."""
+        for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
+            yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
+        runtime = diagnose_package("onnxruntime", "run: pip install 'sliceport[onnxruntime]'")
+        if runtime.status == "ok":
+            import onnxruntime
+
+            providers = ", ".join(onnxruntime.get_available_providers())
+            runtime = replace(runtime, detail=f"{runtime.detail}: {providers}")
+        yield runtime
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `onnx_ops.lower`."""
@@ -57,18 +75,30 @@ class ONNX:
         return run_model(model, against=against, **options)
 
     def rewrite(
-        self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[ChangeOptions]
+        self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
-        """Simplify the slicing of a model; see `onnx_ops.passes.rewrite` and `verify_rewriting`."""
+        """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
         guarded.start()  # it imports onnx while this process does
         from onnx_ops.compare.verify import verify_rewriting
         from onnx_ops.io import read_model
-        from onnx_ops.passes import BY_DEFAULT, rewrite
+        from onnx_ops.passes import BY_DEFAULT, Rewriting, rewrite, simplify
 
+        names = BY_DEFAULT if passes is None else passes
+        optimizers = self._read_optimizers(options.get("simplify", False))
         progress.say(f"rewriting {model}")
         rewritten = read_model(model)
-        report = rewrite(rewritten, BY_DEFAULT if passes is None else passes)
+        report: Rewriting
+        if optimizers:
+            rewritten, report = simplify(rewritten, names, optimizers)
+        else:
+            report = rewrite(rewritten, names)
         return Result(report, _write(rewritten, output, model, verify_rewriting, options))
+
+    def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
+        """The names that the option `simplify` stands for."""
+        if isinstance(simplify, bool):
+            return list(self.optimizers)[: int(simplify)]
+        return [simplify] if isinstance(simplify, str) else simplify
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""

@@ -16,7 +16,7 @@ from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, custom, inputs_of, kind_of, masks_of
 from ov_ext.values import bounds_of, list_bounds, list_length
 from sliceport.hardening import Defect
-from sliceport.slicing import Entry, Masks
+from sliceport.slicing import Entry, Masks, Region, SliceSpec, StridedSliceSpec
 
 FLOAT_EXACT = 2**24
 _INT32_MIN = -(2**31)
@@ -195,15 +195,37 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The entries beside the axes; Slice's are not aligned so."""
-        if self.op == "Slice" or self.count is None or self.rank is None:
-            return []
-        return self.masks.entries(self.count, self.rank)
+        """The entries beside the axes, where those are known; Slice's are not aligned so."""
+        return [] if self.rank is None else self._align(self.rank)
+
+    @cached_property
+    def may_reverse_an_empty_axis(self) -> bool:
+        """Whether any entry of StridedSlice does; of data of unknown rank, any axis may be empty."""
+        entries = self.entries if self.rank is not None else self._align(self.count or 0)
+        return any(map(self.may_reverse_nothing, entries))
 
     @cached_property
     def ours(self) -> ov.Node:
         """Our operator on the same inputs: what is right."""
         return custom(self.node)
+
+    @cached_property
+    def region(self) -> Region | None:
+        """What is selected; None where the data's shape or an index is not known before the model runs.
+
+        Raises:
+            InvalidSlice: The node breaks the rules.
+        """
+        shape, values = self.inputs[0].get_partial_shape(), self.all_values
+        if shape.is_dynamic or values is None:
+            return None
+        first, second, *rest = map(tuple, values)
+        spec: SliceSpec | StridedSliceSpec
+        if self.op == "Slice":
+            spec = SliceSpec(first, second, rest[1] if len(rest) > 1 else None, rest[0])
+        else:
+            spec = StridedSliceSpec(first, second, rest[0] if rest else None, self.masks)
+        return spec.resolve(tuple(shape.to_shape()))
 
     @property
     def all_values(self) -> list[list[int]] | None:
@@ -215,12 +237,17 @@ class BuiltInNode:
         """Whether an entry of StridedSlice slices an axis that may be empty, by a stride that may be negative."""
         if entry.kind != "slice":
             return False
-        size = self.inputs[0].get_partial_shape()[entry.axis]
-        if size.get_min_length() > 0 or len(self.values) < 3:
+        shape = self.inputs[0].get_partial_shape()
+        if len(self.values) < 3 or (shape.rank.is_static and shape[entry.axis].get_min_length() > 0):
             return False
         steps = self.values[2]
         step = None if steps is None else steps[entry.position]
         return step is None or step < 0
+
+    def _align(self, rank: int) -> list[Entry]:
+        if self.op == "Slice" or self.count is None:
+            return []
+        return self.masks.entries(self.count, rank)
 
     @cached_property
     def bits(self) -> Masks:
@@ -288,10 +315,10 @@ def _of_data(view: BuiltInNode) -> Iterator[EngineDefect]:
         yield STRINGS
     if view.op == "StridedSlice" and _may_be_scalar(view):
         yield SCALAR
+    if view.may_reverse_an_empty_axis:
+        yield REVERSED_NOTHING
     if shape.rank.is_dynamic:
         return
-    if any(view.may_reverse_nothing(entry) for entry in view.entries):
-        yield REVERSED_NOTHING
     exact = view.ours.output(0).get_partial_shape()
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():

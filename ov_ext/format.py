@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
+from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
 from sliceport.errors import UsageError
-from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RunOptions
+from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RewriteOptions, RunOptions
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -28,9 +29,20 @@ class OpenVINO:
     default_executors = ("openvino", "openvino-cpu", "ov_ext", "dml-emulator")
     targets: Mapping[str, tuple[str, ...]] = {"openvino-cpu": (".onnx",)}
 
+    optimizers: Mapping[str, str] = {}
+
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """None: `rewrite` does not take models of this format."""
         return {}, {}
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """openvino, and the kind of our operators that is used with it."""
+        openvino = diagnose_package("openvino", "run: pip install 'sliceport[openvino]'")
+        yield openvino
+        if openvino.status == "ok":
+            from ov_ext.backends import diagnose_operators
+
+            yield diagnose_operators()
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `ov_ext.lower`."""
@@ -67,7 +79,7 @@ class OpenVINO:
         model: Path,
         output: Path,  # noqa: ARG002
         passes: Sequence[str] | None = None,  # noqa: ARG002
-        **options: Unpack[ChangeOptions],  # noqa: ARG002
+        **options: Unpack[RewriteOptions],  # noqa: ARG002
     ) -> Result:
         """Not there.
 

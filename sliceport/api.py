@@ -11,6 +11,7 @@ from sliceport.formats import (
     LowerOptions,
     Path,
     Result,
+    RewriteOptions,
     choose_target,
     format_of,
 )
@@ -51,14 +52,16 @@ def compare(model: Path, **options: Unpack[CompareOptions]) -> Report:
     return format_of(model).compare(model, **options)
 
 
-def rewrite(model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[ChangeOptions]) -> Result:
+def rewrite(
+    model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
+) -> Result:
     """Simplify the slicing of a model into a new file. `onnx_ops.passes` does the same to a model in memory.
 
     Args:
         model: The model's file.
         output: The new file; it is written beside and renamed into place.
         passes: The names of the passes; by default those of the format.
-        options: See `sliceport.formats.ChangeOptions`.
+        options: See `sliceport.formats.RewriteOptions`.
 
     Raises:
         ModelError: The model cannot be read, run or represented.

@@ -151,6 +151,17 @@ class ChangeOptions(RunOptions, total=False):
     overwrite: bool
 
 
+class RewriteOptions(ChangeOptions, total=False):
+    """Options of `rewrite`, with those of `ChangeOptions`.
+
+    Attributes:
+        simplify: Whether optimizers of whole graphs take part, as often as they find something: True for the first of
+            `Format.optimizers`, or the names of those that do.
+    """
+
+    simplify: bool | str | Sequence[str]
+
+
 class Format(Protocol):
     """A format of models.
 
@@ -162,6 +173,7 @@ class Format(Protocol):
         reference: The name of what computes the expected values of a comparison, and a line about it.
         default_executors: The names of those that take part in a comparison if nobody names any.
         targets: By engine that models can be hardened for, the suffixes of files of other formats that it takes, too.
+        optimizers: The optimizers of whole graphs that `rewrite` can use, the default first, with a line about each.
     """
 
     name: str
@@ -171,6 +183,7 @@ class Format(Protocol):
     reference: tuple[str, str]
     default_executors: tuple[str, ...]
     targets: Mapping[str, tuple[str, ...]]
+    optimizers: Lines
 
     def passes(self) -> tuple[Lines, Lines]:
         """The passes that `rewrite` runs by default, and those that it runs by name only, with a line about each."""
@@ -206,7 +219,7 @@ class Format(Protocol):
         ...
 
     def rewrite(
-        self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[ChangeOptions]
+        self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Write a model with simpler slicing.
 
@@ -234,10 +247,11 @@ def formats() -> dict[str, Format]:
     Raises:
         UsageError: See `load_entry_points`.
     """
-    return load_entry_points(GROUP, _complain)
+    return load_entry_points(GROUP, complain)
 
 
-def _complain(format_: object) -> str:
+def complain(format_: object) -> str:
+    """Why an object is no format, as the end of a sentence; empty where it is one."""
     lacking = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
     return f"is no format: it lacks {', '.join(lacking)}" if lacking else ""
 

@@ -134,25 +134,9 @@ DIFFERENCES = (
 
 LIMITS = (
     (
-        "memory of dynamic models, of each `Slice(…)` and of `model.clone()`",
-        "OpenVINO never frees an operator written in Python, and clones it for each inference of a dynamic model: 3.6 KiB for one "
-        "that does nothing and 3.0 KiB for each constant index; ours adds 0.5 KiB. Static models: nothing",
-        "`harden(model)`, which leaves what is right to the built-in operators, or `use_builtin_ops(model)`: they keep nothing",
-    ),
-    (
-        "Ctrl-C while one of ours runs",
-        "OpenVINO makes a RuntimeError of whatever an operator in Python raises",
-        "`KeyboardInterrupt` is in the message of that RuntimeError",
-    ),
-    (
         "any device but CPU (HETERO and AUTO that come down to CPU work)",
-        "Python operators run on the CPU plugin alone",
+        "custom operators run on the CPU plugin alone",
         "`use_builtin_ops(model)` before compiling",
-    ),
-    (
-        "`ovc`, `benchmark_app`, C++",
-        "they load native extensions only",
-        "`harden(model)` or `use_builtin_ops(model)`, then save: no extension is needed",
     ),
     (
         "indices of 64 bits that only come at run time",
@@ -171,25 +155,35 @@ LIMITS = (
         "`Model.evaluate` slices u1; u3 and u6 are refused with a sentence",
     ),
     (
-        "bounds of a shape behind ShapeOf, ours, and one more operator",
-        "OpenVINO works out bounds behind a Python operator only where they are exact; a consumer right behind ours gets them",
-        "`use_builtin_ops(model)` for such a model",
-    ),
-    (
         "fused rotary embeddings and other fusions that look for the built-in Slice",
-        "a Python operator is opaque to them: results differ in the last bits, and time in more",
+        "a custom operator is opaque to them: results differ in the last bits, and time in more",
         "`use_builtin_ops(model)`",
-    ),
-    (
-        "tiny tensors",
-        "a call into Python costs 5 to 10 us, in a dynamic model 30 to 60: see `benchmarks/evaluate.py`",
-        "`harden(model)`, which leaves what is right to the built-in operators",
     ),
     (
         "a data type by the names Slice and StridedSlice",
         "the plugin takes any operator of those names for its own and refuses dynamic shapes, so ours are Slice8 and "
         "StridedSlice1, version ov_ext, in IR files",
         "",
+    ),
+)
+OF_PYTHON = (
+    (
+        "memory of dynamic models, of each `Slice(…)` and of `model.clone()`",
+        "OpenVINO never frees an operator written in Python, and clones it for each inference of a dynamic model: 3.6 KiB for one "
+        "that does nothing and 3.0 KiB for each constant index; ours adds 0.5 KiB. Static models: nothing",
+    ),
+    (
+        "Ctrl-C while one of ours runs",
+        "OpenVINO makes a RuntimeError of whatever an operator in Python raises; `KeyboardInterrupt` is in its message",
+    ),
+    ("`benchmark_app`, C++", "they load operators in C++ only"),
+    (
+        "bounds of a shape behind ShapeOf, ours, and one more operator",
+        "OpenVINO works out bounds behind a Python operator only where they are exact; a consumer right behind ours gets them",
+    ),
+    (
+        "tiny tensors",
+        "a call into Python costs 5 to 10 us, in a dynamic model 30 to 60: see `benchmarks/evaluate.py`",
     ),
 )
 
@@ -258,11 +252,19 @@ def page() -> str:
         "0, the plugin divides, which may end the process; of a shrunk index that is out of range it takes the nearest element, ours "
         "raises; `harden` leaves it as it is.",
         "",
-        "## Limits of operators in Python",
+        "## Limits of custom operators",
         "| what | why | workaround |",
         "|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in LIMITS),
+        "",
+        "## Limits of operators in Python",
+        "Operators in C++ have none of these: `python -m ov_ext.native build` builds them. Nor have the built-in ones: `harden(model)` "
+        "leaves to these what they compute right, and `use_builtin_ops(model)` everything.",
+        "",
+        "| what | why |",
+        "|---|---|",
+        *(f"| {' | '.join(row)} |" for row in OF_PYTHON),
     ]
-    lines += [f"| {' | '.join(row)} |" for row in LIMITS]
     return "\n".join(lines) + "\n"
 
 

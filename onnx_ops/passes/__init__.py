@@ -13,6 +13,7 @@ from onnx_ops.passes.rewrite import ALL, BY_DEFAULT, PASSES, RewriteSlicingPass,
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
 from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
+from onnx_ops.passes.simplification import Simplification, simplify
 from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
 from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.slice_of_split import SliceOfSplitPass
@@ -38,6 +39,7 @@ __all__ = [
     "ScalarGatherToSlicePass",
     "ShortenChainsPass",
     "SiblingsToSplitPass",
+    "Simplification",
     "SliceForDirectMLPass",
     "SliceOfConcatPass",
     "SliceOfSplitPass",
@@ -46,4 +48,5 @@ __all__ = [
     "SplitToSlicePass",
     "harden_for_directml",
     "rewrite",
+    "simplify",
 ]

@@ -16,7 +16,7 @@ from onnx_ops.passes.cleanup import remove_unread
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.gating import GATED, would_be_gated
 from onnx_ops.passes.names import make_names_unique, mark_new
-from onnx_ops.passes.outcome import Rewritten, Skip, Skipped, Unfixable
+from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
 from sliceport.hardening import Change
@@ -118,7 +118,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """
         if would_be_gated(values):
             raise Skip(GATED)
-        replacement, graph = "nothing", node.graph
+        replacement, graph = NOTHING, node.graph
         assert graph is not None
         for output, value in values.items():
             assert value is not None

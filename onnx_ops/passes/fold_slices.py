@@ -11,7 +11,7 @@ from onnx_ops.nodes import MARK, SLICING, constant, has_its_values, is_operator
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
 from onnx_ops.passes.cleanup import is_used, remove_unread
-from onnx_ops.passes.folding import FOLDED, fold_values, is_exact, may_fold
+from onnx_ops.passes.folding import FOLDED, cut_constant, fold_values, is_exact, may_fold
 from onnx_ops.passes.matchers import read_attribute
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip, Skipped
@@ -24,7 +24,7 @@ from sliceport.slicing import INT64_MAX, resolve_axis
 class FoldSlicesPass(SlicingPass):
     """Replace a Slice, a Split or a Gather by constants where it selects the same for all inputs of the model.
 
-    1. Its data are constant, and at most 8 KiB of them are selected.
+    1. Its data are constant, and at most 8 KiB of them are selected, or 1 MiB if nothing else reads them.
     2. Its data are computed from constants and known shapes: integers by operators that every engine computes alike,
        other types by operators that only move elements.
     3. Its data are a Shape, and the sizes that it selects are known.
@@ -54,13 +54,15 @@ class FoldSlicesPass(SlicingPass):
             inside = fold_values(body)
             pairs = pair_values(function, body.graph)
             folded.update({value: inside[twin] for value, twin in pairs if twin in inside})
-        for node, _ in list(nodes_of(model, *FOLDED)):
+        for node, opset in list(nodes_of(model, *FOLDED)):
             if node.graph is None or not has_its_values(node):
                 continue
             used = [output for output in node.outputs if is_used(output)]
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
             if used and len(tensors) == len(used) and may_fold(node, tensors):
                 self._replace(node, tensors)
+            elif used and (parts := cut_constant(node, opset)) is not None:
+                self._replace(node, [part for part, output in zip(parts, node.outputs, strict=True) if is_used(output)])
             else:
                 self._fold_parameters(node, folded)
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from math import prod
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.facts import LARGE_BYTES
+from onnx_ops.facts import LARGE_BYTES, MAX_BYTES
 from onnx_ops.inference import infer_shapes
-from onnx_ops.nodes import SLICING, is_operator, is_standard
+from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_elements, read_int, resolve
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.resolve_shapes import detach_large_initializers, name_left_out_outputs
+from sliceport.errors import DynamicSlice, InvalidSlice
+from sliceport.slicing import Region, as_slice
+from sliceport.slicing.spec import normalize_axis
+
+Array = npt.NDArray[Any]
 
 FOLDED = (*SLICING, "Gather")
 """The operators whose values are asked for."""
@@ -49,6 +59,56 @@ def fold_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
         if facts is not None and facts.data is not None:
             tensors[value] = ir.Tensor(facts.data, dtype=ir.DataType(facts.element))
     return tensors
+
+
+def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
+    """What a slicing node or a Gather selects from a constant, whatever the size of that; None if that is not to fold.
+
+    It is to fold up to `LARGE_BYTES`, and up to `MAX_BYTES` where nothing else reads the constant, so that the model
+    does not grow. External data are read as far as they are selected.
+    """
+    data = node.inputs[0] if node.inputs else None
+    tensor = None if data is None else constant(data)
+    if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or MARK in node.meta:
+        return None
+    most = MAX_BYTES if len(data.uses()) == 1 and not data.is_graph_output() else LARGE_BYTES
+    try:
+        selections = _selections(node, opset, tuple(tensor.shape.numpy()))
+        if selections is None or sum(count for _, count in selections) * tensor.nbytes > most * max(tensor.size, 1):
+            return None
+        arrays = [np.array(select(tensor.numpy())) for select, _ in selections]
+    except (InvalidSlice, DynamicSlice):
+        return None
+    except Exception:  # onnx-ir has several classes of errors for data that cannot be read
+        return None
+    finally:
+        if isinstance(tensor, ir.ExternalTensor):
+            tensor.release()
+    return [ir.Tensor(array, dtype=tensor.dtype) for array in arrays]
+
+
+_Selection = tuple[Callable[[Array], Array], int]
+"""What selects elements of an array, and how many those are."""
+
+
+def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
+    """What each output of a node selects from data of a shape; None where that is not known.
+
+    Raises:
+        InvalidSlice, DynamicSlice: See `resolve`.
+    """
+    if node.op_type == "Gather":
+        indices = None if len(node.inputs) < 2 or node.inputs[1] is None else read_elements(node.inputs[1], MAX_BYTES)
+        axis = normalize_axis(read_int(node, "axis", 0), len(shape))
+        if indices is None or not ((indices >= -shape[axis]) & (indices < shape[axis])).all():
+            return None
+        rest = prod(shape[:axis] + shape[axis + 1 :])
+        return [(partial(np.take, indices=indices, axis=axis), indices.size * rest)]
+    return [(partial(_cut, region), region.size) for region in resolve(node, opset)[1]]
+
+
+def _cut(region: Region, array: Array) -> Array:
+    return array[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
 
 
 def may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from sliceport.hardening import Defect
 
+NOTHING = "nothing"
+"""What replaces a node that is removed."""
+
 
 @dataclass(frozen=True)
 class Rewritten:
     """A node was replaced or changed.
 
     Attributes:
-        replacement: The operators that do its work now.
+        replacement: The operators that do its work now, or `NOTHING`.
         defects: What an engine did wrong with it.
     """
 

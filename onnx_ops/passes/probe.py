@@ -8,7 +8,7 @@ from onnx_ops.nodes import MARK, contested, has_open_attribute
 from onnx_ops.passes.walk import every_node
 from sliceport.errors import ModelError
 
-_OPAQUE_DOMAIN = "sliceport.aside"
+OPAQUE_DOMAIN = "sliceport.aside"
 
 
 def build_probe(model: ir.Model) -> ir.Model:
@@ -28,9 +28,9 @@ def build_probe(model: ir.Model) -> ir.Model:
             for value in () if graph is probe.graph else graph.inputs:
                 value.shape = None
     for node in [*marked, *filter(has_open_attribute, probe.graph.all_nodes())]:
-        node.domain = _OPAQUE_DOMAIN
+        node.domain = OPAQUE_DOMAIN
     for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
-        imports[_OPAQUE_DOMAIN] = 1
+        imports[OPAQUE_DOMAIN] = 1
     return probe
 
 

@@ -8,7 +8,7 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.matchers import read_exact_split, read_slice
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip
 
 
 class RemoveIdentitySlicesPass(NodePass):
@@ -33,7 +33,7 @@ class RemoveIdentitySlicesPass(NodePass):
         data = node.inputs[0] if node.inputs else None
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
-            return Rewritten("nothing")
+            return Rewritten(NOTHING)
         if data is None or node.op_type == "Gather":
             return None
         if node.op_type == "Split":

@@ -19,7 +19,7 @@ from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.gather_to_slice import GatherToSlicePass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
-from onnx_ops.passes.outcome import Skipped
+from onnx_ops.passes.outcome import NOTHING, Skipped
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
@@ -91,7 +91,7 @@ class Rewriting:
     def text(self, *, verbose: bool = False) -> str:
         """The report for people; `verbose` adds the nodes that passes skipped."""
         lines = [
-            f"{name}: {change.op} {change.node!r} is now {change.replacement}"
+            f"{name}: {change.op} {change.node!r} is {_describe(change.replacement)}"
             for name, changes in self.changes.items()
             for change in changes
         ]
@@ -103,6 +103,10 @@ class Rewriting:
                 for skipped in nodes
             ]
         return "\n".join([*lines, f"slicing nodes: {self.before} before, {self.after} after"])
+
+
+def _describe(replacement: str | None) -> str:
+    return "removed" if replacement == NOTHING else f"now {replacement}"
 
 
 def _skipped_to_json(nodes: Sequence[Skipped]) -> list[dict[str, str]]:
@@ -119,16 +123,26 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
     Raises:
         UsageError: A pass is not known.
     """
-    for name in passes:
-        if name not in PASSES:
-            raise unknown_name("pass", name, list(PASSES))
+    check_passes(passes)
     with defaults_aside(model):
-        report = _rewrite(model, passes)
+        report = run_passes(model, passes)
         unmark(model)
         return report
 
 
-def _rewrite(model: ir.Model, names: Sequence[str]) -> Rewriting:
+def check_passes(names: Sequence[str]) -> None:
+    """Whether all of them are passes.
+
+    Raises:
+        UsageError: One is not.
+    """
+    for name in names:
+        if name not in PASSES:
+            raise unknown_name("pass", name, list(PASSES))
+
+
+def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
+    """`rewrite` of a model whose defaults are aside; the nodes that engines read differently stay marked."""
     before = _count(model)
     analysis = Analysis(model, folding=True)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}

@@ -5,12 +5,14 @@ Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch);
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 
-from sliceport.cli import compare, completion, console, directml, harden, lower, rewrite
+from sliceport.cli import compare, completion, console, directml, doctor, harden, lower, rewrite
 from sliceport.cli.console import say
 from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
@@ -19,6 +21,7 @@ from sliceport.formats import formats
 from sliceport.wording import command_line
 
 CLEAN, FINDING = 0, 1
+COMMANDS = (lower, compare, harden, rewrite, directml, doctor, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    endings = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
-    options = make_parser().parse_args(split_repeated(words, endings))
+    options = _parse_doctor(words) if words[:1] == ["doctor"] else _parse(words)
     subject = getattr(options, "model", None)
     try:
         return FINDING if options.run(options) is False else CLEAN
@@ -58,16 +60,26 @@ def _run(words: Sequence[str]) -> int:
         return BAD_INPUT
 
 
-def make_parser() -> Parser:
-    """The parser of the whole command line."""
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    endings = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
+    return make_parser().parse_args(split_repeated(words, endings))
+
+
+def _parse_doctor(words: Sequence[str]) -> argparse.Namespace:
+    """The one command that starts where a format or an engine is broken: it tells that."""
+    return make_parser((doctor,)).parse_args(words)
+
+
+def make_parser(modules: Sequence[ModuleType] = COMMANDS) -> Parser:
+    """The parser of the whole command line, or of some commands."""
     parser = Parser(
         prog="sliceport", description="Converts slicing between ONNX, OpenVINO and DirectML exactly, and verifies it."
     )
     parser.add_argument("--version", action=Version, help="print the version")
     parser.set_defaults(run=lambda _: parser.print_help(), verbose=0)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for command in (lower, compare, harden, rewrite, directml, completion):
-        command.add(commands)
+    for module in modules:
+        module.add(commands)
     return parser
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """What can be an input's shape and no file: no dot and no slash after the last colon."""
+_NAMES = re.compile(r"[^./\\]*")
+"""What can be a list of names and no file."""
 _MAX_DIGITS = 18
 
 
@@ -78,7 +80,9 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
-    """The words with one value for each `--input-shapes` and `--input`; what cannot be one is an argument by itself.
+    """The words with one value for each `--input-shapes` and `--input`, and `--simplify=` before what may follow it.
+
+    What cannot be a value is an argument by itself.
 
     Args:
         words: The words of the command line.
@@ -96,6 +100,10 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
         word = rest.pop(0)
         if word == "--":
             return [*separated, word, *rest]
+        if word == "--simplify":
+            has_names = rest and not rest[0].startswith("-") and _NAMES.fullmatch(rest[0])
+            separated.append(f"{word}={rest.pop(0) if has_names else ''}")
+            continue
         if word not in ("--input-shapes", "--input") or not rest or rest[0].startswith("-"):
             separated.append(word)
             continue

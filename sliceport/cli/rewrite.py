@@ -14,6 +14,11 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("rewrite", help="simplify the slicing of an ONNX model")
     command.add_argument("model", metavar="MODEL.onnx", help="the model")
     command.add_argument("--passes", metavar="A,B", help="which passes; see below")
+    command.add_argument(
+        "--simplify",
+        metavar="OPTIMIZERS",
+        help="also simplify all else, by an optimizer of whole graphs or several (A,B); see below",
+    )
     add_change_options(
         command,
         verify="run both on onnxruntime's CPU provider and compare",
@@ -24,7 +29,7 @@ def add(commands: Commands) -> None:
 
 
 def list_passes() -> str:
-    """The passes, those that run by default first."""
+    """The passes, those that run by default first, and the optimizers."""
     from sliceport.formats import formats
 
     blocks = []
@@ -34,6 +39,8 @@ def list_passes() -> str:
             blocks.append(f"passes, by default all of these:\n{list_names(by_default)}")
         if by_name:
             blocks.append(f"by name only:\n{list_names(by_name)}")
+        if one.optimizers:
+            blocks.append(f"optimizers:\n{list_names(one.optimizers)}")
     return "\n\n".join(blocks).replace("`", "")
 
 
@@ -42,6 +49,7 @@ def run(options: argparse.Namespace) -> bool:
     from sliceport.api import rewrite
 
     passes = parse_names(options.passes, "--passes")
-    result = rewrite(options.model, options.output, passes, **change_options(options))
+    simplify = parse_names(options.simplify or None, "--simplify") or options.simplify is not None
+    result = rewrite(options.model, options.output, passes, simplify=simplify, **change_options(options))
     emit_result(result, options)
     return result.is_clean

@@ -96,9 +96,8 @@ class Region:
             raise InvalidSlice(
                 f"a region of shape {following.input_shape} cannot follow one whose output shape is {self.output_shape}"
             )
-        if following.is_empty or self.is_empty:
-            empty = (range(0),) * len(self.input_shape)
-            return Region(self.input_shape, empty, following.output_shape)
+        if self.is_empty:
+            return Region(self.input_shape, self.ranges, following.output_shape)
         inner = iter([selected for selected, n in zip(following.ranges, self.output_shape, strict=True) if n != 1])
         ranges = tuple(selected if len(selected) == 1 else compose(selected, next(inner)) for selected in self.ranges)
         return Region(self.input_shape, ranges, following.output_shape)

@@ -218,8 +218,8 @@ class SplitSpec:
         Raises:
             InvalidSlice: The axis is out of range.
 
-        >>> SplitSpec.with_rest(-1, (7,), (2, -1, 1)).sizes
-        (2, 4, 1)
+        >>> SplitSpec.with_rest(-1, (9,), (2, -1, 3)).sizes
+        (2, 4, 3)
         """
         axis = normalize_axis(axis, len(shape))
         rest = shape[axis] - sum(sizes) - 1

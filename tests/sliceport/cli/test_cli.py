@@ -185,12 +185,13 @@ class TestUsage:
 
     def test_help_lists_every_pass_and_executor(self, capsys: pytest.CaptureFixture[str]) -> None:
         from onnx_ops.passes import PASSES
+        from onnx_ops.passes.optimizers import OPTIMIZERS
         from sliceport.engines.registry import engines
 
         onnx = ["onnxruntime-cpu", "directml", "dml-emulator", "onnxruntime-dml"]
         openvino = ["openvino", "directml", "dml-emulator", "openvino-cpu", "ov_ext"]
         assert {*onnx, *openvino} == {"onnxruntime-cpu", *engines()}
-        for command, names in (("rewrite", [*PASSES]), ("compare", [*onnx, *openvino])):
+        for command, names in (("rewrite", [*PASSES, *OPTIMIZERS]), ("compare", [*onnx, *openvino])):
             with pytest.raises(SystemExit):
                 main([command, "--help"])
             lines = capsys.readouterr().out.splitlines()

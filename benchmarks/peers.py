@@ -1,0 +1,104 @@
+"""What `rewrite.py` and `simplify.py` compare, and on which models."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+
+from onnx_ops.io import from_proto
+from onnx_ops.nodes import constant
+from onnx_ops.passes import rewrite, simplify
+
+ROOT = Path(__file__).parents[1]
+ZOO = ROOT.parent / "shared" / "zoo"
+ZOO_SHAPES = {"gptneox_dyn.onnx": {"x": [1, 16]}, "ts_roformer_op13.onnx": {"x": [1, 16]}, "gpt2.onnx": {"x": [1, 16]}}
+
+
+def static(path: Path, shapes: dict[str, list[int]]) -> onnx.ModelProto:
+    proto = onnx.load(path)
+    for value in proto.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+            dim.Clear()
+            dim.dim_value = size
+    return proto
+
+
+def is_slicing(node: ir.Node) -> bool:
+    if node.op_type in ("Slice", "Split"):
+        return node.domain in ("", "ai.onnx")
+    tensor = constant(node.inputs[1]) if node.op_type == "Gather" and node.inputs[1] is not None else None
+    if tensor is None or len(tensor.shape) > 1:
+        return False
+    steps = set(np.diff(tensor.numpy().reshape(-1)).tolist())
+    return len(steps) <= 1 and 0 not in steps
+
+
+def count(proto: onnx.ModelProto) -> int:
+    model = ir.serde.deserialize_model(proto)
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    return sum(is_slicing(node) for holder in holders for node in holder.all_nodes())
+
+
+def by_sliceport(proto: onnx.ModelProto) -> onnx.ModelProto:
+    model = from_proto(proto)
+    rewrite(model)
+    return ir.serde.serialize_model(model)
+
+
+def by_simplify(*optimizers: str) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
+    def run(proto: onnx.ModelProto) -> onnx.ModelProto:
+        return ir.serde.serialize_model(simplify(from_proto(proto), optimizers=optimizers)[0])
+
+    return run
+
+
+def by_onnxruntime(proto: onnx.ModelProto) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = f"{folder}/optimized.onnx"
+        options.log_severity_level = 4
+        ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+        return onnx.load(f"{folder}/optimized.onnx")
+
+
+def by_onnxscript(proto: onnx.ModelProto) -> onnx.ModelProto:
+    from onnxscript import optimizer
+
+    model = ir.serde.deserialize_model(proto)
+    optimizer.optimize(model)
+    return ir.serde.serialize_model(model)
+
+
+def by_onnxslim(proto: onnx.ModelProto) -> onnx.ModelProto:
+    import onnxslim
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    slim: onnx.ModelProto = onnxslim.slim(copy)
+    return slim
+
+
+PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
+    "onnxruntime": by_onnxruntime,
+    "onnxscript": by_onnxscript,
+}
+SIMPLIFY = {"--simplify": by_simplify("onnxscript")}
+if importlib.util.find_spec("onnxslim"):
+    PEERS["onnxslim"] = by_onnxslim
+    SIMPLIFY |= {"--simplify onnxslim": by_simplify("onnxslim"), "both": by_simplify("onnxscript", "onnxslim")}
+
+
+def models() -> list[tuple[Path, dict[str, list[int]]]]:
+    shapes = {entry["file"]: entry["input_shapes"] for entry in json.loads((ROOT / "models/models.json").read_text())}
+    own = [path for path in sorted((ROOT / "models").glob("*.onnx")) if not path.name.startswith("rule_")]
+    zoo = [(path, ZOO_SHAPES.get(path.name, {})) for path in sorted(ZOO.glob("*.onnx"))]
+    return zoo + [(path, shapes.get(path.name) or {}) for path in own]

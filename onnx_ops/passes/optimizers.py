@@ -1,0 +1,202 @@
+"""Optimizers of whole graphs that others have written, called in a worker process on models without weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
+
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.facts import LARGE_BYTES
+from onnx_ops.nodes import MARK, constant
+from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe
+from onnx_ops.passes.walk import every_node, rewritable_nodes
+from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
+from sliceport import guarded
+from sliceport.errors import MissingExtra, ModelError, unknown_name
+
+_SECONDS = 60.0
+_SECONDS_PER_BYTE = 50e-6
+_MEMORY = 2**30
+_MEMORY_PER_BYTE = 256
+_PACKAGES = {"onnxscript": "onnxscript", "onnxslim": "onnxslim"}
+OPTIMIZERS = tuple(_PACKAGES)
+"""What `optimize` takes; the first is installed with sliceport."""
+
+
+def check_optimizers(names: Sequence[str]) -> None:
+    """Whether `optimize` can run them all.
+
+    Raises:
+        UsageError: One is not known.
+        MissingExtra: One is not installed.
+    """
+    for name in names:
+        if name not in _PACKAGES:
+            raise unknown_name("optimizer", name, OPTIMIZERS)
+        if importlib.util.find_spec(_PACKAGES[name]) is None:
+            raise MissingExtra.of(name, name, "to simplify by it")
+
+
+def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
+    """A model as an optimizer makes it, functions inlined, and how many nodes the model has with functions inlined.
+
+    The optimizer sees the shapes of weights and floats, and the values of integers: what it could compute, or take for
+    0 or 1, would be rounded in another way than by the engine that runs the model. Nodes that engines read
+    differently are hidden from it.
+
+    Args:
+        model: The model, which has been rewritten; it is not changed.
+        name: One of `OPTIMIZERS`.
+
+    Raises:
+        ModelError: It cannot be optimized.
+    """
+    probe = build_probe(model)
+    for (node, _), (twin, _) in zip(every_node(model), every_node(probe), strict=True):
+        if MARK not in node.meta:
+            twin.domain = node.domain  # inlining gives it its attributes
+    inline_functions(probe)
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
+    LiftSubgraphInitializersToMainGraphPass()(probe)
+    name_left_out_outputs(probe)
+    nodes = count_nodes(probe)
+    detached = _detach(probe)
+    try:
+        serialized = ir.serde.serialize_model(probe).SerializeToString()
+        optimized = ir.serde.deserialize_model(onnx.ModelProto.FromString(_call(name, serialized)))
+    except (guarded.WorkerDied, MemoryError) as error:
+        raise ModelError(f"it cannot be simplified by {name}: its process {error or 'ran out of memory'}.") from None
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
+    _attach(optimized.graph, detached)
+    _restore_interface(optimized.graph, model.graph, name)
+    _restore_hidden(optimized)
+    return _like(model, optimized.graph), nodes
+
+
+def _like(model: ir.Model, graph: ir.Graph) -> ir.Model:
+    """A graph as a model with all that another says of itself."""
+    return ir.Model(
+        graph,
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        model_version=model.model_version,
+        doc_string=model.doc_string,
+        functions=[function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN],
+        metadata_props=dict(model.metadata_props),
+    )
+
+
+def count_nodes(model: ir.Model) -> int:
+    """The nodes of graphs, subgraphs and functions, constants left out."""
+    return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
+
+
+def _call(name: str, model: bytes) -> bytes:
+    optimized: bytes = guarded.call(
+        _FUNCTIONS[name],
+        model,
+        timeout=_SECONDS + _SECONDS_PER_BYTE * len(model),
+        memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
+    )
+    return optimized
+
+
+def by_onnxscript(model: bytes) -> bytes:
+    """A serialized model as onnxscript's optimizer makes it."""
+    from onnxscript import optimizer
+
+    logging.disable(logging.WARNING)
+    graph = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
+    optimizer.optimize_ir(graph)
+    serialized: bytes = ir.serde.serialize_model(graph).SerializeToString()
+    return serialized
+
+
+def by_onnxslim(model: bytes) -> bytes:
+    """A serialized model as OnnxSlim makes it."""
+    import onnxslim
+
+    logging.disable(logging.WARNING)
+    serialized: bytes = onnxslim.slim(onnx.ModelProto.FromString(model)).SerializeToString()
+    return serialized
+
+
+_FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {"onnxscript": by_onnxscript, "onnxslim": by_onnxslim}
+
+
+def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    """Make inputs of the main graph's initializers that no optimizer shall look into.
+
+    Returns:
+        Their tensors by name.
+    """
+    detached: dict[str, ir.TensorProtocol] = {}
+    for name, value in list(model.graph.initializers.items()):
+        tensor = constant(value)
+        if tensor is None or (
+            tensor.nbytes <= LARGE_BYTES
+            and (tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL)
+            and not isinstance(tensor, ir.ExternalTensor)
+        ):
+            continue
+        detached[name] = tensor
+        value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
+        del model.graph.initializers[name]
+        value.const_value = None
+        if not value.is_graph_input():
+            model.graph.inputs.append(value)
+    return detached
+
+
+def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
+    """Make the inputs that `_detach` made initializers again; what nothing reads any more is left out."""
+    for value in list(graph.inputs):
+        tensor = detached.get(value.name or "")
+        if tensor is None:
+            continue
+        graph.inputs.remove(value)
+        if value.uses() or value.is_graph_output():
+            value.const_value = tensor
+            graph.register_initializer(value)
+
+
+def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
+    """Give a graph the inputs and outputs of another, which an optimizer has left out, or whose types it has.
+
+    Raises:
+        ModelError: The outputs have other names.
+    """
+    if [value.name for value in graph.outputs] != [value.name for value in original.outputs]:
+        raise ModelError(f"it cannot be simplified by {name}, which renames the outputs of the model.")
+    for new, old in zip(graph.outputs, original.outputs, strict=True):
+        new.shape, new.type = old.shape, old.type
+    there = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
+    graph.inputs.clear()
+    for old in original.inputs:
+        value = there.get(old.name) or ir.Value(name=old.name)
+        value.shape, value.type = old.shape, old.type
+        graph.inputs.append(value)
+        if old.const_value is not None:  # as before version 4 of the format
+            value.const_value = old.const_value
+            graph.register_initializer(value)
+    for domain, version in original.opset_imports.items():
+        graph.opset_imports.setdefault(domain, version)
+
+
+def _restore_hidden(model: ir.Model) -> None:
+    for node in model.graph.all_nodes():
+        if node.domain == OPAQUE_DOMAIN:
+            node.domain = ""
+        for output in node.outputs:
+            if output.dtype == ir.DataType.UNDEFINED:  # OnnxSlim writes that of values that follow from hidden nodes
+                output.type = None
+    model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)

@@ -1,0 +1,93 @@
+"""Slicing and all else simplified in turn, by the passes and by optimizers that others have written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_ops.defaults import put_defaults, take_defaults
+from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.optimizers import OPTIMIZERS, check_optimizers, count_nodes, optimize
+from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
+from sliceport import progress
+
+
+@dataclass(frozen=True)
+class Simplification(Rewriting):
+    """What was rewritten and simplified.
+
+    Attributes:
+        all_before: All nodes before, but for constants; those of functions count once.
+        all_after: All nodes after.
+        optimizers: The optimizers that took part.
+    """
+
+    all_before: int = 0
+    all_after: int = 0
+    optimizers: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON."""
+        own = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}
+        return super().to_json() | own
+
+    def text(self, *, verbose: bool = False) -> str:
+        """The report for people; `verbose` adds the nodes that passes skipped."""
+        by = " and ".join(self.optimizers)
+        return (
+            f"{super().text(verbose=verbose)}\nall nodes: {self.all_before} before, {self.all_after} after, with {by}"
+        )
+
+
+def simplify(
+    model: ir.Model, passes: Sequence[str] = BY_DEFAULT, optimizers: Sequence[str] = OPTIMIZERS[:1]
+) -> tuple[ir.Model, Simplification]:
+    """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
+
+    What an optimizer makes is taken where it and the passes after it leave fewer nodes, and no more that slice. So an
+    optimizer undoes nothing of what the passes do. Values stay the same bit for bit: optimizers see no floats.
+
+    Args:
+        model: The model; it may be changed, and is not to be used any more.
+        passes: Names of `PASSES`.
+        optimizers: Names of `OPTIMIZERS`.
+
+    Returns:
+        The simplified model, and what was done.
+
+    Raises:
+        UsageError: A pass or an optimizer is not known.
+        MissingExtra: An optimizer is not installed.
+        ModelError: The model cannot be optimized.
+    """
+    check_passes(passes)
+    check_optimizers(optimizers)
+    all_before = count_nodes(model)
+    defaults = take_defaults(model)
+    report = run_passes(model, passes)
+    useless = 0
+    for name in cycle(optimizers):
+        if useless == len(optimizers):
+            break
+        progress.say(f"simplifying by {name}")
+        candidate, inlined = optimize(model, name)
+        found = run_passes(candidate, passes)
+        useless += 1
+        if count_nodes(candidate) < inlined and (model.functions or found.after <= report.after):
+            model, report, useless = candidate, _join(report, found), 0
+    unmark(model)
+    put_defaults(model, defaults)
+    report = Simplification(
+        **vars(report), all_before=all_before, all_after=count_nodes(model), optimizers=tuple(optimizers)
+    )
+    return model, report
+
+
+def _join(first: Rewriting, second: Rewriting) -> Rewriting:
+    """The report of what was done in two goes."""
+    changes = {name: changes + second.changes[name] for name, changes in first.changes.items()}
+    return replace(second, before=first.before, changes=changes)

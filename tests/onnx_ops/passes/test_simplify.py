@@ -1,0 +1,216 @@
+"""Simplifying whole graphs by optimizers of others: fewer nodes, and the same bits for all that."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import deadly
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from onnx import numpy_helper
+from running import as_arrays
+
+from onnx_ops import strided_slice_op
+from onnx_ops.io import from_proto
+from onnx_ops.passes import BY_DEFAULT, optimizers, rewrite, simplify
+from onnx_ops.passes.optimizers import OPTIMIZERS, count_nodes
+from sliceport.cli.main import main
+from sliceport.errors import ModelError, UsageError
+
+MODELS = Path(__file__).parents[3] / "models"
+EXPORTS = {
+    "ts_boxes_10.onnx": "",
+    "ts_branch_in_loop_19.onnx": "",
+    "ts_deberta_13.onnx": "",
+    "ts_functions_17.onnx": "",
+    "ts_rotary_13.onnx": "",
+    "dynamo_mamba_dyn.onnx": "x:1,16",
+}
+
+
+def parse(body: str, head: str = "", ir_version: int = 8, opset: int = 17) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}{head}]> {body}')
+
+
+def run(proto: onnx.ModelProto, **inputs: Any) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    return as_arrays(session.run(None, inputs))
+
+
+def simplified(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    model, report = simplify(from_proto(proto), optimizers=[name])
+    after = ir.serde.serialize_model(model)
+    onnx.checker.check_model(after)
+    assert report.all_after == count_nodes(model)
+    return after
+
+
+def check(before: onnx.ModelProto, name: str, **inputs: Any) -> onnx.ModelProto:
+    """Simplify, and compare what comes out."""
+    after = simplified(before, name)
+    expected, got = run(before, **inputs), run(after, **inputs)
+    assert [(a.shape, a.tobytes()) for a in got] == [(a.shape, a.tobytes()) for a in expected]
+    return after
+
+
+def operators(proto: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in proto.graph.node if node.op_type != "Constant"]
+
+
+by_each = pytest.mark.parametrize("name", OPTIMIZERS)
+
+
+@by_each
+@pytest.mark.parametrize("file", EXPORTS)
+def test_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, name: str) -> None:
+    given = [f"--input-shapes={EXPORTS[file]}"] if EXPORTS[file] else []
+    out = tmp_path / "o.onnx"
+    assert main(["rewrite", "--simplify", name, str(MODELS / file), "-o", str(out), "--verify", *given]) == 0
+    assert "all outputs are bit-equal" in capsys.readouterr().out
+    before, after = ir.load(MODELS / file), ir.load(out)
+    assert count_nodes(after) < count_nodes(before)
+    if not before.functions:  # whose nodes count once before they are inlined
+        report = rewrite(before)
+        assert count_nodes(after) <= count_nodes(before)
+        assert rewrite(after).after <= report.after
+
+
+@by_each
+def test_what_is_nearly_zero_or_one_stays(name: str) -> None:
+    """onnxscript takes 1e-12 for 0, so that a normalization divides by 0."""
+    before = parse("""g (float[4] x) => (float[4] y, float[4] z)
+        <float e = {0.000000000001}, float o = {1.000001}>
+        { a = Add(x, e) y = Div(x, a) z = Mul(x, o) }""")
+    x = np.array([0.0, 1e-12, 1.0, -3.0], np.float32)
+    check(before, name, x=x)
+    assert not np.isnan(run(simplified(before, name), x=x)[0]).any()
+
+
+@by_each
+def test_a_negative_zero_stays_what_an_addition_makes_of_it(name: str) -> None:
+    before = parse("g (float[2] x) => (float[2] y) <float o = {0.0}> { a = Neg(x) y = Add(a, o) }")
+    check(before, name, x=np.array([0.0, 1.0], np.float32))
+
+
+@by_each
+def test_floats_are_not_computed(name: str) -> None:
+    """Engines round them differently."""
+    before = parse("g (float[1] x) => (float[1] y) <float[1] c = {2.0}> { r = Sqrt(c) y = Mul(x, r) }")
+    assert operators(check(before, name, x=np.array([3.0], np.float32))) == ["Sqrt", "Mul"]
+
+
+@by_each
+def test_integers_are(name: str) -> None:
+    before = parse("""g (float[2, 6] x) => (float[3, 4] y) {
+        s = Shape(x) d = ReduceProd<keepdims = 1>(s) two = Constant<value_ints = [4]>() r = Div(d, two)
+        t = Concat<axis = 0>(r, two) y = Reshape(x, t) }""")
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    assert operators(check(before, name, x=x)) == ["Reshape"]
+
+
+@by_each
+@pytest.mark.parametrize("end", ["9223372036854775807", "2147483647"])
+def test_what_engines_read_differently_stays_with_all_that_follows(name: str, end: str) -> None:
+    before = parse(f"""g (float[4] x) => (int64[n] y, int64[1] s, float[m] z)
+        <int64[4] c = {{1, 2, 3, 4}}, int64[1] b = {{-1}}, int64[1] e = {{{end}}}, int64[1] a = {{0}}>
+        {{ y = Slice(c, b, e, a, b) s = Shape(y) w = Slice(x, b, e, a, b) u = Identity(w) z = Neg(u) }}""")
+    after = check(before, name, x=np.arange(4, dtype=np.float32))
+    assert operators(after).count("Slice") == 2
+    assert "Shape" in operators(after)
+
+
+@by_each
+def test_defaults_stay_defaults(name: str) -> None:
+    before = parse("""g (float[4] x, int64[1] e) => (float[n] y) <int64[1] e = {3}, int64[1] b = {0}, int64[1] f = {9}>
+        { a = Slice(x, b, e) c = Slice(a, b, f) y = Neg(c) }""")
+    assert {value.name for value in before.graph.input} == {"x", "e"}
+    x = np.arange(4, dtype=np.float32)
+    after = check(before, name, x=x)
+    check(before, name, x=x, e=np.array([1]))
+    assert [tensor.name for tensor in after.graph.initializer if tensor.name == "e"] == ["e"]
+
+
+@by_each
+def test_constants_that_are_listed_as_inputs(name: str) -> None:
+    """As before version 4 of the format."""
+    before = parse(
+        """g (float[4] x, int64[1] b, int64[1] e, float[4] w) => (float[2] y)
+        <int64[1] b = {1}, int64[1] e = {3}, float[4] w = {1.0, 2.0, 3.0, 4.0}>
+        { c = Add(x, w) i = Identity(c) y = Slice(i, b, e) }""",
+        ir_version=3,
+    )
+    after = check(before, name, x=np.arange(4, dtype=np.float32))
+    assert [value.name for value in after.graph.input] == [value.name for value in before.graph.input]
+    assert {tensor.name for tensor in after.graph.initializer} >= {value.name for value in after.graph.input[1:]}
+    assert operators(after) == ["Add", "Slice"]
+
+
+@by_each
+def test_attributes_that_a_call_sets(name: str) -> None:
+    before = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "f" : 1]>
+        g (float[2, 3] x) => (int64[n] a, int64[n] b) { a = f.size <from = 0> (x) b = f.size <from = 1> (x) }
+        <domain: "f", opset_import: ["" : 18]>
+        size <from> (x) => (y) { s = Shape <start: int = @from> (x)  y = Identity(s) }""")
+    check(before, name, x=np.zeros((2, 3), np.float32))
+
+
+@by_each
+def test_ov_ext_strided_slices_keep_their_function(name: str) -> None:
+    proto = parse(
+        """g (float[4] x, int64[1] b) => (float[n] y)
+        <int64[1] e = {3}> { i = Identity(x) z = ov_ext.StridedSlice(i, b, e) j = Identity(z) y = Neg(j) }""",
+        head=', "ov_ext" : 1',
+    )
+    model = from_proto(proto)
+    strided_slice_op.embed_function(model)
+    before = ir.serde.serialize_model(model)
+    after = check(before, name, x=np.arange(4, dtype=np.float32), b=np.array([1]))
+    assert operators(after)[-2:] == ["StridedSlice", "Neg"]
+    assert "Identity" not in operators(after)
+
+
+def test_weights_are_not_read(tmp_path: Path) -> None:
+    """Their file need not be there."""
+    before = parse("g (float[2] x) => (float[2] y) { i = Identity(x) y = Add(i, w) }")
+    weights = numpy_helper.from_array(np.ones(2, np.float32), "w")
+    onnx.external_data_helper.set_external_data(weights, "weights.bin", 0, 8)
+    weights.ClearField("raw_data")
+    before.graph.initializer.append(weights)
+    (tmp_path / "m.onnx").write_bytes(before.SerializeToString())
+    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "o.onnx"), "--simplify"]) == 0
+    after = onnx.load(tmp_path / "o.onnx", load_external_data=False)
+    assert operators(after) == ["Add"]
+    assert after.graph.initializer[0].external_data[0].value == "weights.bin"
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (deadly.abort, "it cannot be simplified by onnxscript: its process was ended by SIGABRT."),
+        (deadly.refuse, "it cannot be simplified by onnxscript: a list is no tensor."),
+        (deadly.scribble, "it cannot be simplified by onnxscript: Error parsing message"),
+    ],
+)
+def test_an_optimizer_that_fails(monkeypatch: pytest.MonkeyPatch, function: Any, message: str) -> None:
+    monkeypatch.setitem(optimizers._FUNCTIONS, "onnxscript", function)
+    with pytest.raises(ModelError) as raised:
+        simplify(from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")))
+    assert str(raised.value).startswith(message)
+
+
+def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    model = from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }"))
+    with pytest.raises(UsageError, match="optimizer 'onnxslin' is not known, did you mean 'onnxslim'"):
+        simplify(model, BY_DEFAULT, ["onnxslin"])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert main(["rewrite", str(MODELS / "ts_rotary_13.onnx"), "-o", "o.onnx", "--simplify=onnxslim"]) == 2
+    message = "sliceport: onnxslim is needed to simplify by it, but it is not installed; run: pip install"
+    assert capsys.readouterr().err.startswith(message)
