@@ -8,16 +8,22 @@ enum Input { start, stop, step, axes_input };
 
 }  // namespace
 
-Slice::Slice(const ov::OutputVector& arguments) : SlicingOp(arguments) {
+Slice::Slice(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed)
+    : SlicingOp(arguments, std::move(fixed)) {
     constructor_validate_and_infer_types();
 }
 
-bool Slice::visit_attributes(ov::AttributeVisitor&) {
+bool Slice::visit_attributes(ov::AttributeVisitor& visitor) {
+    visit_fixed(visitor, names, 4);
     return true;
 }
 
 std::shared_ptr<ov::Node> Slice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
-    return std::make_shared<Slice>(inputs);
+    return make_with(inputs, m_fixed);
+}
+
+std::shared_ptr<ov::Node> Slice::make_with(const ov::OutputVector& inputs, std::shared_ptr<const Indices> fixed) const {
+    return std::make_shared<Slice>(inputs, std::move(fixed));
 }
 
 void Slice::check_count(size_t count) const {

@@ -53,6 +53,15 @@ std::string quoted(const std::string& text) {
     return written + quote;
 }
 
+/// Whether a node's rt_info says that it is not to be folded; the class of that mark is none of the public ones.
+bool is_folding_disabled(const ov::Node& node) {
+    const auto& info = node.get_rt_info();
+    return std::any_of(info.begin(), info.end(), [](const auto& entry) {
+        return entry.first.find("constant_folding") != std::string::npos ||
+               entry.first.find("ConstantFolding") != std::string::npos;
+    });
+}
+
 bool is_constant(const ov::Node* node) {
     return ov::is_type<ov::op::v0::Constant>(node);
 }
@@ -90,7 +99,17 @@ void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
 
 }  // namespace
 
-SlicingOp::SlicingOp(const ov::OutputVector& arguments) : Op(arguments) {}
+SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) {
+    Indices indices;
+    indices.count = inputs.size() - 1;
+    for (size_t i = 0; i < indices.count; ++i)
+        indices.of[i] = integers(inputs[i + 1]);
+    return indices;
+}
+
+SlicingOp::SlicingOp(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed)
+    : Op(arguments),
+      m_fixed(std::move(fixed)) {}
 
 void SlicingOp::throw_invalid(const std::string& sentence) const {
     throw InvalidNode(std::string(get_type_name()) + " " + quoted(get_friendly_name()) + ": " + sentence + ".");
@@ -105,7 +124,10 @@ void SlicingOp::validate_and_infer_types() {
 }
 
 void SlicingOp::infer() {
-    check_count(get_input_size());
+    if (!m_fixed)
+        check_count(get_input_size());
+    for (size_t i = 1; i < get_input_size() && !m_had_wide_indices; ++i)
+        m_had_wide_indices = get_input_element_type(i) != ov::element::i32;
     const auto& element = get_input_element_type(0);
     if (const auto sizes = find_exact_sizes()) {
         set_output_type(0, element, ov::PartialShape(std::vector<ov::Dimension>(sizes->begin(), sizes->end())));
@@ -120,10 +142,7 @@ void SlicingOp::infer() {
     InlineVector<Bounds> sizes;
     for (const auto& size : shape)
         sizes.push_back(bounds_of(size));
-    IndicesBounds indices;
-    indices.count = get_input_size() - 1;
-    for (size_t i = 0; i < indices.count; ++i)
-        indices.of[i] = list_bounds(input_value(i + 1));
+    const auto indices = index_bounds();
     const auto output = output_dimensions(sizes, indices);
     if (!output) {
         set_output_type(0, element, ov::PartialShape::dynamic());
@@ -153,9 +172,11 @@ std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     }
     if (shape.size() == 1 && !is_constant(get_input_node_ptr(0)))
         return std::nullopt;
-    Indices indices;
-    indices.count = get_input_size() - 1;
     try {
+        if (m_fixed)
+            return region(shape, *m_fixed).output_shape;
+        Indices indices;
+        indices.count = get_input_size() - 1;
         for (size_t i = 0; i < indices.count; ++i) {
             const auto constant = ov::as_type<const ov::op::v0::Constant>(get_input_node_ptr(i + 1));
             if (!constant)
@@ -201,11 +222,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inpu
     const auto& data = inputs[0];
     Region selected;
     try {
-        Indices indices;
-        indices.count = inputs.size() - 1;
-        for (size_t i = 0; i < indices.count; ++i)
-            indices.of[i] = integers(inputs[i + 1]);
-        selected = region(data.get_shape(), indices);
+        selected = region(data.get_shape(), m_fixed ? *m_fixed : read_indices(inputs));
         check_element(data.get_element_type());
     } catch (const InvalidSlice& error) {
         throw_invalid(error.what());
@@ -258,11 +275,7 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     const auto symbols = get_input_tensor(0).get_value_symbol();
     if (shape.is_dynamic() || shape.size() != 1 || symbols.size() != shape.get_shape()[0])
         return false;
-    IndicesBounds bounds;
-    bounds.count = get_input_size() - 1;
-    for (size_t i = 0; i < bounds.count; ++i)
-        bounds.of[i] = list_bounds(input_value(i + 1));
-    const auto indices = exact<Indices>(bounds);
+    const auto indices = exact<Indices>(index_bounds());
     if (!indices)
         return false;
     const auto selected = region(shape.get_shape(), *indices).ranges[0];
@@ -272,7 +285,66 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     return true;
 }
 
+bool SlicingOp::can_constant_fold(const ov::OutputVector& inputs) const {
+    return Op::can_constant_fold(inputs) || can_fix(inputs);
+}
+
+bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) {
+    if (!can_fix(inputs))
+        return Op::constant_fold(outputs, inputs);
+    auto indices = exact<Indices>(index_bounds());
+    if (!indices || indices->of[0].empty())
+        return false;
+    outputs[0] = make_with({inputs[0]}, std::make_shared<const Indices>(std::move(*indices)))->output(0);
+    return true;
+}
+
+/// Whether indices can become attributes: where a plugin has made constants of other types 32-bit ones. Models that
+/// users hold are folded too, but not narrowed, and keep the inputs that every reader of their files knows.
+bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
+    if (m_fixed || !m_had_wide_indices || is_constant(inputs[0].get_node()) || is_folding_disabled(*this))
+        return false;
+    return std::all_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
+        return index.get_element_type() == ov::element::i32 && is_constant(index.get_node());
+    });
+}
+
+SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
+    IndicesBounds bounds;
+    bounds.count = m_fixed ? m_fixed->count : get_input_size() - 1;
+    for (size_t i = 0; i < bounds.count; ++i) {
+        if (!m_fixed) {
+            bounds.of[i] = list_bounds(input_value(i + 1));
+            continue;
+        }
+        bounds.of[i].emplace();
+        for (const auto& index : m_fixed->of[i])
+            bounds.of[i]->push_back({index, index});
+    }
+    return bounds;
+}
+
+void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* names, size_t count) {
+    if (get_input_size() != 1)
+        return;
+    auto indices = std::make_shared<Indices>();
+    for (size_t i = 0; i < count; ++i) {
+        std::vector<int64_t> values;
+        for (const auto& index : m_fixed ? m_fixed->of[i] : Integers())
+            values.push_back(index.value);
+        visitor.on_attribute(names[i], values);
+        for (const auto value : values)
+            indices->of[i].push_back(value);
+        if (!values.empty())
+            indices->count = i + 1;
+    }
+    if (indices->count > 0)
+        m_fixed = std::move(indices);
+}
+
 std::optional<int64_t> SlicingOp::entry_count() const {
+    if (m_fixed)
+        return static_cast<int64_t>(m_fixed->of[0].size());
     for (size_t i = 1; i < get_input_size(); ++i)
         if (const auto length = list_length(get_input_partial_shape(i)))
             return length;

@@ -25,6 +25,8 @@ public:
     bool evaluate_lower(ov::TensorVector& outputs) const override;
     bool evaluate_upper(ov::TensorVector& outputs) const override;
     bool evaluate_symbol(ov::TensorSymbolVector& output_symbols) const override;
+    bool can_constant_fold(const ov::OutputVector& inputs) const override;
+    bool constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) override;
 
 protected:
     static constexpr size_t max_index_inputs = 4;
@@ -46,7 +48,11 @@ protected:
     using OutputSizes = InlineVector<OutputSize>;
 
     SlicingOp() = default;
-    explicit SlicingOp(const ov::OutputVector& arguments);
+    SlicingOp(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed);
+
+    /// The same operator of other inputs; with indices that are fixed, of data alone.
+    virtual std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,
+                                                std::shared_ptr<const Indices> fixed) const = 0;
 
     /// Checks the number of inputs.
     virtual void check_count(size_t count) const = 0;
@@ -64,6 +70,9 @@ protected:
     /// Throws a sentence that begins with operator and node.
     [[noreturn]] void throw_invalid(const std::string& sentence) const;
 
+    /// Indices that are fixed, as attributes of the names of their inputs.
+    void visit_fixed(ov::AttributeVisitor& visitor, const char* const* names, size_t count);
+
     /// The length of the index inputs, if it is known of one.
     std::optional<int64_t> entry_count() const;
 
@@ -75,11 +84,22 @@ protected:
                               const char* const* names,
                               const PerInput<std::optional<int64_t>>& lengths);
 
+    /// Indices that are no inputs but attributes.
+    ///
+    /// For each input of a node the CPU plugin makes a tensor at each inference, and a node if the model is dynamic:
+    /// that takes longer than a small slice. So where it folds constants, indices that are constant become these.
+    std::shared_ptr<const Indices> m_fixed;
+
 private:
+    static Indices read_indices(const ov::TensorVector& inputs);
     void infer();
+    bool can_fix(const ov::OutputVector& inputs) const;
+    IndicesBounds index_bounds() const;
     std::optional<Sizes> find_exact_sizes() const;
     void pass_values(const IndicesBounds& indices);
     bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
+
+    bool m_had_wide_indices = false;
 };
 
 }  // namespace sliceport

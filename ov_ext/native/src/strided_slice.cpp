@@ -10,8 +10,10 @@ enum Input { begin, end, strides };
 
 }  // namespace
 
-StridedSlice::StridedSlice(const ov::OutputVector& arguments, std::shared_ptr<const Masks> masks)
-    : SlicingOp(arguments),
+StridedSlice::StridedSlice(const ov::OutputVector& arguments,
+                           std::shared_ptr<const Masks> masks,
+                           std::shared_ptr<const Indices> fixed)
+    : SlicingOp(arguments, std::move(fixed)),
       m_masks(std::move(masks)) {
     constructor_validate_and_infer_types();
 }
@@ -30,11 +32,17 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
         throw_invalid("the masks must be lists of 0 and 1");
     }
     m_masks = std::make_shared<const Masks>(std::move(masks));
+    visit_fixed(visitor, names, 3);
     return true;
 }
 
 std::shared_ptr<ov::Node> StridedSlice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
-    return std::make_shared<StridedSlice>(inputs, m_masks);
+    return make_with(inputs, m_fixed);
+}
+
+std::shared_ptr<ov::Node> StridedSlice::make_with(const ov::OutputVector& inputs,
+                                                  std::shared_ptr<const Indices> fixed) const {
+    return std::make_shared<StridedSlice>(inputs, m_masks, std::move(fixed));
 }
 
 void StridedSlice::check_count(size_t count) const {

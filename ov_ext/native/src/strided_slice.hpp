@@ -10,12 +10,16 @@ public:
     OPENVINO_OP("StridedSlice1", "ov_ext")
 
     StridedSlice() = default;
-    StridedSlice(const ov::OutputVector& arguments, std::shared_ptr<const Masks> masks);
+    StridedSlice(const ov::OutputVector& arguments,
+                 std::shared_ptr<const Masks> masks,
+                 std::shared_ptr<const Indices> fixed = nullptr);
 
     bool visit_attributes(ov::AttributeVisitor& visitor) override;
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override;
 
 protected:
+    std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,
+                                        std::shared_ptr<const Indices> fixed) const override;
     void check_count(size_t count) const override;
     void check_inputs() const override;
     std::optional<OutputSizes> output_dimensions(const InlineVector<Bounds>& sizes,
