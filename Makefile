@@ -8,9 +8,16 @@ DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 TESTS ?= tests
 BESIDE := tests models docs benchmarks mkdocs.yml Makefile pyproject.toml hatch_build.py LICENSE $(wildcard *.md)
 
+# `make unit SHUFFLE=7` runs the files, and the tests of each, in the order that 7 stands for.
+SHUFFLE ?=
+ORDER := $(if $(SHUFFLE),--random-order-bucket=module --random-order-seed=$(SHUFFLE))
+
 # What `make test-lowest` leaves out: the divergences, each of which is about named versions of an engine, and the real
 # DirectML, whose libraries are of one version whatever is installed here.
 NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/directml/device
+
+# The tests start many processes, and each would compile the packages anew where that is not kept.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test lint docs unit dist test-wheel test-lowest clean
 
@@ -43,7 +50,10 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) -v
 	$(BIN)/sliceport compare $(DEMO)
 
-test: lint docs unit
+# Lint and pages side by side; what they need is installed before, one after the other.
+test: .venv/test .venv/docs
+	$(MAKE) --jobs=2 lint docs
+	$(MAKE) unit
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -64,7 +74,7 @@ ifneq ($(DIRECTML),no)
 	@echo "make test DIRECTML=no does without."
 	$(BIN)/sliceport directml install --if-possible
 endif
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ORDER)
 ifeq ($(DIRECTML),no)
 	@echo "DIRECTML=no: nothing was installed; tests of the real DirectML ran only if it had been before (see the skipped ones)."
 endif
@@ -86,7 +96,7 @@ test-wheel: dist
 	build/wheel/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
 	build/wheel/.venv/bin/python -m pip install --quiet --no-deps --no-index --find-links dist sliceport
 	build/wheel/.venv/bin/python -m pip install --quiet 'sliceport[onnxruntime]' --group dev
-	cd build/wheel && .venv/bin/python -m pytest -n 2 $(TESTS)
+	cd build/wheel && .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(TESTS)
 
 # The oldest versions that pyproject.toml allows, on PYTHON.
 test-lowest: .venv/lowest
@@ -96,7 +106,7 @@ test-lowest: .venv/lowest
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --group test
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
 	cp -r $(BESIDE) build/lowest
-	cd build/lowest && .venv/bin/python -m pytest -n 2 $(NOT_LOWEST) $(TESTS)
+	cd build/lowest && .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(NOT_LOWEST) $(TESTS)
 
 clean:
 	rm -rf .venv build dist

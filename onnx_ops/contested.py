@@ -1,76 +1,18 @@
-"""Nodes that engines read differently, and what each engine does. No pass rewrites one, or what follows from it."""
+"""Slices and Splits about which engines disagree, by conditions: no pass rewrites one, or what follows from it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sliceport.defects.defect import Defect
+from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
 from sliceport.slicing import INT64_MAX, SliceSpec, SplitSpec
 
-CPU = "onnxruntime-cpu"
-OPTIMIZED_CPU = "onnxruntime-cpu-optimized"
-PROVIDER = "onnxruntime-dml"
-REFERENCE = "onnx-reference"
-_ENGINES = {
-    CPU: "onnxruntime's CPU provider",
-    OPTIMIZED_CPU: "onnxruntime's default optimisation",
-    PROVIDER: "its DirectML provider",
-    REFERENCE: "onnx's reference evaluator",
-}
 CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 """Where a backward Slice ends that onnxruntime's CPU provider and the specification read differently."""
 
 
-@dataclass(frozen=True)
-class Contested:
-    """A kind of node that engines read differently.
-
-    Attributes:
-        id: Its name.
-        specification: What is right.
-        engines: Engines by their names, and what each does; one that is not here does what is right.
-    """
-
-    id: str
-    specification: str
-    engines: tuple[tuple[str, str], ...]
-
-    @property
-    def reason(self) -> str:
-        """Which engine does what, for people."""
-        readings = [f"{_ENGINES[engine]} {does}" for engine, does in self.engines]
-        return f"engines disagree about it: {'; '.join([f'by the specification {self.specification}', *readings])}"
-
-    @property
-    def is_of_the_cpu(self) -> bool:
-        """Whether onnxruntime's CPU provider does something else than the specification says."""
-        return any(engine in (CPU, OPTIMIZED_CPU) for engine, _ in self.engines)
-
-
-BACKWARD_TO_THE_GREATEST = Contested(
-    "backward slice to the greatest integer",
-    "it selects nothing",
-    ((CPU, "goes to the far end of the axis"), (PROVIDER, "selects nothing")),
-)
-DROPPED_STEPS = Contested(
-    "steps without axes over whole axes",
-    "it takes every n-th element",
-    ((OPTIMIZED_CPU, "drops the node, its steps included (EliminateSlice)"), (PROVIDER, "refuses the model")),
-)
-EMPTY_LAST_PART = Contested(
-    "num_outputs that leaves the last part empty",
-    "the last part is what the others leave",
-    ((CPU, "refuses the node"), (PROVIDER, "never writes the other parts")),
-)
-BELOW_THE_AXIS = Contested(
-    "backward slice from below the axis",
-    "it starts at index 0",
-    ((PROVIDER, "refuses the model"), (REFERENCE, "selects nothing")),
-)
-CONTESTED = (BACKWARD_TO_THE_GREATEST, DROPPED_STEPS, EMPTY_LAST_PART, BELOW_THE_AXIS)
-
-
-def contested_slice(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Contested | None:
+def contested_slice(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
     """How engines disagree about a Slice, if they do.
 
     Args:
@@ -91,6 +33,6 @@ def contested_slice(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Cont
     return None
 
 
-def contested_parts(spec: SplitSpec) -> Contested | None:
+def contested_parts(spec: SplitSpec) -> Defect | None:
     """How engines disagree about a Split by `num_outputs`, whose parts are these, if they do."""
     return EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.contested import Contested, contested_parts, contested_slice
+from onnx_ops.contested import contested_parts, contested_slice
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from sliceport.defects.defect import Defect
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -180,7 +181,7 @@ def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
     return SliceSpec(starts, ends, axes, steps)
 
 
-def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None) -> Contested | None:
+def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
     """How engines disagree about a Slice or Split, as far as it is known what is written there, if they do.
 
     Args:
@@ -191,7 +192,7 @@ def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = No
     if not is_standard(node, *SLICING):
         return None
     if MARK in node.meta:
-        mark: Contested = node.meta[MARK]
+        mark: Defect = node.meta[MARK]
         return mark
     data = node.inputs[0] if node.inputs else None
     if sizes is None and data is not None:

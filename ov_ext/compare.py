@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import openvino as ov
 
 from ov_ext import engines as ours
-from ov_ext.defects import REFERENCE
 from ov_ext.files import read_model
 from ov_ext.one_node import OneNode
 from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
+from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
-from sliceport.engines.comparison import Comparison, Report, compare_node, reproducing_command
+from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command
 from sliceport.engines.engine import Engine
 from sliceport.engines.registry import choose_engines
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
 from sliceport.slicing import SplitSpec
 
-DEFAULT_EXECUTORS = (REFERENCE, "openvino-cpu", "ov_ext", "dml-emulator")
+REFERENCE = OPENVINO
+DEFAULT_EXECUTORS = (REFERENCE, OPENVINO_CPU, "ov_ext", "dml-emulator")
 _SPECIFICATION = "the specification"
 _MAX_RANDOM = 100
 _MAX_BYTES = 2**27
@@ -43,8 +43,9 @@ def compare(
 ) -> Report:
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
-    Where Model.evaluate is known to be wrong, it is compared as the others are, with what the specification says. No
-    engine runs a node that is known to end the process.
+    Model.evaluate computes what is expected. Where it is known to be wrong, it is compared with the specification as
+    the others are. No engine runs a node that is known to end its process. A difference that a known defect of the
+    engine explains says so.
 
     Args:
         model: The model's file.
@@ -106,13 +107,5 @@ def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], se
         values[cut.output] = TensorBytes(output, cut.region.output_shape)
     for engine in engines:
         found = compare_node(lowered, engine, values, {}, reference=reference, model=alone, alone=True)
-        yield found if found.status == "equal" else _with_known(found, alone)
-
-
-def _with_known(found: Comparison, alone: OneNode) -> Comparison:
-    """What is known of the engine, behind what was found."""
-    reasons = [f"{defect.id} ({defect.reason})" for defect in alone.known_of(found.executor)]
-    if not reasons or found.status == "error":
-        return found
-    detail = f"{found.detail.removesuffix('.')}; this is a known defect of {found.executor}: {'; '.join(reasons)}."
-    return replace(found, detail=detail)
+        is_explained = found.status == "mismatch"  # an error says so itself
+        yield explain(found, engine.name, alone.known_of(engine.name)) if is_explained else found

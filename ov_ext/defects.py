@@ -1,12 +1,8 @@
-"""What OpenVINO 2026.4 computes wrongly of the built-in Slice and StridedSlice, by conditions.
-
-Each condition has an entry with a minimal model in `tests/divergences.py`, under the same name.
-"""
+"""Which defects of OpenVINO a built-in Slice or StridedSlice has: the conditions of `sliceport.defects.openvino`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +11,28 @@ import openvino as ov
 from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, custom, inputs_of, kind_of, masks_of
 from ov_ext.values import bounds_of, list_bounds, list_length
-from sliceport.hardening import Defect
+from sliceport.defects.defect import Defect
+from sliceport.defects.openvino import (
+    AXES_AT_RUN_TIME,
+    BEGIN_MASK_AND_SHRINK,
+    BITS_BEYOND,
+    ELLIPSIS_THEN_NEW,
+    FAR_STRIDE,
+    FIXED_SHAPE,
+    MANY_ELEMENTS,
+    NARROW_NO_ENTRIES,
+    NEW_AND_SHRINK,
+    NO_ENTRIES,
+    PACKED_INDEX,
+    REVERSED_NOTHING,
+    SCALAR,
+    SHARED_ELLIPSIS,
+    SHORT_MASKS,
+    STRINGS,
+    SUB_BYTE,
+    UNSIGNED_INDEX,
+    WRONG_BOUNDS,
+)
 from sliceport.slicing import Entry, Masks, Region, SliceSpec, StridedSliceSpec
 
 FLOAT_EXACT = 2**24
@@ -23,145 +40,6 @@ _INT32_MIN = -(2**31)
 SUB_BYTES = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
 _UNPACKED = frozenset({"u4", "i4"})
 """Those of less than a byte that the plugin makes bytes of."""
-
-REFERENCE, CPU = "openvino", "openvino-cpu"
-"""The engines: Model.evaluate, which constant folding calls too, and the CPU plugin."""
-
-
-@dataclass(frozen=True)
-class EngineDefect(Defect):
-    """One thing that OpenVINO does wrong.
-
-    Attributes:
-        engines: `openvino`, `openvino-cpu`, or both.
-        is_unsafe: Whether the engine ends the process, or may, as it reads or frees memory that is not its own: no
-            such node is run in the process of the user.
-    """
-
-    engines: tuple[str, ...] = (CPU,)
-    is_unsafe: bool = False
-
-
-NEW_AND_SHRINK = EngineDefect(
-    "new axis and shrink with entries left out",
-    "with a new axis and a shrunk one and fewer entries than axes, memory comes out that was never written",
-)
-BEGIN_MASK_AND_SHRINK = EngineDefect(
-    "begin mask on a shrunk axis",
-    "where begin_mask and shrink_axis_mask share a bit, element 0 is taken instead of element begin",
-)
-BITS_BEYOND = EngineDefect(
-    "mask bits beyond the entries",
-    "bits of new_axis_mask, shrink_axis_mask and ellipsis_mask beyond the last entry are not ignored",
-    is_unsafe=True,
-)
-SHORT_MASKS = EngineDefect(
-    "masks shorter than the entries",
-    "with an ellipsis that stands for no axis, or a new axis and a shrunk one, masks shorter than the entries are read "
-    "beside them",
-    is_unsafe=True,
-)
-SHARED_ELLIPSIS = EngineDefect(
-    "ellipsis shares its bit",
-    "where the ellipsis shares its bit with a new axis or a shrink, constant folding and Model.evaluate compute "
-    "another shape than is inferred",
-    (REFERENCE,),
-)
-REVERSED_NOTHING = EngineDefect(
-    "backward through an empty axis",
-    "constant folding and Model.evaluate read one element of an axis that has none",
-    (REFERENCE,),
-    is_unsafe=True,
-)
-SCALAR = EngineDefect(
-    "of a scalar",
-    "constant folding and Model.evaluate read a scalar from memory that is not its own",
-    (REFERENCE,),
-    is_unsafe=True,
-)
-FAR_STRIDE = EngineDefect(
-    "stride beyond 32 bits",
-    "a stride of -2^31 or below ends the process by a division",
-    is_unsafe=True,
-)
-MANY_ELEMENTS = EngineDefect(
-    "more than 2^24 elements on an axis",
-    "sizes are computed in 32-bit floats, so the last elements are never written",
-)
-FIXED_SHAPE = EngineDefect(
-    "indices at run time, all shapes known",
-    "where the shapes of data and output are known although indices only come at run time, nothing is prepared to run: "
-    "that fails, or gives memory that is not its own",
-    is_unsafe=True,
-)
-ELLIPSIS_THEN_NEW = EngineDefect(
-    "new axis after an ellipsis, begin at run time",
-    "the new axis is inferred at the wrong place",
-)
-UNSIGNED_INDEX = EngineDefect(
-    "unsigned index beyond 63 bits",
-    "constant folding, Model.evaluate and shape inference read it as a negative one",
-    (REFERENCE,),
-)
-WRONG_BOUNDS = EngineDefect(
-    "sizes known by bounds",
-    "the inferred bounds leave out sizes that the input's bounds allow, and those fail when they come",
-)
-NO_ENTRIES = EngineDefect(
-    "no entries, at run time",
-    "lists of indices that are empty and no constants are read from memory that is not theirs",
-    is_unsafe=True,
-)
-NARROW_NO_ENTRIES = EngineDefect(
-    "no entries, in 8 bits",
-    "constant lists of indices that are empty and of 8 bits or less are read from memory that is not theirs",
-    is_unsafe=True,
-)
-AXES_AT_RUN_TIME = EngineDefect(
-    "axes alone at run time",
-    "where the data's shape and all indices but the axes are known, memory is read that is not its own, which ends the "
-    "process",
-    is_unsafe=True,
-)
-PACKED_INDEX = EngineDefect(
-    "indices of 4 bits",
-    "constant folding, Model.evaluate and shape inference take the bytes of lists of i4 and u4 for their elements",
-    (REFERENCE,),
-    is_unsafe=True,
-)
-SUB_BYTE = EngineDefect(
-    "elements of less than a byte",
-    "StridedSlice by Model.evaluate, constant folding, and the plugin but for u4 and i4, take bytes for elements",
-    (REFERENCE, CPU),
-    is_unsafe=True,
-)
-STRINGS = EngineDefect(
-    "strings",
-    "strings are copied as bytes, so two tensors own the same memory, and freeing it twice ends the process",
-    (REFERENCE, CPU),
-    is_unsafe=True,
-)
-DEFECTS = (
-    NEW_AND_SHRINK,
-    BEGIN_MASK_AND_SHRINK,
-    BITS_BEYOND,
-    SHORT_MASKS,
-    SHARED_ELLIPSIS,
-    REVERSED_NOTHING,
-    SCALAR,
-    FAR_STRIDE,
-    MANY_ELEMENTS,
-    FIXED_SHAPE,
-    ELLIPSIS_THEN_NEW,
-    UNSIGNED_INDEX,
-    WRONG_BOUNDS,
-    NO_ENTRIES,
-    NARROW_NO_ENTRIES,
-    AXES_AT_RUN_TIME,
-    PACKED_INDEX,
-    SUB_BYTE,
-    STRINGS,
-)
 
 
 class BuiltInNode:
@@ -255,12 +133,12 @@ class BuiltInNode:
         return self.masks if self.count is None else self.masks.align(self.count)
 
 
-def defects(view: BuiltInNode) -> list[EngineDefect]:
-    """Which of `DEFECTS` a node has."""
+def defects(view: BuiltInNode) -> list[Defect]:
+    """The defects of OpenVINO that a node has."""
     return [*_of_masks(view), *_of_values(view), *_of_data(view)]
 
 
-def _of_masks(view: BuiltInNode) -> Iterator[EngineDefect]:
+def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
     if view.op != "StridedSlice" or view.count is None:
         return
     new, shrink, ellipsis = view.bits.new_axis, view.bits.shrink_axis, view.bits.ellipsis
@@ -282,7 +160,7 @@ def _of_masks(view: BuiltInNode) -> Iterator[EngineDefect]:
         yield ELLIPSIS_THEN_NEW
 
 
-def _of_values(view: BuiltInNode) -> Iterator[EngineDefect]:
+def _of_values(view: BuiltInNode) -> Iterator[Defect]:
     if view.count == 0 and view.at_run_time:
         yield NO_ENTRIES
     elif view.count == 0 and view.op == "Slice" and view.inputs[0].get_partial_shape().is_dynamic:
@@ -305,7 +183,7 @@ def _of_values(view: BuiltInNode) -> Iterator[EngineDefect]:
             return
 
 
-def _of_data(view: BuiltInNode) -> Iterator[EngineDefect]:
+def _of_data(view: BuiltInNode) -> Iterator[Defect]:
     data = view.inputs[0]
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and view.all_values is not None

@@ -16,7 +16,10 @@ from sliceport.errors import ModelError, UsageError
 
 
 def read_model(path: str | os.PathLike[str]) -> ov.Model:
-    """Read an IR file, or whatever else OpenVINO reads; slicing becomes built-in operators, unless the file has ours.
+    """Read an IR file, or another that OpenVINO reads; our operators stay, and other slicing is built-in operators.
+
+    Args:
+        path: The file.
 
     Raises:
         ModelError: There is no such file, or OpenVINO does not read it.
@@ -33,7 +36,12 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write an IR file, `.xml` with its `.bin`, beside and renamed into place; weights keep their types.
+    """Write an IR file, `.xml` with its `.bin`: both or neither. Weights keep their types.
+
+    Args:
+        model: The model.
+        path: The `.xml` file.
+        overwrite: Whether to replace existing files.
 
     With our operators in it, the model's `rt_info`, and so the file, says where they come from.
 

@@ -1,4 +1,4 @@
-"""Replacing the slicing that OpenVINO's CPU plugin computes wrongly by operators that it computes right."""
+"""Replacing the slicing that OpenVINO computes wrongly by operators that it computes right."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ import numpy as np
 import openvino as ov
 from openvino import opset1, opset8
 
-from ov_ext.defects import (
-    AXES_AT_RUN_TIME,
-    MANY_ELEMENTS,
-    STRINGS,
-    SUB_BYTES,
-    WRONG_BOUNDS,
-    BuiltInNode,
-    EngineDefect,
-    defects,
-)
+from ov_ext.defects import SUB_BYTES, BuiltInNode, defects
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.values import as_constant
+from sliceport.defects.defect import Defect
+from sliceport.defects.engines import OPENVINO_CPU
+from sliceport.defects.openvino import AXES_AT_RUN_TIME, MANY_ELEMENTS, STRINGS, WRONG_BOUNDS
 from sliceport.errors import InvalidSlice
-from sliceport.hardening import Change, Defect, Hardening
+from sliceport.hardening import Change, Hardening, Violation
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 from sliceport.slicing.masks import Entry, Masks
 
@@ -30,13 +24,11 @@ _INT32_MAX = 2**31 - 1
 
 
 def harden(model: ov.Model) -> Hardening:
-    """Rewrite the slicing nodes that OpenVINO's CPU plugin computes wrongly; the others stay as they are.
+    """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly; the others stay as they are.
 
-    The replacement consists of built-in operators, so that `ovc`, C++ and `benchmark_app` run the model, or is our own
-    operator where these are wrong too. Names stay as in `use_custom_ops`.
-
-    Not seen before a model runs, so not rewritten: an index of more than 32 bits, a step of -2^31, which ends the
-    process, or a shrink out of range, that only comes with the model's inputs.
+    These are the nodes with a defect of `sliceport.defects.openvino`, but for defects that only show when the model
+    runs (`handling` is `unseen`). The replacement consists of built-in operators, so that `ovc`, C++ and
+    `benchmark_app` run the model, or is our own operator where these are wrong, too. Names stay as in `use_custom_ops`.
 
     Args:
         model: The model; it is changed, bodies of If, Loop and TensorIterator too.
@@ -53,20 +45,21 @@ def harden(model: ov.Model) -> Hardening:
             return None
         nodes += 1
         view = BuiltInNode(node)
+        name = node.get_friendly_name()
         try:
             found = defects(view)
             if not found:
                 return None
             new, replacement = _repair(view, found)
         except InvalidSlice as error:
-            found = [EngineDefect("against the specification", str(error).rstrip("."))]
-            new, replacement = None, None
-        changes.append(Change(node.get_friendly_name(), view.op, replacement, tuple(found)))
+            changes.append(Change(name, view.op, None, (Violation(str(error).rstrip(".")),)))
+            return None
+        changes.append(Change(name, view.op, replacement, tuple(found)))
         return new
 
     replace_nodes(model, repair)
     note_operators(model)
-    return Hardening("openvino-cpu", ov.__version__, nodes, tuple(changes))
+    return Hardening(OPENVINO_CPU, ov.__version__, nodes, tuple(changes))
 
 
 def _repair(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:

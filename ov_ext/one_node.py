@@ -13,12 +13,14 @@ import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.copy import copy_packed
-from ov_ext.defects import CPU, REFERENCE, BuiltInNode, EngineDefect, defects
+from ov_ext.defects import BuiltInNode, defects
 from ov_ext.messages import last_words
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.passes import inputs_of, kind_of, masks_of, strided_slice
 from ov_ext.read import SLICES, SPLITS
 from ov_ext.values import as_constant, list_bounds, ones_like
+from sliceport.defects.defect import Defect
+from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.slicing import Region, as_slice
 from sliceport.slicing.node import Resolved
@@ -45,7 +47,7 @@ class OneNode:
         self._shape = node.cuts[0].region.input_shape
 
     @cached_property
-    def defects(self) -> list[EngineDefect]:
+    def defects(self) -> list[Defect]:
         """What OpenVINO is known to do wrong with the built-in operator."""
         if kind_of(self._written) in SPLITS:
             return []
@@ -55,7 +57,7 @@ class OneNode:
         except (InvalidSlice, RuntimeError):  # there is no such node; each engine says why
             return []
 
-    def known_of(self, engine: str) -> list[EngineDefect]:
+    def known_of(self, engine: str) -> list[Defect]:
         """What one engine is known to do wrong."""
         return [defect for defect in self.defects if engine in defect.engines]
 
@@ -65,7 +67,7 @@ class OneNode:
         Raises:
             ModelError: The engine fails, or is known to end the process with this node.
         """
-        unsafe = [defect for defect in self.known_of(engine) if defect.is_unsafe]
+        unsafe = [defect for defect in self.known_of(engine) if defect.is_unsafe_on(engine)]
         if unsafe:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"it was not run, as it is known to end the process with such a node ({reasons}).")
@@ -154,7 +156,7 @@ def _select(region: Region, data: Bytes, element: ov.Type) -> Bytes:
 
 
 _RUNS: dict[str, Callable[[OneNode, Bytes], list[Bytes]]] = {
-    REFERENCE: OneNode._evaluate,
-    CPU: OneNode._infer,
+    OPENVINO: OneNode._evaluate,
+    OPENVINO_CPU: OneNode._infer,
     OURS: partial(OneNode._evaluate, ours=True),
 }

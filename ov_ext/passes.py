@@ -28,10 +28,10 @@ def kind_of(node: ov.Node) -> tuple[str, str]:
 
 
 def use_custom_ops(model: ov.Model) -> int:
-    """Put our operators in the place of the built-in Slice and StridedSlice, in bodies of If, Loop and the like too.
+    """Replace the built-in Slice and StridedSlice by our operators, in the bodies of If, Loop and TensorIterator, too.
 
-    Friendly names and tensor names stay, and of `rt_info` the strings and integers: OpenVINO's Python API can write no
-    others.
+    Friendly names and tensor names stay, and so do the strings and integers of `rt_info`: OpenVINO's Python API can
+    write nothing else there.
 
     Args:
         model: The model; it is changed.
@@ -45,7 +45,7 @@ def use_custom_ops(model: ov.Model) -> int:
 
 
 def use_builtin_ops(model: ov.Model) -> int:
-    """The way back: put the built-in operators in the place of ours.
+    """Replace our operators by the built-in ones, which undoes `use_custom_ops`.
 
     Args:
         model: The model; it is changed.

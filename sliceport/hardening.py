@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sliceport.defects.defect import Defect
 
 
 @dataclass(frozen=True)
-class Defect:
-    """One thing that an engine does wrong.
+class Violation:
+    """What a node does against its specification, so that nothing is right.
 
     Attributes:
-        id: Its name.
-        reason: What the engine does, as part of a sentence.
-        is_contested: Whether engines disagree about the node, so that any replacement would change what one of them
-            computes.
+        reason: The rule and what was found, as part of a sentence.
     """
 
-    id: str
+    id: ClassVar[str] = "against the specification"
+    is_contested: ClassVar[bool] = False
     reason: str
-    is_contested: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class Change:
         node: Its name.
         op: Its operator.
         replacement: The operators that do its work now; None where no replacement is right, and the node stays.
-        defects: What the engine does wrong with it.
+        defects: What the engine does wrong with it, or what is wrong with it.
     """
 
     node: str
     op: str
     replacement: str | None
-    defects: tuple[Defect, ...]
+    defects: tuple[Defect | Violation, ...]
 
     @property
     def needs_extension(self) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from processes import SMALL_HEAPS
 
 from sliceport.directml import device
 from sliceport.directml.device import install
@@ -20,14 +21,15 @@ settings.register_profile("new", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 settings.load_profile("same")
 
+# To OpenVINO this is a CI job, of which it reports nothing: else each import of it, and each conversion eight times,
+# forks a process that connects to a server, out of one with threads.
+os.environ.setdefault("JENKINS_URL", "none")
+
 # A shell's background jobs ignore Ctrl-C, and so would what the tests start and then interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
-SMALL_HEAPS = {"VKD3D_CONFIG": "virtual_heaps"}
-"""Without it, vkd3d gives every session of onnxruntime two descriptor heaps of 256 MB that lavapipe fills: 0.25 s, not
-0.006. Single nodes run with it; some whole models end the host program, so it is not the product's default."""
 MODELS = ROOT / "models"
 SHARED = ROOT.parent / "shared"
 
@@ -59,11 +61,66 @@ def directml() -> Iterator[device.Device]:
         yield opened
 
 
+class Kept(device.Device):
+    """A device that goes on when it is closed, for the next one who opens it."""
+
+    def __enter__(self) -> Kept:
+        self.transient = []
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def end(self) -> None:
+        super().close()
+
+
+@pytest.fixture(scope="session")
+def _kept_provider() -> Iterator[Callable[[], Kept]]:
+    from onnx_ops.compare import run_model
+
+    opened: list[Kept] = []
+
+    def open_it() -> Kept:
+        if not opened:
+            opened.append(Kept(install.host_command(full=False), run_model.TIMEOUT, retries=True))
+        return opened[0]
+
+    yield open_it
+    for one in opened:
+        one.end()
+
+
+@pytest.fixture
+def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[[], Kept]) -> None:
+    """One host program for all whole models that run on the DirectML provider, where a start each tells nothing."""
+    from onnx_ops.compare import run_model, verify_directml
+
+    fresh = run_model.open_provider
+
+    def open_provider(full: bool | None = None) -> device.Device:
+        is_full = install.is_installed(full=True) if full is None else full
+        return fresh(full) if is_full else _kept_provider()
+
+    for module in (run_model, verify_directml):
+        monkeypatch.setattr(module, "open_provider", open_provider)
+
+
 @pytest.fixture
 def full_edition() -> None:
     """DirectML with every operator."""
     if not install.is_installed(full=True):
         pytest.skip("the full edition is not installed: run sliceport directml install --full")
+
+
+@pytest.fixture
+def inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """See `inferred_once.py`."""
+    from inferred_once import propagate
+
+    from onnx_ops import inference
+
+    monkeypatch.setattr(inference, "_propagate", propagate)
 
 
 @pytest.fixture(autouse=True)

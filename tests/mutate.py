@@ -328,7 +328,9 @@ class _Forks:
             log = Path(folder) / "reached"
             said = _wait(self._fork(session, partial(self._record, session, log)), SLOW_TIMEOUT)
             if said != "survived":
-                raise session.Failed("the tests fail without a mutant")
+                failed = log.read_text(encoding="utf-8") if log.exists() else "their process"
+                print(f"without a mutant, {failed} fails", flush=True)
+                raise session.Failed
             reached: list[tuple[float, set[Function]]] = pickle.loads(log.read_bytes())
         self.live = _live_functions({mutant.path for mutant, _ in self.chosen})
         gc.freeze()
@@ -373,6 +375,7 @@ class _Forks:
             sys.setprofile(None)
             found.append((time.monotonic() - start, ran))
             if session.testsfailed:
+                log.write_text(item.nodeid, encoding="utf-8")
                 return False
         log.write_bytes(pickle.dumps(found))
         return True

@@ -1,20 +1,20 @@
-"""Slicing operators, built and run in a process of their own: `python openvino_child.py`, a JSON case a line on stdin.
+"""Slicing operators, built and run in a process of their own.
 
 What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`); `element`;
 `indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether indices are inputs
 of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant; `ours`; `kind`, of ours:
 `python` or `native`; `as_written`, for built-in masks of several lengths; `harden`; `engine`: `cpu`, `reference`, or
-`inference`. Or `file`: a model to read and run on zeros. Prints a JSON object a line with `shape` and, but for
-inference, `values`, the elements of the data that came out, counted from 0, or `error`; and with `harden` the `forms`
-that took the place and the `defects` that were found. The data itself counts from `first_of`, so that no element is
-what unwritten memory likely holds: 0, a size or an index.
+`inference`. Or `file`: a model to read and run on zeros.
+
+An answer has `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or
+`error`; and with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts
+from `first_of`, so that no element is what unwritten memory likely holds: 0, a size or an index.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -103,14 +103,16 @@ def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list
     if case["engine"] == "cpu":
         core = ov.Core()
         ov_ext.register(core)
-        result = core.compile_model(model, "CPU")(given)[0]
+        request = core.compile_model(model, "CPU").create_infer_request()
+        result = request.infer(given)[0]
+        out = request.get_output_tensor(0)
     else:
         out = ov.Tensor(model.output(0).get_element_type(), ov.Shape([0]))
         model.evaluate([out], [a if isinstance(a, ov.Tensor) else ov.Tensor(np.asarray(a, order="C")) for a in given])
         result = out.data
-        if out.element_type.bitwidth < 8:
-            bits = unpack(result.reshape(-1).view(np.uint8), case["element"])
-            result = bits[: prod(out.shape)].reshape(tuple(out.shape))
+    if out.element_type.bitwidth < 8:
+        bits = unpack(result.reshape(-1).view(np.uint8), case["element"])
+        result = bits[: prod(out.shape)].reshape(tuple(out.shape))
     if result.size > 1000:
         expected = data[tuple(slice(*bounds) for bounds in zip(*case["indices"][:3], strict=True))]
         return {"shape": list(result.shape), "values": "right" if np.array_equal(result, expected) else "wrong"}
@@ -118,15 +120,11 @@ def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list
     return {"shape": list(result.shape), "values": (result.reshape(-1).astype(float) - first).tolist()}
 
 
-def main() -> None:
-    for line in sys.stdin:
+def answer_all(cases: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What `openvino_processes.py` has a process of its own do."""
+    for case in cases:
         try:
-            answered = run(json.loads(line))
+            answered = run(case)
         except Exception as error:
             answered = {"error": str(error)}
-        sys.stdout.write(json.dumps(answered) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+        yield answered

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-CHILD = Path(__file__).with_name("openvino_forms_child.py")
+import openvino_forms_child
+from openvino_processes import ask
+
 Runs = dict[str, dict[str, Any]]
 
 
@@ -27,21 +25,9 @@ def runs(cases: Sequence[dict[str, Any]], timeout: float = 1800) -> Iterator[Run
 
 def _go_on(given: Sequence[dict[str, Any]], found: list[Runs], at: int, timeout: float) -> tuple[int, int | str]:
     """Run cases until the end of the process; returns the first case that is not done, and the process's code."""
-    code: int | str
-    try:
-        child = subprocess.run(
-            [sys.executable, str(CHILD)],
-            input="".join(json.dumps(case) + "\n" for case in given),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        lines, code, said = child.stdout, child.returncode, child.stderr[-1000:]
-    except subprocess.TimeoutExpired as error:
-        lines, code, said = (error.stdout or b"").decode(), "hang", ""
+    said = ask(openvino_forms_child.answer_all, given, timeout)
     begun: str | None = None
-    for line in map(json.loads, lines[: lines.rfind("\n") + 1].splitlines()):
+    for line in said.answers:
         if "begin" in line:
             begun = line["begin"]
         elif "end" in line:
@@ -50,7 +36,7 @@ def _go_on(given: Sequence[dict[str, Any]], found: list[Runs], at: int, timeout:
             assert begun is not None
             found[at][begun], begun = line, None
     if begun is not None:
-        found[at][begun] = {"exit": code, "said": said}
-    elif at < len(found) and code:  # between two runs: what an earlier one left behind
-        found[at]["between runs"] = {"exit": code, "said": said}
-    return at, code
+        found[at][begun] = {"exit": said.code, "said": said.stderr}
+    elif at < len(found) and said.code:  # between two runs: what an earlier one left behind
+        found[at]["between runs"] = {"exit": said.code, "said": said.stderr}
+    return at, said.code

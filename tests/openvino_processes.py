@@ -1,43 +1,93 @@
-"""Asking OpenVINO in other processes: some of its answers come with the end of the process."""
+"""Asking OpenVINO in other processes: some of its answers come with the end of the process.
+
+Where there is a fork, they are those of a server that has imported OpenVINO once, and has not used it: `forked.py`.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-CHILD = Path(__file__).with_name("openvino_child.py")
-POISON = {"MALLOC_PERTURB_": "165"}  # glibc then fills what it hands out, so that no unwritten memory is 0
+import openvino_child
+from forked import CONTEXT, server_environment
+
+Answer = dict[str, Any]
 
 
-def answers(cases: Iterable[dict[str, Any]], timeout: float = 300) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class Said:
+    """What a process said before its end.
+
+    Attributes:
+        answers: What it answered.
+        code: How it ended, as of subprocess; "hang" if it was made to.
+        stderr: The last of what it wrote there.
+    """
+
+    answers: list[Answer]
+    code: int | str
+    stderr: str
+
+
+def ask(answer_all: Callable[[Any], Iterable[Answer]], given: Any, timeout: float) -> Said:
+    """What a function of a module answers in a process of its own, until it ends or does not go on for so long."""
+    with tempfile.TemporaryDirectory() as folder:
+        noise = Path(folder) / "stderr"
+        receiver, sender = CONTEXT.Pipe(duplex=False)
+        process = CONTEXT.Process(target=_answer, args=(answer_all, given, sender, noise), daemon=True)
+        with server_environment():
+            process.start()
+        sender.close()
+        answers, is_late = _received(receiver, time.monotonic() + timeout)
+        if is_late:
+            process.kill()
+        process.join()
+        code = process.exitcode
+        process.close()
+        assert code is not None
+        stderr = noise.read_text(errors="replace")[-2000:] if noise.exists() else ""
+        return Said(answers, "hang" if is_late else code, stderr)
+
+
+def _received(receiver: Connection, deadline: float) -> tuple[list[Answer], bool]:
+    """All that comes, and whether there is more after the deadline."""
+    answers = []
+    with receiver:
+        while receiver.poll(max(0.0, deadline - time.monotonic())):
+            try:
+                answers.append(receiver.recv())
+            except (EOFError, OSError):  # nothing, or a part of an answer
+                return answers, False
+    return answers, True
+
+
+def _answer(answer_all: Callable[[Any], Iterable[Answer]], given: Any, sender: Connection, noise: Path) -> None:
+    with noise.open("wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    for answered in answer_all(given):
+        sender.send(answered)
+
+
+def answer(case: Answer) -> Answer:
+    """What a process of its own answers to one case."""
+    return next(answers([case]))
+
+
+def answers(cases: Iterable[Answer], timeout: float = 300) -> Iterator[Answer]:
     """What `openvino_child.py` answers to each case; `{"exit": code}` where the process ended."""
     left = list(cases)
     while left:
-        given = "".join(json.dumps(case) + "\n" for case in left)
-        child = subprocess.run(
-            [sys.executable, str(CHILD)],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            env=os.environ | POISON,
-        )
-        lines = child.stdout.splitlines()
-        yield from map(json.loads, lines)
-        left = left[len(lines) :]
-        if child.returncode == 0:
-            assert not left
-        elif left:
-            yield {"exit": child.returncode, "said": child.stderr[-2000:]}
+        said = ask(openvino_child.answer_all, left, timeout)
+        yield from said.answers
+        left = left[len(said.answers) :]
+        if left:
+            assert said.code != 0
+            yield {"exit": said.code, "said": said.stderr}
             left = left[1:]
-
-
-def answer(case: dict[str, Any]) -> dict[str, Any]:
-    """What a process of its own answers to one case."""
-    return next(answers([case]))

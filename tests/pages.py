@@ -7,12 +7,11 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import run
 
 from sliceport.directml.device import install
 
@@ -63,12 +62,6 @@ def make_clone(folder: Path) -> Path:
     return folder
 
 
-def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False, timeout=300
-    )  # fmt: skip
-
-
 def skip_without_directml(text: str) -> None:
     if NEEDS_DIRECTML.search(text) and not install.is_installed():
         pytest.skip("DirectML is not installed: run sliceport directml install")
@@ -85,7 +78,7 @@ def checked(text: str) -> str:
 
 def run_python(text: str, clone: Path) -> None:
     skip_without_directml(text)
-    done = run([sys.executable, "-c", checked(text)], clone)
+    done = run(["-c", checked(text)], clone)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -104,8 +97,8 @@ def run_example(name: str, text: str, clone: Path) -> None:
         assert program == "sliceport"
         if words[1] == "model.xml":  # written by a block of Python
             (writing,) = (text for text in python_blocks(name) if '"model.xml"' in text)
-            assert run([sys.executable, "-c", writing], clone).returncode == 0
-        done = run([sys.executable, "-m", "sliceport", *words], clone)
+            assert run(["-c", writing], clone).returncode == 0
+        done = run(["-m", "sliceport", *words], clone)
         assert done.returncode in (0, 1), done.stderr
         printed = done.stdout.splitlines()
         if lines[-1] == MORE:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from sliceport.directml.device import Device
 
+SMALL_HEAPS = {"VKD3D_CONFIG": "virtual_heaps"}
+"""Without it, vkd3d gives every session of onnxruntime two descriptor heaps of 256 MB that lavapipe fills: 0.25 s, not
+0.006. Single nodes run with it; some whole models end the host program, so it is not the product's default."""
+
 
 def host_of(opened: Device) -> int:
     """The process that DirectML runs in, which has been started."""

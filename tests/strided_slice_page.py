@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from divergences import OPENVINO, OPENVINO_DEFECTS
+from sliceport.defects.cases import OpenVINOCase, slice8, strided_slice
+from sliceport.defects.openvino import VERSIONS
 
 PAGE = Path(__file__).parent.parent / "docs" / "strided_slice.md"
 
@@ -19,7 +19,7 @@ class Difference:
         op: The operator.
         text: What the specification says.
         reality: What OpenVINO's shape inference and its reference do, and ours.
-        case: A case that shows it, as `openvino_child.py` takes it.
+        case: A case that shows it.
         result: Shape and elements that come out, of OpenVINO's reference and of ours; None where OpenVINO refuses.
         ours: What ours gives where OpenVINO refuses.
     """
@@ -27,126 +27,116 @@ class Difference:
     op: str
     text: str
     reality: str
-    case: dict[str, Any]
+    case: OpenVINOCase
     result: tuple[tuple[int, ...], tuple[int, ...]] | None
     ours: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-
-
-def strided(
-    sizes: list[int], begin: list[int], end: list[int], strides: list[int], **masks: list[int]
-) -> dict[str, Any]:
-    """A StridedSlice."""
-    return {"op": "StridedSlice", "sizes": sizes, "indices": [begin, end, strides], "masks": masks}
-
-
-def cut(sizes: list[int], *indices: list[int]) -> dict[str, Any]:
-    """A Slice."""
-    return {"op": "Slice", "sizes": sizes, "indices": list(indices)}
 
 
 DIFFERENCES = (
     Difference(
         "StridedSlice",
-        "begin equal to end keeps one element",
+        "where begin equals end, one element is kept",
         "nothing is kept",
-        strided([4], [2], [2], [1]),
+        strided_slice([4], [2], [2], [1]),
         ((0,), ()),
     ),
     Difference(
         "StridedSlice",
         "a negative stride is subtracted from the index",
-        "it is added, so the walk goes backwards",
-        strided([4], [3], [0], [-1]),
+        "it is added, so that the walk goes backwards",
+        strided_slice([4], [3], [0], [-1]),
         ((3,), (3, 2, 1)),
     ),
     Difference(
         "StridedSlice",
-        "backwards with end_mask the end is 0, and element 0 cannot be reached; the example `[1:, :, ::-1]` gives 3 of 4",
-        "element 0 comes out, all 4 of them",
-        strided([4], [0], [0], [-1], begin_mask=[1], end_mask=[1]),
+        "with end_mask, a backward walk ends before element 0: the example `[1:, :, ::-1]` gives 3 elements of 4",
+        "it reaches element 0, and gives all 4",
+        strided_slice([4], [0], [0], [-1], begin_mask=[1], end_mask=[1]),
         ((4,), (3, 2, 1, 0)),
     ),
     Difference(
         "StridedSlice",
-        "backwards a begin below the axis becomes element 0 (as the text has it, and not as NumPy, which selects nothing)",
-        "element 0, as the text says",
-        strided([5], [-9], [-20], [-1]),
+        "a backward walk that begins below the axis begins at element 0",
+        "it does so, where NumPy selects nothing",
+        strided_slice([5], [-9], [-20], [-1]),
         ((1,), (0,)),
     ),
     Difference(
         "StridedSlice",
-        "each mask may have a length of its own: shorter ones are padded, further bits ignored; two examples do so",
-        "masks of different lengths are refused (`All masks of StridedSlice must have the same size`); ours takes them",
-        strided([2, 3], [1, 0], [2, 2], [1, 1], begin_mask=[0, 1], end_mask=[0]),
+        "each mask may have a length of its own: missing bits are 0, and further ones are ignored; two examples have such masks",
+        "OpenVINO refuses masks of different lengths (`All masks of StridedSlice must have the same size`); `ov_ext` takes them",
+        strided_slice([2, 3], [1, 0], [2, 2], [1, 1], begin_mask=[0, 1], end_mask=[0]),
         None,
         ((1, 2), (3, 4)),
     ),
     Difference(
         "StridedSlice",
-        "where an axis is shrunk, begin must equal end",
+        "begin must equal end where an axis is shrunk",
         "end is ignored",
-        strided([3], [1], [7], [1], begin_mask=[0], shrink_axis_mask=[1]),
+        strided_slice([3], [1], [7], [1], begin_mask=[0], shrink_axis_mask=[1]),
         ((), (1,)),
     ),
     Difference(
         "StridedSlice",
-        "indices beyond the axis are clamped silently",
-        "not that of a shrunk axis: it raises",
-        strided([3], [3], [4], [1], begin_mask=[0], shrink_axis_mask=[1]),
+        "indices beyond the axis are clamped",
+        "the index of a shrunk axis is not clamped: beyond the axis it is an error",
+        strided_slice([3], [3], [4], [1], begin_mask=[0], shrink_axis_mask=[1]),
         None,
     ),
     Difference(
         "StridedSlice",
-        "the stride must not be 0",
-        "it may be 0 where it is ignored: at a shrunk, new or elided axis",
-        strided([3], [1], [2], [0], begin_mask=[0], shrink_axis_mask=[1]),
+        "strides must not be 0",
+        "a stride may be 0 where it is ignored: for a shrunk axis, a new one or the ellipsis",
+        strided_slice([3], [1], [2], [0], begin_mask=[0], shrink_axis_mask=[1]),
         ((), (1,)),
     ),
     Difference(
         "StridedSlice",
-        "the ellipsis hides rank - (M - sum(new_axis_mask) - 1) axes",
-        "bits of new_axis_mask beyond the entries, and at the ellipsis, do not count",
-        strided([2, 3], [0, 1], [0, 2], [1, 1], begin_mask=[0] * 3, ellipsis_mask=[1, 0, 0], new_axis_mask=[0, 0, 1]),
+        "the ellipsis stands for rank - (M - sum(new_axis_mask) - 1) axes, where there are M entries",
+        "bits of new_axis_mask at the ellipsis and beyond the last entry do not count",
+        strided_slice(
+            [2, 3], [0, 1], [0, 2], [1, 1], begin_mask=[0] * 3, ellipsis_mask=[1, 0, 0], new_axis_mask=[0, 0, 1]
+        ),
         ((2, 1), (1, 4)),
     ),
     Difference(
         "StridedSlice",
-        "the example of clamping in two dimensions, begin [1234, 2], end [1234, 4321], strides [1, -1], gives shape [1, 1]",
-        "it gives [0, 0]",
-        strided([2, 2], [1234, 2], [1234, 4321], [1, -1]),
+        "the example of clamping in two dimensions (begin [1234, 2], end [1234, 4321], strides [1, -1]) gives the shape [1, 1]",
+        "its shape is [0, 0]",
+        strided_slice([2, 2], [1234, 2], [1234, 4321], [1, -1]),
         ((0, 0), ()),
     ),
     Difference(
         "Slice",
-        "the rules are those of Python",
-        "but for a backward walk from below the axis, which begins at element 0",
-        cut([5], [-9], [-20], [-1], [0]),
+        "indices follow the rules of Python",
+        "they do, but for a backward walk that begins below the axis: it begins at element 0, where Python selects nothing",
+        slice8([5], [-9], [-20], [-1], [0]),
         ((1,), (0,)),
     ),
     Difference(
         "Slice",
-        "backwards to the greatest integer (not in the text; onnxruntime takes it for the far end and reverses the axis)",
-        "nothing, as by the text",
-        cut([4], [-1], [2**31 - 1], [-1], [0]),
+        "of a backward walk that ends at the greatest integer nothing is said",
+        "the end is clamped, so that nothing is selected; onnxruntime reverses the axis",
+        slice8([4], [-1], [2**31 - 1], [-1], [0]),
         ((0,), ()),
     ),
 )
 
 LIMITS = (
     (
-        "any device but CPU (HETERO and AUTO that come down to CPU work)",
-        "custom operators run on the CPU plugin alone",
+        "devices other than the CPU (HETERO and AUTO work where they choose the CPU)",
+        "only the CPU plugin runs custom operators",
         "`use_builtin_ops(model)` before compiling",
     ),
     (
-        "indices of 64 bits that only come at run time",
-        "the plugin cuts them to their low 32 bits before any operator sees them: INT64_MAX is -1 then, and INT64_MIN 0; "
-        "nothing tells them from a real -1 or 0",
-        "use INT32_MAX and INT32_MIN, which mean as far as possible; constants are read right, whatever their size",
+        "64-bit indices that only come at run time",
+        "the plugin [cuts them to 32 bits](defects.md#openvinos-cpu-plugin) before any operator sees them, and what it makes of "
+        "INT64_MAX and INT64_MIN cannot be told from a real -1 or 0",
+        "use INT32_MAX and INT32_MIN",
     ),
     (
-        "data of i64 and u64 (through i32), f64 (through f32), i16 and u16 (through i32)",
-        "the plugin computes in the narrower type",
+        "data of i64, u64, i16, u16 and f64",
+        "the plugin computes these integers as i32, and f64 as f32",
         "`Model.evaluate` moves every bit",
     ),
     (
@@ -155,102 +145,65 @@ LIMITS = (
         "`Model.evaluate` slices u1; u3 and u6 are refused with a sentence",
     ),
     (
-        "fused rotary embeddings and other fusions that look for the built-in Slice",
-        "a custom operator is opaque to them: results differ in the last bits, and time in more",
+        "fusions that look for the built-in Slice, such as that of rotary embeddings",
+        "they do not see a custom operator: the last bits of results differ, and the model is slower",
         "`use_builtin_ops(model)`",
     ),
     (
-        "a data type by the names Slice and StridedSlice",
-        "the plugin takes any operator of those names for its own and refuses dynamic shapes, so ours are Slice8 and "
-        "StridedSlice1, version ov_ext, in IR files",
-        "",
+        "the names Slice and StridedSlice in IR files",
+        "the plugin takes any operator of these names for its own, and refuses dynamic shapes",
+        "ours are called Slice8 and StridedSlice1 there, version ov_ext",
     ),
 )
 OF_PYTHON = (
     (
-        "memory of dynamic models, of each `Slice(…)` and of `model.clone()`",
-        "OpenVINO never frees an operator written in Python, and clones it for each inference of a dynamic model: 3.6 KiB for one "
-        "that does nothing and 3.0 KiB for each constant index; ours adds 0.5 KiB. Static models: nothing",
+        "memory, in each inference of a dynamic model, each `Slice(…)` and each `model.clone()`",
+        "OpenVINO never frees an operator that is written in Python, and clones it for each inference of a dynamic model: 3.6 KiB "
+        "for one that does nothing, and 3.0 KiB for each constant index; ours add 0.5 KiB. Static models leak nothing",
     ),
     (
-        "Ctrl-C while one of ours runs",
-        "OpenVINO makes a RuntimeError of whatever an operator in Python raises; `KeyboardInterrupt` is in its message",
+        "Ctrl-C while one of our operators runs",
+        "OpenVINO turns whatever a Python operator raises into a RuntimeError; look for `KeyboardInterrupt` in its message",
     ),
     ("`benchmark_app`, C++", "they load operators in C++ only"),
     (
-        "bounds of a shape behind ShapeOf, ours, and one more operator",
-        "OpenVINO works out bounds behind a Python operator only where they are exact; a consumer right behind ours gets them",
+        "bounds of sizes that are computed: ShapeOf, one of our operators, then another operator",
+        "OpenVINO computes bounds behind a Python operator only where they are exact; what reads our operator itself gets them",
     ),
     (
         "tiny tensors",
-        "a call into Python costs 5 to 10 us, in a dynamic model 30 to 60: see `benchmarks/evaluate.py`",
+        "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)",
     ),
 )
 
 
-def call(case: dict[str, Any]) -> str:
-    """A case in words."""
-    names = ("begin", "end", "strides") if case["op"] == "StridedSlice" else ("start", "stop", "step", "axes")
-    said = [f"{name} {values}" for name, values in zip(names, case["indices"], strict=False)]
-    said += [f"{name} {mask}" for name, mask in case.get("masks", {}).items()]
-    late = case.get("run_time", False)
-    if isinstance(late, list):
-        said.append(f"{', '.join(name for name, is_late in zip(names, late, strict=False) if is_late)} at run time")
-    else:
-        said += ["at run time"] * late
-    said += [
-        f"indices of {kinds}" for kinds in (case.get("index_type"), " and ".join(case.get("index_types", ()))) if kinds
-    ]
-    said += ["constant"] * case.get("constant", False)
-    shape = case.get("shape", case["sizes"])
-    known = "" if shape == case["sizes"] else f" known as {case['sizes']}"
-    return f"{case.get('element', 'i32')}{shape}{known}, {', '.join(said)}"
-
-
-def result(found: tuple[tuple[int, ...], Any] | None) -> str:
+def result(found: tuple[tuple[int, ...], tuple[int, ...]] | None) -> str:
     """A result in words."""
     if found is None:
-        return "refused"
+        return "an error"
     shape, values = found
-    return f"{list(shape)}" + (f": {', '.join(map(str, values))}" if values and values != "right" else "")
+    return f"{list(shape)}" + (f": {', '.join(map(str, values))}" if values else "")
 
 
 def page() -> str:
     """The page."""
-    version = OPENVINO.split("-")[0]
     lines = [
-        "# StridedSlice-1 and Slice-8: the text, OpenVINO, and ours",
-        f"Made from `tests/strided_slice_page.py` and `tests/divergences.py`; every case here is run by the tests, on OpenVINO "
-        f"{version} and on ours. Data counts from 0.",
+        "# StridedSlice and Slice in OpenVINO",
+        "The specification of StridedSlice-1 and Slice-8 and what OpenVINO computes differ in places. The operators of `ov_ext` "
+        "follow OpenVINO's shape inference and Model.evaluate, and take what the specification allows beyond them. What OpenVINO "
+        "does wrong by its own rules is among the [known defects](defects.md#openvinos-cpu-plugin).",
         "",
         "## Where the specification and OpenVINO differ",
-        "Ours follows OpenVINO's shape inference and reference, and takes what the text allows beyond that.",
+        f"Tests run every case here, on OpenVINO {VERSIONS[-1]} and on `ov_ext`. The elements of the data are 0, 1, 2 and so on.",
         "",
-        "| operator | the text or an example | what OpenVINO computes, and ours | case | OpenVINO | ours |",
+        "| operator | specification | OpenVINO and `ov_ext` | case | OpenVINO gives | `ov_ext` gives |",
         "|---|---|---|---|---|---|",
     ]
     for entry in DIFFERENCES:
         ours = entry.ours if entry.ours is not None else entry.result
-        cells = [entry.op, entry.text, entry.reality, f"`{call(entry.case)}`", result(entry.result), result(ours)]
+        cells = [entry.op, entry.text, entry.reality, f"`{entry.case}`", result(entry.result), result(ours)]
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
-        "",
-        f"## What OpenVINO {version} computes wrongly",
-        "Ours is right in each, and `ov_ext.harden` rewrites each. An entry that is no longer true fails the tests.",
-        "",
-        "| defect | where | right | instead OpenVINO | case | right result |",
-        "|---|---|---|---|---|---|",
-    ]
-    where = {"openvino-cpu": "CPU plugin", "openvino-reference": "constant folding, Model.evaluate"}
-    for defect in OPENVINO_DEFECTS:
-        cells = [defect.id, where[defect.engine], defect.specification, defect.engine_does]
-        cells += [f"`{call(defect.case)}`", result(defect.specified)]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [
-        "",
-        "Beside these, what only comes at run time and is left as it is: by a step whose low 32 bits are -2^31, or with StridedSlice "
-        "0, the plugin divides, which may end the process; of a shrunk index that is out of range it takes the nearest element, ours "
-        "raises; `harden` leaves it as it is.",
         "",
         "## Limits of custom operators",
         "| what | why | workaround |",

@@ -1,207 +1,426 @@
-"""Every entry of `divergences.py` must still be true, and ours must be what the specification says."""
+"""Each entry of the table of defects is proven on its engine, and strictly: one that is no longer true fails."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx.reference
+import onnx_ir as ir
 import onnxruntime
 import openvino
-import oracle
 import pytest
-from divergences import DIVERGENCES, OPENVINO_DEFECTS, Divergence, OpenVINODefect
-from onnx import helper, numpy_helper
-from openvino_processes import answer
-from running import as_bytes, run_node
+from defects_page import PAGE, page
+from onnx import parser
+from openvino_processes import answer, answers
+from running import as_arrays, as_bytes, run_node
 
 import onnx_ops
-from onnx_ops.contested import BACKWARD_TO_THE_GREATEST, CONTESTED, Contested
-from ov_ext.defects import DEFECTS
-from sliceport.directml import device
-
-Outputs = tuple[tuple[int, ...], ...]
-Engine = tuple[str, Callable[[Divergence], Outputs]]
-"""Its version, and what runs an entry on it."""
-
-
-def model_of(entry: Divergence, *, surrounded: bool = True) -> onnx.ModelProto:
-    """The entry's node, axes left out at rank 1; surrounded by others, as passes only touch nodes inside a graph."""
-    shape = [1] * (entry.rank - 1) + [entry.size]
-    names = {"Slice": ["starts", "ends", "axes", "steps"], "Split": ["split"]}[entry.op_type]
-    vectors = {name: np.array(entry.parameters[name]).reshape(-1) for name in names if name in entry.parameters}
-    if entry.rank > 1 and entry.op_type == "Slice":
-        vectors["axes"] = np.array([entry.rank - 1])
-    inputs = [name if name in vectors else "" for name in names]
-    attributes: dict[str, Any] = {name: value for name, value in entry.parameters.items() if name == "num_outputs"}
-    if entry.op_type == "Split":
-        attributes["axis"] = entry.rank - 1
-    parts = [f"b{i}" for i in range(len(entry.specified))]
-    results = [f"y{i}" for i in range(len(parts))] if surrounded else parts
-    node = helper.make_node(entry.op_type, ["a", *(inputs if vectors else [])], parts, **attributes)
-    around = [helper.make_node("Neg", ["x"], ["a"])]
-    around += [helper.make_node("Neg", [b], [y]) for b, y in zip(parts, results, strict=True)]
-    data = "x" if surrounded else "a"
-    values = [helper.make_tensor_value_info(data, onnx.TensorProto.INT64, shape)]
-    if entry.run_time:
-        values += [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [1]) for name in vectors]
-    graph = helper.make_graph(
-        [around[0], node, *around[1:]] if surrounded else [node],
-        "g",
-        values,
-        [
-            helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [*shape[:-1], len(part)])
-            for name, part in zip(results, entry.specified, strict=True)
-        ],
-        [] if entry.run_time else [numpy_helper.from_array(vector, name) for name, vector in vectors.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", entry.opset)], ir_version=8)
-
+import ov_ext
+from onnx_ops.io import from_proto
+from onnx_ops.passes import harden_for_directml, rewrite
+from sliceport.defects import table
+from sliceport.defects.cases import OnnxCase, OpenVINOCase
+from sliceport.defects.defect import (
+    Accepts,
+    Bits,
+    Case,
+    Defect,
+    EndsProcess,
+    Example,
+    Fails,
+    Gives,
+    Handling,
+    Outcome,
+    Unwritten,
+    gives,
+)
+from sliceport.defects.directml import DirectMLCase
+from sliceport.defects.engines import (
+    DIRECTML,
+    ONNX_REFERENCE,
+    ONNXRUNTIME_CPU,
+    ONNXRUNTIME_CPU_OPTIMIZED,
+    ONNXRUNTIME_DML,
+    OPENVINO,
+    OPENVINO_CPU,
+    TITLES,
+)
+from sliceport.defects.table import DEFECTS
+from sliceport.directml import device, emulator
+from sliceport.directml.device import CallFailed
+from sliceport.directml.operators import check
+from sliceport.engines.registry import engines
+from sliceport.errors import InvalidDescriptor, UsageError
+from sliceport.formats import formats
 
 FIRST = 1001
-"""What the first element holds, so that no element is what unwritten memory likely holds: 0, a size or an index."""
+"""The first element of ONNX data, so that none is what unwritten memory likely holds: 0, a size or an index."""
+Device = device.Device
 
 
-def data_of(entry: Divergence) -> np.ndarray:
-    return FIRST + np.arange(entry.size).reshape([1] * (entry.rank - 1) + [entry.size])
+def examples_of(kind: type[Case], *handlings: Handling) -> dict[str, tuple[Defect, Example]]:
+    """The examples of a kind of case, of entries that are handled in some way, by names for tests."""
+    return {
+        f"{defect.id} {i}": (defect, example)
+        for defect in DEFECTS
+        for i, example in enumerate(defect.examples)
+        if isinstance(example.case, kind) and (not handlings or defect.handling in handlings)
+    }
 
 
-def listed(arrays: Iterable[Any]) -> Outputs:
+def seen_by(*names: str) -> list[Any]:
+    """What some engines were seen to do: entry, example, engine."""
+    return [
+        pytest.param(defect, example, engine, id=f"{defect.id} {i} {engine}")
+        for defect in DEFECTS
+        for i, example in enumerate(defect.examples)
+        for engine in example.seen
+        if engine in names
+    ]
+
+
+def check_seen(defect: Defect, example: Example, engine: str, seen: Outcome, version: str) -> None:
+    """What an engine does is what the table says; wrong where it is said to diverge, and else right."""
+    (tried,) = [one.versions for one in defect.divergences if one.engine == engine] or [(version,)]
+    assert version in tried, f"{engine} was tried in {tried}, not in {version}: try it and say so"
+    expected = example.seen[engine]
+    if engine in defect.engines and expected != example.right:
+        assert seen != example.right, f"{engine} {version} is right now: remove the entry {defect.id!r}"
+    if isinstance(expected, Fails):
+        assert isinstance(seen, Fails), seen
+        assert expected.message in seen.message
+    elif isinstance(expected, Unwritten):
+        assert isinstance(seen, Gives), seen
+        shapes = shapes_of(example.right) if expected.shape is None else [expected.shape]
+        assert shapes_of(seen)[: len(shapes)] == shapes
+        assert seen != example.right
+    else:
+        assert seen == expected
+
+
+def shapes_of(outcome: Outcome) -> list[tuple[int, ...]]:
+    assert isinstance(outcome, Gives)
+    return [(len(output.elements),) if output.shape is None else output.shape for output in outcome.outputs]
+
+
+# ONNX.
+
+
+def model_of(example: Example) -> onnx.ModelProto:
+    assert isinstance(example.case, OnnxCase)
+    model = parser.parse_model(example.case.text)
+    onnx.checker.check_model(model)
+    return model
+
+
+def data_of(example: Example) -> np.ndarray:
+    assert isinstance(example.case, OnnxCase)
+    dims = model_of(example).graph.input[0].type.tensor_type.shape.dim
+    shape = example.case.shape or [dim.dim_value for dim in dims]
+    return FIRST + np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def listed(arrays: Iterable[Any]) -> Outcome:
     """Which elements came out, by their indices."""
-    return tuple(tuple((array.reshape(-1) - FIRST).tolist()) for array in arrays)
+    found = [gives((array.reshape(-1) - FIRST).tolist(), shape=array.shape) for array in arrays]
+    return Gives(tuple(output for one in found for output in one.outputs))
 
 
-def by_onnxruntime(entry: Divergence, level: onnxruntime.GraphOptimizationLevel) -> Outputs:
+def with_shapes(outcome: Outcome) -> Outcome:
+    """The same with all shapes given."""
+    if not isinstance(outcome, Gives):
+        return outcome
+    shapes = shapes_of(outcome)
+    found = [gives(output.elements, shape=shape) for output, shape in zip(outcome.outputs, shapes, strict=True)]
+    return Gives(tuple(output for one in found for output in one.outputs))
+
+
+def in_full(example: Example) -> Example:
+    """The example with all shapes given, as engines give them."""
+    return Example(example.case, with_shapes(example.right), {e: with_shapes(o) for e, o in example.seen.items()})
+
+
+def tried(run: Callable[[], Iterable[Any]]) -> Outcome:
+    try:
+        return listed(run())
+    except Exception as error:  # the engines' errors share no class
+        return Fails(str(error))
+
+
+def session_of(model: onnx.ModelProto, *, optimized: bool) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = level
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    model = model_of(entry)
-    del model.graph.output[:]
-    model.graph.output.extend(helper.make_empty_tensor_value_info(f"y{i}") for i in range(len(entry.specified)))
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return listed(session.run(None, {"x": data_of(entry)}))
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def by_reference(entry: Divergence) -> Outputs:
-    return listed(onnx.reference.ReferenceEvaluator(model_of(entry)).run(None, {"x": data_of(entry)}))
+def by_onnxruntime(example: Example, *, optimized: bool) -> Outcome:
+    data = {"x": data_of(example)}
+    return tried(lambda: as_arrays(session_of(model_of(example), optimized=optimized).run(None, data)))
 
 
-def by_openvino(entry: Divergence) -> Outputs:
-    core = openvino.Core()
-    model = core.read_model(io.BytesIO(model_of(entry).SerializeToString()))
-    inputs = {"x": data_of(entry)}
-    if entry.run_time:
-        inputs |= {name: np.array([value]) for name, value in entry.parameters.items()}
-    results = core.compile_model(model, "CPU")(inputs)
-    return listed(results[i] for i in range(len(entry.specified)))
+IN_A_PROCESS = """
+import sys, numpy, onnxruntime
+from onnx import parser
+session = onnxruntime.InferenceSession(parser.parse_model(sys.argv[1]).SerializeToString())
+session.run(None, {"x": numpy.arange(1, 5, dtype=numpy.float32)})
+"""
 
 
-def by_directml_provider(entry: Divergence, opened: device.Device) -> Outputs:
-    names = [f"b{i}" for i in range(len(entry.specified))]
-    model = model_of(entry, surrounded=False)
-    return listed(opened.run_onnx(model.SerializeToString(), {"a": data_of(entry)}, names))
+def by_onnxruntime_elsewhere(example: Example) -> Outcome:
+    """In a process of its own, which may end."""
+    assert isinstance(example.case, OnnxCase)
+    command = [sys.executable, "-c", IN_A_PROCESS, example.case.text]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode <= 0, done.stderr
+    return EndsProcess(-done.returncode) if done.returncode < 0 else gives()
 
 
-OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-ENGINES: dict[str, Engine] = {
-    "onnxruntime-cpu": (onnxruntime.__version__, lambda entry: by_onnxruntime(entry, OFF)),
-    "onnxruntime-cpu-optimized": (onnxruntime.__version__, lambda entry: by_onnxruntime(entry, ALL)),
-    "onnx-reference": (onnx.__version__, by_reference),
-    "openvino-cpu": (openvino.__version__, by_openvino),
-}
+def by_reference(example: Example) -> Outcome:
+    return tried(lambda: onnx.reference.ReferenceEvaluator(model_of(example)).run(None, {"x": data_of(example)}))
 
 
-@pytest.fixture
-def engine(entry: Divergence, request: pytest.FixtureRequest) -> Engine:
-    """The version of the entry's engine and what runs an entry on it; the real DirectML where it is installed."""
-    if entry.engine == "onnxruntime-dml":
-        opened = request.getfixturevalue("directml")
-        return opened.facts()["onnxruntime"], lambda entry: by_directml_provider(entry, opened)
-    return ENGINES[entry.engine]
+def by_provider(model: onnx.ModelProto, example: Example, dml: Device, *, fallback: bool = False) -> Outcome:
+    names = [output.name for output in model.graph.output]
+    data = {"x": data_of(example)}
+    try:
+        return listed(dml.run_onnx(model.SerializeToString(), data, names, fallback=fallback))
+    except CallFailed as error:
+        return Fails(str(error))
 
 
-@pytest.mark.parametrize("entry", DIVERGENCES, ids=lambda e: e.id)
-class TestEntries:
-    def test_the_engine_still_disagrees(self, entry: Divergence, engine: Engine) -> None:
-        version, run = engine
-        assert version in entry.versions, f"seen with {entry.versions}, not tried with {version}: try it and say so"
-        if isinstance(entry.seen, str):
-            with pytest.raises(Exception, match=entry.seen):
-                run(entry)
-            return
-        seen = run(entry)
-        assert seen != entry.specified, f"{entry.engine} {version} agrees now: remove the entry {entry.id!r}"
-        if entry.seen is None:
-            assert list(map(len, seen)) == list(map(len, entry.specified))
+class TestOnnx:
+    @pytest.mark.parametrize(
+        ("defect", "example", "engine"), seen_by(ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED, ONNX_REFERENCE)
+    )
+    def test_what_the_engine_does(self, defect: Defect, example: Example, engine: str) -> None:
+        if engine == ONNX_REFERENCE:
+            version, seen = onnx.__version__, by_reference(example)
+        elif defect.is_unsafe_on(engine):
+            version, seen = onnxruntime.__version__, by_onnxruntime_elsewhere(example)
         else:
-            assert seen == entry.seen
+            version = onnxruntime.__version__
+            seen = by_onnxruntime(example, optimized=engine == ONNXRUNTIME_CPU_OPTIMIZED)
+        check_seen(defect, in_full(example), engine, seen, version)
 
-    def test_ours_is_what_the_specification_says(self, entry: Divergence) -> None:
-        data = data_of(entry)
-        constant = replace(entry, run_time=False)
-        (lowered,) = onnx_ops.lower(model_of(constant)).nodes
-        got = run_node(lowered, as_bytes(data))
-        outputs = [got[cut.output][: 8 * cut.region.size].view(np.int64) for cut in lowered.resolved.cuts]
-        assert listed(outputs) == entry.specified
-        if entry.op_type == "Slice":
-            bounds: list[Any] = [[entry.parameters[name]] for name in ("starts", "ends", "steps")]
-            by_oracle = oracle.onnx_slice(data.reshape(-1), bounds[0], bounds[1], None, bounds[2])
-            assert listed([by_oracle]) == entry.specified
+    @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(ONNXRUNTIME_DML))
+    def test_what_the_directml_provider_does(
+        self, directml: Device, defect: Defect, example: Example, engine: str
+    ) -> None:
+        seen = by_provider(model_of(example), example, directml)
+        check_seen(defect, in_full(example), engine, seen, directml.facts()["onnxruntime"])
 
-    def test_it_says_why(self, entry: Divergence) -> None:
-        assert entry.specification
-        assert entry.engine_does
-        assert entry.engine in {*ENGINES, "onnxruntime-dml"}
-        assert entry.versions
+    @pytest.mark.parametrize("name", examples_of(OnnxCase))
+    def test_ours_is_right(self, name: str) -> None:
+        """What a slicing node computes, ours computes; what others do, onnxruntime's CPU provider."""
+        _, example = examples_of(OnnxCase)[name]
+        data = data_of(example)
+        model = model_of(example)
+        nodes = onnx_ops.lower(model, input_shapes={"x": data.shape}).nodes
+        if isinstance(example.right, Fails):
+            assert [node.reason.code for node in nodes if node.reason is not None] == ["invalid"]
+            return
+        got = {}
+        for node in nodes:
+            ran = run_node(node, as_bytes(data))
+            for cut in filter(lambda cut: cut.output, node.resolved.cuts):
+                array = ran[cut.output][: 4 * cut.region.size].view(np.float32).reshape(cut.region.output_shape)
+                got[cut.output] = array
+        names = [output.name for output in model.graph.output]
+        if not set(names) <= set(got):
+            assert with_shapes(example.seen[ONNXRUNTIME_CPU]) == with_shapes(example.right)
+            return
+        assert listed(got[name] for name in names) == with_shapes(example.right)
+
+    @pytest.mark.parametrize("name", examples_of(OnnxCase))
+    def test_what_harden_does(self, name: str) -> None:
+        """What is rewritten is right on the CPU provider, and what is named stays."""
+        defect, example = examples_of(OnnxCase)[name]
+        model = model_of(example)
+        if not {ONNXRUNTIME_DML, ONNXRUNTIME_CPU_OPTIMIZED}.intersection(defect.engines):
+            return
+        report = harden_for_directml(graph := from_proto(model))
+        done = {found.id: change.replacement for change in report.changes for found in change.defects}
+        if defect.handling == "avoided":
+            assert defect.id not in done
+            return
+        assert (done[defect.id] is not None) == (defect.handling == "rewritten")
+        if defect.handling == "rewritten":
+            after = ir.serde.serialize_model(graph)
+            ran = tried(lambda: as_arrays(session_of(after, optimized=False).run(None, {"x": data_of(example)})))
+            assert ran == with_shapes(example.right)
+
+    @pytest.mark.parametrize("name", examples_of(OnnxCase, "rewritten"))
+    def test_hardened_the_directml_provider_is_right(self, directml: Device, name: str) -> None:
+        _, example = examples_of(OnnxCase)[name]
+        graph = from_proto(model_of(example))
+        harden_for_directml(graph)
+        after = ir.serde.serialize_model(graph)
+        assert by_provider(after, example, directml, fallback=True) == with_shapes(example.right)
+
+    @pytest.mark.parametrize("name", examples_of(OnnxCase))
+    def test_what_is_contested_is_named_by_rewrite(self, name: str) -> None:
+        defect, example = examples_of(OnnxCase)[name]
+        report = rewrite(from_proto(model_of(example)))
+        assert [skipped.reason for skipped in report.contested] == [defect.reason] * defect.is_contested
 
 
-@pytest.mark.parametrize("contested", CONTESTED, ids=lambda contested: contested.id)
-def test_what_is_left_alone_has_its_evidence(contested: Contested) -> None:
-    """Each engine that the product says does otherwise has an entry here, and is said to do what the entry shows."""
-    shown = {entry.engine for entry in DIVERGENCES if entry.contested is contested}
-    right = {(BACKWARD_TO_THE_GREATEST.id, "onnxruntime-dml")}  # tests/passes/test_contested.py
-    assert shown == {engine for engine, _ in contested.engines if (contested.id, engine) not in right}
+# OpenVINO.
+
+ASKED = {OPENVINO: "reference", OPENVINO_CPU: "cpu"}
+OPENVINO_VERSION = openvino.__version__.partition("-")[0]
+
+
+def ask(example: Example, engine: str, **how: Any) -> dict[str, Any]:
+    return {**example.case.to_json(), "engine": ASKED[engine], **how}
+
+
+def as_outcome(answered: Mapping[str, Any]) -> Outcome:
+    if "exit" in answered:
+        return EndsProcess(-answered["exit"])
+    if "error" in answered:
+        return Fails(answered["error"])
+    shape = tuple(answered["shape"])
+    if answered["values"] == "right":  # of many elements
+        return gives(range(1, 1 + shape[0]), shape=shape)
+    return gives([] if answered["values"] == "wrong" else answered["values"], shape=shape)
+
+
+@cache
+def answers_to_all(**how: bool) -> dict[tuple[str, int, str], dict[str, Any]]:
+    """What is answered to every example on the engines that are wrong, by entry, number and engine."""
+    asked = {
+        (defect.id, i, engine): ask(example, engine, **how)
+        for defect in DEFECTS
+        for i, example in enumerate(defect.examples)
+        for engine in example.seen
+        if engine in ASKED and engine in defect.engines and defect.handling == "rewritten"
+    }
+    return dict(zip(asked, answers(asked.values()), strict=True))
+
+
+class TestOpenVINO:
+    @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(*ASKED))
+    def test_what_the_engine_does(self, defect: Defect, example: Example, engine: str) -> None:
+        seen = as_outcome(answer(ask(example, engine)))
+        check_seen(defect, in_full(example), engine, seen, OPENVINO_VERSION)
+
+    @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(*ASKED))
+    def test_hardened_and_ours_it_is_right(self, defect: Defect, example: Example, engine: str) -> None:
+        key = (defect.id, defect.examples.index(example), engine)
+        if key not in answers_to_all(harden=True):
+            assert defect.handling != "rewritten" or engine not in defect.engines
+            return
+        hardened = answers_to_all(harden=True)[key]
+        assert defect.id in hardened["defects"]
+        assert hardened["forms"] != [None]
+        for got in (hardened, answers_to_all(ours=True)[key]):
+            assert as_outcome(got) == with_shapes(example.right)
+
+    @pytest.mark.parametrize("name", examples_of(OpenVINOCase, "unseen"))
+    def test_what_shows_at_run_time_ours_does_right(self, name: str) -> None:
+        """By Model.evaluate, where no plugin stands before it."""
+        _, example = examples_of(OpenVINOCase)[name]
+        ours = as_outcome(answer(ask(example, OPENVINO, ours=True)))
+        right = with_shapes(example.right)
+        assert isinstance(ours, Fails) if isinstance(right, Fails) else ours == right
+
+
+# DirectML.
+
+
+class TestDirectML:
+    @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(DIRECTML))
+    def test_what_it_does(self, directml: Device, defect: Defect, example: Example, engine: str) -> None:
+        case = example.case
+        assert isinstance(case, DirectMLCase)
+        hresult = directml.create_operator(case.operator)
+        seen: Outcome = Accepts() if hresult == 0 else Fails(f"0x{hresult:08x}")
+        if case.bits:
+            (got,) = directml.run(case.operator, np.array(case.bits, np.uint16).view(np.uint8))
+            seen = Bits(tuple(got.view(np.uint16).tolist()))
+        check_seen(defect, example, engine, seen, directml.facts()["onnxruntime"])
+
+    @pytest.mark.parametrize("name", examples_of(DirectMLCase))
+    def test_ours_is_right(self, name: str) -> None:
+        _, example = examples_of(DirectMLCase)[name]
+        case = example.case
+        assert isinstance(case, DirectMLCase)
+        if isinstance(example.right, Fails):
+            with pytest.raises(InvalidDescriptor):
+                check(case.operator)
+            return
+        check(case.operator)
+        (got,) = emulator.run(case.operator, np.array(case.bits, np.uint16).view(np.uint8))
+        assert Bits(tuple(got.view(np.uint16).tolist())) == example.right
+
+
+# The table.
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.id)
+def test_every_divergence_is_shown(defect: Defect) -> None:
+    assert defect.divergences
+    for engine in defect.engines:
+        assert any(engine in one.seen and one.seen[engine] != one.right for one in defect.examples), engine
+    assert {engine for example in defect.examples for engine in example.seen} <= set(TITLES)
+    assert all(divergence.versions for divergence in defect.divergences)
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.id)
+def test_its_words_fit_into_sentences(defect: Defect) -> None:
+    words = [defect.trigger, defect.right, defect.workaround, *(one.does for one in defect.divergences)]
+    assert all(text and not text.endswith(".") and "|" not in text for text in words)
+    assert defect.right.startswith("by ")
+    assert defect.reason.count("given") <= 1
+    json.dumps(defect.to_json())
 
 
 def test_ids_are_unique() -> None:
-    assert len({entry.id for entry in DIVERGENCES}) == len(DIVERGENCES)
+    assert len({defect.id for defect in DEFECTS}) == len(DEFECTS) > 30
 
 
-@pytest.mark.parametrize("entry", OPENVINO_DEFECTS, ids=lambda e: e.id)
-class TestOpenVINODefects:
-    def test_the_engine_still_disagrees(self, entry: OpenVINODefect) -> None:
-        assert openvino.__version__ in entry.versions, f"not tried with {openvino.__version__}: try it and say so"
-        seen = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-")})
-        assert seen != as_answer(entry.specified), f"{entry.engine} agrees now: remove the entry {entry.id!r}"
-        if isinstance(entry.seen, int):
-            assert seen["exit"] == entry.seen
-        elif isinstance(entry.seen, str):
-            assert entry.seen in seen["error"]
-        elif entry.seen[1] is None:
-            assert seen["shape"] == list(entry.seen[0])
-        else:
-            assert seen == as_answer(entry.seen)
-
-    def test_hardened_it_is_right(self, entry: OpenVINODefect) -> None:
-        got = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-"), "harden": True})
-        assert entry.id in got.pop("defects")
-        assert got.pop("forms") != [None]
-        assert got == as_answer(entry.specified)
-
-    def test_ours_is_right(self, entry: OpenVINODefect) -> None:
-        got = answer({**entry.case, "engine": entry.engine.removeprefix("openvino-"), "ours": True})
-        assert got == as_answer(entry.specified)
+def test_engines_go_by_the_names_of_executors() -> None:
+    known = set(engines()) | {one.reference[0] for one in formats().values()}
+    assert set(TITLES) - known == {ONNXRUNTIME_CPU_OPTIMIZED, ONNX_REFERENCE}
+    with pytest.raises(UsageError, match=r"engine 'openvino-gpu' is not known, did you mean 'openvino-cpu'\?"):
+        table.defects_of("openvino-gpu")
 
 
-def as_answer(result: tuple[tuple[int, ...], Any]) -> dict[str, Any]:
-    shape, values = result
-    return {"shape": list(shape), "values": values if isinstance(values, str) else list(map(float, values))}
+def front_end_files() -> list[Path]:
+    return [path for package in (onnx_ops, ov_ext) for path in Path(package.__path__[0]).rglob("*.py")]
 
 
-def test_every_openvino_defect_has_an_entry() -> None:
-    assert [entry.id for entry in OPENVINO_DEFECTS] == [defect.id for defect in DEFECTS]
+def test_every_entry_has_a_condition_or_none_can_find_it() -> None:
+    """Entries are imported where a condition finds them; linters see to it that nothing is imported for nothing."""
+    used = set()
+    for path in front_end_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sliceport.defects."):
+                used |= {alias.name for alias in node.names}
+    names = {id(value): name for module in table.MODULES for name, value in vars(module).items()}
+    found = {defect.id for defect in DEFECTS if names[id(defect)] in used}
+    assert found == {defect.id for defect in DEFECTS if defect.handling in ("rewritten", "named")}
+
+
+def test_every_condition_has_an_entry() -> None:
+    """Front ends make no entries of their own."""
+    for path in front_end_files():
+        calls = [
+            node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+        ]
+        assert not [call for call in calls if isinstance(call, ast.Name) and call.id in ("Defect", "Divergence")], path
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/defects_page.py"

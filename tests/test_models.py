@@ -76,6 +76,7 @@ def test_export(entry: dict[str, Any]) -> None:
     check(MODELS / entry["file"], {name: tuple(shape) for name, shape in entry["input_shapes"].items()})
 
 
+@pytest.mark.usefixtures("inferred_once")
 @pytest.mark.parametrize("level", ["1.0", "2.1", "3.0", "4.1"])
 @pytest.mark.parametrize("entry", EXPORTS, ids=lambda entry: entry["file"])
 def test_export_at_older_feature_levels(entry: dict[str, Any], level: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import sys
+import subprocess
 from pathlib import Path
 
 import pytest
-from pages import ROOT, VALUE, blocks, examples, make_clone, python_blocks, read, run, run_example, run_python
+from forked import run
+from pages import ROOT, VALUE, blocks, examples, make_clone, python_blocks, read, run_example, run_python
 from platforms import POSIX
 
 README = "README.md"
@@ -51,7 +52,7 @@ def test_examples(clone: Path, number: int) -> None:
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 class TestMake:
     def planned(self, clone: Path, *words: str) -> str:
-        done = run(["make", "-n", *words], clone)
+        done = subprocess.run(["make", "-n", *words], cwd=clone, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -73,4 +74,4 @@ class TestMake:
         for line in self.planned(clone, "demo").splitlines():
             if line.startswith(".venv/bin/sliceport"):
                 words = shlex.split(line)
-                assert run([sys.executable, "-m", "sliceport", *words[1:]], clone).returncode == 0
+                assert run(["-m", "sliceport", *words[1:]], clone).returncode == 0

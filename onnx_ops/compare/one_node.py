@@ -9,7 +9,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from sliceport.slicing import SliceSpec, SplitSpec
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.io import from_proto
+from onnx_ops.strided_slice_op import embed_function
+from sliceport.slicing import SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.node import Resolved
 
 
@@ -24,18 +27,11 @@ def output_names(node: Resolved) -> list[str]:
 
 
 def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
-    """A model of one Slice-13 or Split-13 that reads `data` and writes the given names."""
-    spec = node.spec
-    assert isinstance(spec, SliceSpec | SplitSpec)
-    if isinstance(spec, SplitSpec):
-        parameters = {"split": spec.sizes}
-        made = onnx.helper.make_node("Split", ["data", "split"], list(names), axis=spec.axis)
-    else:
-        given = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
-        parameters = {name: values for name, values in given.items() if values is not None}
-        made = onnx.helper.make_node("Slice", ["data", *(n if n in parameters else "" for n in given)], list(names))
-        while not made.input[-1]:
-            made.input.pop()
+    """A model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
+
+    The model of an ov_ext::StridedSlice has its function.
+    """
+    made, lists = _make_node(node, list(names))
     element = ir.DataType[node.element].value
     graph = onnx.helper.make_graph(
         [made],
@@ -45,6 +41,32 @@ def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
             onnx.helper.make_tensor_value_info(name, element, list(cut.region.output_shape))
             for name, cut in zip(names, node.cuts, strict=True)
         ],
-        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in parameters.items()],
+        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in lists.items()],
     )
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    if not made.domain:
+        return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(STRIDED_SLICE_DOMAIN, 1)]
+    model = from_proto(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    embed_function(model)
+    return ir.serde.serialize_model(model)
+
+
+def _make_node(node: Resolved, names: list[str]) -> tuple[onnx.NodeProto, dict[str, tuple[int, ...]]]:
+    """The node as it is written, and the lists of integers that it reads, by name."""
+    spec = node.spec
+    if isinstance(spec, SplitSpec):
+        made = onnx.helper.make_node("Split", ["data", "split"], names, axis=spec.axis)
+        return made, {"split": spec.sizes}
+    if isinstance(spec, SliceSpec):
+        given = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
+    else:
+        assert isinstance(spec, StridedSliceSpec)
+        given = {"begin": spec.begin, "end": spec.end, "strides": spec.strides}
+    lists = {name: values for name, values in given.items() if values is not None}
+    inputs = ["data", *(name if name in lists else "" for name in given)]
+    while not inputs[-1]:
+        inputs.pop()
+    if isinstance(spec, SliceSpec):
+        return onnx.helper.make_node("Slice", inputs, names), lists
+    masks: dict[str, Any] = {name: list(mask) for name, mask in spec.masks.attributes.items() if mask}
+    return onnx.helper.make_node("StridedSlice", inputs, names, domain=STRIDED_SLICE_DOMAIN, **masks), lists

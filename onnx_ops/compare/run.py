@@ -16,6 +16,7 @@ from onnx_ops.annotate import OnnxSource
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.defaults import run_with_other_values
 from onnx_ops.compare.inputs import random_array, run_with_inputs
+from onnx_ops.compare.known_defects import known_defects
 from onnx_ops.compare.one_node import one_node, output_names
 from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.facts import LARGE_BYTES
@@ -25,7 +26,7 @@ from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
 from onnx_ops.strided_slice_op import embed_function
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
-from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, reproducing_command
+from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
 from sliceport.engines.engine import Engine, NodeEngine
 from sliceport.engines.registry import choose_engines
 from sliceport.errors import ModelError
@@ -51,8 +52,8 @@ def compare(
     """Run the slicing nodes of a model by several executors and compare their outputs bit for bit.
 
     onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs; a model
-    whose inputs have defaults twice, with them and with other values. A node inside an If, Loop or Scan body runs
-    alone, on random data.
+    whose inputs have defaults runs twice, with these and with other values. A node inside an If, Loop or Scan body runs
+    alone, on random data. A difference that a known defect of an engine explains says so.
 
     Args:
         model: The model's file.
@@ -135,7 +136,11 @@ def _compare_node(
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = one_node(lowered.resolved, output_names(lowered.resolved))
-    return compare_node(lowered, engine, known, done, reference=REFERENCE, model=model, alone=alone)
+    found = compare_node(lowered, engine, known, done, reference=REFERENCE, model=model, alone=alone)
+    if found.status in ("mismatch", "error"):
+        for blamed in (REFERENCE, engine.name):
+            found = explain(found, blamed, known_defects(lowered.resolved, blamed))
+    return found
 
 
 def _runs(

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx_ops.compare import bisect_model, onnxruntime_cpu
 from onnx_ops.compare.external import loaded_bytes
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
+from onnx_ops.compare.known_defects import explain_findings
 from onnx_ops.compare.tolerance import relative_error, tolerance_of
 from onnx_ops.io import from_proto
 from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
@@ -124,14 +125,15 @@ def run_on(
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
             found = bisect_model.find_refusals(dml, proto, arrays, kind, hint)
-        findings = found or (_describe_refusal(error, hint, is_compared=expected is not None),)
+        findings = explain_findings(found, proto) or (_describe_refusal(error, hint, is_compared=expected is not None),)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
     outputs = tuple(_compare_output(proto, name, results[name], (expected or {}).get(name)) for name in names)
     wrong = [output for output in outputs if output.status == "different"]
     if wrong and locates:
         say("looking for the first node that differs")
-        findings = bisect_model.find_differences(dml, proto, arrays, [output.name for output in wrong], _differs)
+        different = bisect_model.find_differences(dml, proto, arrays, [output.name for output in wrong], _differs)
+        findings = explain_findings(different, proto)
     else:
         findings = tuple(Finding("different", "", "", _difference(output)) for output in wrong)
     return ModelRun(facts, nodes, outputs, findings, results, tuple(dml.transient))

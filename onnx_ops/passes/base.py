@@ -14,7 +14,7 @@ from onnx_ops.nodes import has_its_values, is_strided_slice
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.cleanup import remove_unread
 from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.gating import GATED, would_be_gated
+from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.names import make_names_unique, mark_new
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
@@ -117,7 +117,7 @@ class SlicingPass(ir.passes.InPlacePass):
             Skip: One part of a Split would gate another.
         """
         if would_be_gated(values):
-            raise Skip(GATED)
+            raise Skip(WOULD_BE_GATED)
         replacement, graph = NOTHING, node.graph
         assert graph is not None
         for output, value in values.items():

@@ -35,8 +35,16 @@ def build_tensor(tensor: ir.TensorProtocol) -> ir.Node:
 
 
 def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
-    """A Constant node of a tensor without elements."""
-    return build_tensor(ir.tensor(np.zeros(shape, dtype.numpy()), dtype=dtype))
+    """A Constant node of a tensor without elements.
+
+    Raises:
+        Skip: NumPy, which onnx-ir reads constants by, has no array of such sizes.
+    """
+    try:
+        empty = np.zeros(shape, dtype.numpy())
+    except ValueError:
+        raise Skip(f"a constant of shape {list(shape)} is beyond what NumPy can hold, although it is empty") from None
+    return build_tensor(ir.tensor(empty, dtype=dtype))
 
 
 def build_slice(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) -> list[ir.Node]:

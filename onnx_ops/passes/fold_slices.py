@@ -119,7 +119,11 @@ class FoldSlicesPass(SlicingPass):
         if dtype is None or dtype == ir.DataType.STRING:
             return
         name, op_type = name_of(node), node.op_type
-        made = build_empty(known, dtype)
+        try:
+            made = build_empty(known, dtype)
+        except Skip as reason:
+            self.skipped.append(Skipped(name, op_type, str(reason)))
+            return
         self.value_info.copy(made.outputs[0], output)
         graph = node.graph
         assert graph is not None

@@ -8,15 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
+from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
-GATED = "one part gates another, which onnxruntime's DirectML provider computes wrongly for parts of one Split (32146)"
+WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
 
 
 def is_gated(parts: Sequence[ir.Value]) -> bool:
-    """Whether one part is multiplied by the Sigmoid of another, through Identity.
-
-    onnxruntime's DirectML provider computes that wrongly when both are of one Split (onnxruntime 32146).
-    """
+    """Whether one part is multiplied by the Sigmoid of another, through Identity."""
     read_by: dict[ir.Node, set[int]] = defaultdict(set)
     for i, part in enumerate(parts):
         for product, _ in _find_readers(part, "Mul"):

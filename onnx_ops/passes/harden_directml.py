@@ -10,10 +10,10 @@ from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
 from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
 from onnx_ops.passes.walk import nodes_of
+from sliceport.defects.engines import ONNXRUNTIME_DML
+from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
 from sliceport.hardening import Hardening
 
-TARGET = "onnxruntime-dml"
-VERSION = "1.24.4"
 HARDEN_DIRECTML: tuple[type[NodePass], ...] = (SplitForDirectMLPass, SliceForDirectMLPass, ReshapeForDirectMLPass)
 
 
@@ -31,8 +31,8 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     for done in passes:
         done(model)
     return Hardening(
-        TARGET,
-        VERSION,
+        ONNXRUNTIME_DML,
+        DIRECTML_PROVIDER[-1],
         nodes,
         tuple(change for done in passes for change in done.changes),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sliceport.hardening import Defect
+from sliceport.defects.defect import Defect
 
 NOTHING = "nothing"
 """What replaces a node that is removed."""

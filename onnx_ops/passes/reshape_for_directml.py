@@ -8,12 +8,7 @@ from onnx_ops.nodes import MAX_AXES, read_elements
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.matchers import read_attribute
 from onnx_ops.passes.outcome import Rewritten
-from sliceport.hardening import Defect
-
-ALLOWZERO = Defect(
-    "allowzero and a -1",
-    "the provider refuses a Reshape with allowzero=1 and a -1 in its shape, and the session with it",
-)
+from sliceport.defects.onnxruntime import ALLOWZERO
 
 
 class ReshapeForDirectMLPass(NodePass):

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
-from onnx_ops.passes.gating import GATED, is_gated
+from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
 from onnx_ops.passes.matchers import skip_identities
 from onnx_ops.passes.outcome import Skipped
 from onnx_ops.passes.siblings import Part, choose_parts
@@ -54,7 +54,7 @@ class SiblingsToSplitPass(SlicingPass):
         """Report why no Split replaces these parts."""
         reason = f"it overlaps the others along axis {axis} or leaves gaps, so that a Split would save no operator"
         if is_gated([part.output for part in parts]):
-            reason = GATED
+            reason = WOULD_BE_GATED
         for node in dict.fromkeys(part.node for part in parts):
             self.skipped.append(Skipped(name_of(node), node.op_type, reason))
 

@@ -12,28 +12,18 @@ from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, build_empty, build_slic
 from onnx_ops.passes.matchers import read_slice_by_spec
 from onnx_ops.passes.outcome import Rewritten, Unfixable
 from onnx_ops.passes.value_info import Sizes
-from sliceport.hardening import Defect
+from sliceport.defects.defect import Defect
+from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED
+from sliceport.defects.onnxruntime import (
+    BELOW_THE_AXIS,
+    FROM_THE_LEAST,
+    MORE_THAN_EIGHT_AXES,
+    NOTHING_SELECTED,
+    STEPS_WITHOUT_AXES,
+)
 from sliceport.slicing import AxisSlice
 from sliceport.slicing.spec import cut_shape
 
-NO_AXES = Defect("steps without axes", "the provider refuses a Slice that has steps and leaves out its axes")
-BELOW = Defect(
-    "backwards from below the axis",
-    "the provider refuses a backward Slice that starts below the axis (by the specification, and on onnxruntime's CPU "
-    "provider, it starts at index 0; onnx's reference evaluator selected nothing)",
-)
-MIN_START = Defect(
-    "from the least integer to a negative end",
-    "the provider refuses a forward Slice that starts at or below -2^31 and has a negative end",
-)
-EMPTY = Defect(
-    "nothing is selected",
-    "the provider skips all that it fuses with a Slice that selects nothing, so the others are never written",
-)
-RANK = Defect(
-    "more than 8 axes",
-    "the provider refuses the model for a tensor of more than 8 axes, whatever operator it is of",
-)
 MAX_DIRECTML_AXES = 8
 _INT32_MIN = -(2**31)
 _STEPS = 4
@@ -65,7 +55,7 @@ class SliceForDirectMLPass(NodePass):
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
         if shape is not None and len(shape) > MAX_DIRECTML_AXES:
-            return Unfixable((RANK,))
+            return Unfixable((MORE_THAN_EIGHT_AXES,))
         disagreement = find_contested(node, opset, shape)
         if disagreement is not None:
             return Unfixable((disagreement,))
@@ -77,9 +67,9 @@ class SliceForDirectMLPass(NodePass):
         empty = _empty_shape(entries, shape)
         dtype = self.value_info.dtype(data)
         if empty is not None and dtype is not None:
-            found, new = [EMPTY], [build_empty(empty, dtype)]
+            found, new = [NOTHING_SELECTED], [build_empty(empty, dtype)]
         else:
-            found = [NO_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
+            found = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
             found += _find_refused(entries, shape)
             if not found:
                 return None
@@ -91,9 +81,9 @@ class SliceForDirectMLPass(NodePass):
 def find_contested(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
     """Why a node must stay as it is: on onnxruntime's CPU provider a replacement would compute something else."""
     disagreement = contested(node, opset, shape)
-    if disagreement is None or not disagreement.is_of_the_cpu:
+    if disagreement is None or not {ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED}.intersection(disagreement.engines):
         return None
-    return Defect(disagreement.id, disagreement.reason, is_contested=True)
+    return disagreement
 
 
 def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:
@@ -109,7 +99,7 @@ def _find_refused(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list
     """Which of the bounds the provider refuses."""
     taken = _adapt_bounds(entries, shape)
     changed = [entry for axis, entry in entries.items() if taken[axis] != entry]
-    return list(dict.fromkeys(BELOW if entry.step < 0 else MIN_START for entry in changed))
+    return list(dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in changed))
 
 
 def _adapt_bounds(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:

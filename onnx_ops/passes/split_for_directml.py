@@ -10,16 +10,10 @@ from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import read_split
 from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
-from onnx_ops.passes.slice_for_directml import MAX_DIRECTML_AXES, RANK, find_contested
+from onnx_ops.passes.slice_for_directml import MAX_DIRECTML_AXES, find_contested
 from onnx_ops.passes.walk import name_of
-from sliceport.hardening import Defect
+from sliceport.defects.onnxruntime import EMPTY_PART, MORE_THAN_EIGHT_AXES, ONE_PART_GATES_ANOTHER
 from sliceport.slicing import SplitSpec
-
-GATED = Defect(
-    "one part gates another",
-    "the provider fuses Mul(p, Sigmoid(q)) of two parts of one Split as if p were q (onnxruntime 32146)",
-)
-EMPTY_PART = Defect("a part is empty", "the provider skips a Split with an empty part, so the others are never written")
 
 
 class SplitForDirectMLPass(NodePass):
@@ -42,7 +36,7 @@ class SplitForDirectMLPass(NodePass):
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
         if shape is not None and len(shape) > MAX_DIRECTML_AXES:
-            return Unfixable((RANK,))
+            return Unfixable((MORE_THAN_EIGHT_AXES,))
         if not any(map(is_used, node.outputs)):
             return None
         disagreement = find_contested(node, opset, shape)
@@ -51,7 +45,7 @@ class SplitForDirectMLPass(NodePass):
         parts = self._read_parts(node, opset)
         found = []
         if is_gated(node.outputs):
-            found.append(GATED)
+            found.append(ONE_PART_GATES_ANOTHER)
         if parts is not None and 0 in parts.sizes:
             found.append(EMPTY_PART)
         if not found:

@@ -8,7 +8,7 @@ from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_split
 from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.gating import GATED, is_gated
+from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
 from onnx_ops.passes.matchers import read_exact_split
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import fits_gap, read_run
@@ -44,7 +44,7 @@ class SplitOfPartPass(NodePass):
         if found is None or found[0] != inner.axis or shape is None:
             return None
         if is_gated([*outer.outputs, *node.outputs]) and not is_gated(outer.outputs) and not is_gated(node.outputs):
-            raise Skip(GATED)
+            raise Skip(WOULD_BE_GATED)
         axis, pieces = found
         at = [value for value, _ in pieces].index(part)
         pieces[at : at + 1] = list(zip(node.outputs, inner.sizes, strict=True))

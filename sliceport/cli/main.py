@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
-from sliceport.cli import compare, completion, console, directml, doctor, harden, lower, rewrite
+from sliceport.cli import compare, completion, console, defects, directml, doctor, harden, lower, rewrite
 from sliceport.cli.console import say
 from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
@@ -21,7 +21,7 @@ from sliceport.formats import formats
 from sliceport.wording import command_line
 
 CLEAN, FINDING = 0, 1
-COMMANDS = (lower, compare, harden, rewrite, directml, doctor, completion)
+COMMANDS = (lower, compare, harden, rewrite, defects, directml, doctor, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

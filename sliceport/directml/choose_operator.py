@@ -18,7 +18,7 @@ from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
 
 _BITS_OF = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
-"""What floats are copied as by ELEMENT_WISE_IDENTITY: as FLOAT16 it makes signalling NaNs quiet."""
+"""What floats are copied as by ELEMENT_WISE_IDENTITY, see `sliceport.defects.directml.QUIET_NANS`."""
 
 _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
 """Makes an operator of a copy, its tensors, and how many dimensions of size 1 the tensors have in front of its axes."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from sliceport.defects.defect import Defect
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call, LoweredNode, Program
@@ -143,6 +144,15 @@ def compare_node(
             return Comparison(lowered, engine.name, "mismatch", message, compared, alone)
         compared += expected.data.size
     return Comparison(lowered, engine.name, "equal", "", compared, alone)
+
+
+def explain(found: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
+    """What was found, and behind it the defects of an engine that explain it, if there are any."""
+    if not defects:
+        return found
+    reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)
+    detail = f"{found.detail.removesuffix('.')}; this is a known defect of {engine}: {reasons}."
+    return replace(found, detail=detail)
 
 
 def _run_operators(

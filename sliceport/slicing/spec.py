@@ -237,8 +237,8 @@ class SplitSpec:
         Raises:
             InvalidSlice: The axis is out of range, a size is negative, or the sizes do not sum to the axis.
 
-        >>> [r.output_shape for r in SplitSpec(-1, (1, 0, 2)).resolve((2, 3))]
-        [(2, 1), (2, 0), (2, 2)]
+        >>> tuple(region.output_shape for region in SplitSpec(-1, (1, 0, 2)).resolve((2, 3)))
+        ((2, 1), (2, 0), (2, 2))
         """
         axis = normalize_axis(self.axis, len(shape))
         if any(size < 0 for size in self.sizes):

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+from unittest import mock
 
+import inferred_once
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -25,7 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from running import as_arrays
 
-from onnx_ops import strided_slice_op
+from onnx_ops import inference, strided_slice_op
 from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 
@@ -37,6 +39,7 @@ INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 OPSETS = (*range(1, 24), 13, 13, 17, 17, 18, 18)
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
+_MAX_MESSAGE = 600
 _MAX_ELEMENTS = 400
 _FUNCTION_OPSET = 14
 _LOCAL = "local"
@@ -516,6 +519,7 @@ def _kept_by_python(start: int | None, stop: int | None, step: int, size: int) -
 # running
 
 
+@mock.patch.object(inference, "_propagate", inferred_once.propagate)  # the ways come by the same models
 def check(case: Case) -> str | None:
     """None if every pass leaves what comes out as it was and a second run nothing to do; else what went wrong."""
     before = onnx.ModelProto.FromString(base64.b64decode(case["model"]))
@@ -542,6 +546,8 @@ def check(case: Case) -> str | None:
             return f"{way}: not well-formed: {complaint}"
         got = _outcomes(after, case)
         if isinstance(got, str):
+            if REUSED_BUFFER in got:
+                continue
             return f"{way}: does not load: {got}"
         for i, (wanted, seen) in enumerate(zip(expected, got, strict=True)):
             if isinstance(seen, str) and REUSED_BUFFER in seen:
@@ -619,14 +625,14 @@ def _outcomes(proto: onnx.ModelProto, case: Case) -> list[list[tuple[Shape, byte
     try:
         session = ort.InferenceSession(_runnable(proto).SerializeToString(), options, ["CPUExecutionProvider"])
     except Exception as error:
-        return " ".join(str(error).split())[:300]
+        return " ".join(str(error).split())[:_MAX_MESSAGE]
     names = {value.name for value in session.get_overridable_initializers()}
     found: list[list[tuple[Shape, bytes]] | str | None] = []
     for feed in _feeds(case, names):
         try:
             results = session.run(None, feed)
         except Exception as error:
-            found.append(" ".join(str(error).split())[:300])
+            found.append(" ".join(str(error).split())[:_MAX_MESSAGE])
         else:
             found.append([(array.shape, array.tobytes()) for array in as_arrays(results)])
     return found if not all(isinstance(one, str) for one in found) else str(found[0])

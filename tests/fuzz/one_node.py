@@ -1,8 +1,8 @@
 """Models of one slicing node in every spelling: lowered and run on the emulator, against what is right.
 
 What is right is told by `oracle.py`, which shares nothing with the package, and by onnxruntime's CPU provider wherever
-`divergences.py` does not know better. A share of the cases runs on the real DirectML too, and what our shape inference
-says of each is held against what comes out.
+`sliceport.defects` does not know better. A share of the cases runs on the real DirectML too, and what our shape
+inference says of each is held against what comes out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import oracle
-from divergences import INT32_MAX, INT64_MAX
 from onnx import TensorProto, helper
 from running import padded, run_node
 
@@ -29,6 +28,7 @@ from onnx_ops.compare.onnxruntime_cpu import capture
 from onnx_ops.inference import infer_shapes
 from onnx_ops.io import from_proto
 from onnx_ops.resolve_shapes import name_left_out_outputs
+from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
 from sliceport.directml import device, emulator
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call
@@ -577,7 +577,7 @@ def check_onnxruntime(case: Case, model: onnx.ModelProto, expected: Expected) ->
 
 
 def is_known_divergence(case: Case, expected: Expected) -> bool:
-    """Whether onnxruntime is known to do something else (`divergences.py`)."""
+    """Whether onnxruntime is known to do something else (`sliceport.defects.onnxruntime`)."""
     given = case["parameters"]
     if case["op"] == "Slice":
         pairs = zip(given.get("ends", ()), given.get("steps", ()), strict=False)

@@ -6,12 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import openvino as ov
 import pytest
-from divergences import OPENVINO_DEFECTS
 from openvino import opset1
 from openvino_forms_child import Built
 from openvino_models import constant, fixed, make, parameter
@@ -19,6 +17,8 @@ from openvino_models import constant, fixed, make, parameter
 import ov_ext
 from ov_ext.compare import DEFAULT_EXECUTORS, compare
 from sliceport.cli.main import main
+from sliceport.defects.cases import OpenVINOCase
+from sliceport.defects.table import DEFECTS
 from sliceport.directml import device
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -67,22 +67,11 @@ def test_what_the_plugin_computes_wrongly_is_a_finding(tmp_path: Path, capsys: p
     }
 
 
-def forms_case(case: dict[str, Any]) -> dict[str, Any]:
-    """A case of `openvino_child.py` as one of `openvino_forms_child.py`."""
-    late = case.get("run_time", False)
-    return {
-        "element": "i32",
-        "shape": case["sizes"],
-        "index_types": [case.get("index_type", "i64")] * len(case["indices"]),
-        "masks": {},
-        **case,
-        "run_time": late if isinstance(late, list) else [late] * len(case["indices"]),
-    }
-
-
 COMPARE_ALL = """
 import contextlib, io, json, sys
 from sliceport.cli.main import main
+from sliceport.defects.cases import OpenVINOCase
+from sliceport.defects.table import DEFECTS
 for path in sys.argv[1:]:
     with contextlib.redirect_stdout(io.StringIO()) as said:
         code = main(["compare", path, "--format", "json"])
@@ -92,23 +81,24 @@ for path in sys.argv[1:]:
 
 def test_known_defects_are_blamed_on_their_engine(tmp_path: Path) -> None:
     """None ends the process, and neither ours nor what is lowered is blamed for what OpenVINO does wrong."""
-    entries = [entry for entry in OPENVINO_DEFECTS if not entry.case.get("run_time")]
-    paths = [str(tmp_path / f"{i}.xml") for i in range(len(entries))]
-    for entry, path in zip(entries, paths, strict=True):
-        ov.save_model(Built(forms_case(entry.case), folding=False).model, path, compress_to_fp16=False)
+    entries = [(defect.id, example.case) for defect in DEFECTS for example in defect.examples]
+    cases = [(name, case) for name, case in entries if isinstance(case, OpenVINOCase) and not any(case.run_time)]
+    paths = [str(tmp_path / f"{i}.xml") for i in range(len(cases))]
+    for (_, case), path in zip(cases, paths, strict=True):
+        ov.save_model(Built(case.to_json(), folding=False).model, path, compress_to_fp16=False)
     command = [sys.executable, "-c", COMPARE_ALL, *paths]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     blamed = set()
-    for entry, line in zip(entries, done.stdout.splitlines(), strict=True):
+    for (name, _), line in zip(cases, done.stdout.splitlines(), strict=True):
         code, comparisons = json.loads(line)
         assert code == (0 if all(c["status"] == "equal" for c in comparisons) else 1)
         for comparison in comparisons:
             if comparison["executor"] in ("ov_ext", "dml-emulator"):
                 assert comparison["status"] == "equal", comparison
             elif comparison["status"] in ("mismatch", "error"):
-                assert entry.id in comparison["detail"]
-                blamed.add((entry.id, comparison["executor"]))
+                assert name in comparison["detail"]
+                blamed.add((name, comparison["executor"]))
     assert blamed == {
         ("new axis and shrink with entries left out", "openvino-cpu"),
         ("begin mask on a shrunk axis", "openvino-cpu"),

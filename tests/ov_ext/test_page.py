@@ -20,7 +20,7 @@ def as_answer(found: tuple[tuple[int, ...], Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("entry", DIFFERENCES, ids=lambda entry: entry.text[:40])
 def test_differences(entry: Difference) -> None:
     theirs, ours = answers(
-        {**entry.case, "engine": "reference", **how} for how in ({"as_written": True}, {"ours": True})
+        {**entry.case.to_json(), "engine": "reference", **how} for how in ({"as_written": True}, {"ours": True})
     )
     expected = entry.ours if entry.ours is not None else entry.result
     if entry.result is None and entry.ours is None:

@@ -446,7 +446,7 @@ STAYS = Cases(
                 ("Sigmoid", ["b"], "c"),
                 ("Mul", ["a", "c"], "y"),
             ),
-            "gates another",
+            "is multiplied by the Sigmoid of another",
         ),
         "siblings open": ("siblings", model(["n"], cut("x", 0, 1, "y"), cut("x", 1, M, "z"), outputs=("y", "z")), None),
         "siblings of two axes": (
@@ -484,7 +484,7 @@ STAYS = Cases(
                 ("Mul", ["a", "d"], "z"),
                 outputs=("y", "z"),
             ),
-            "gates another",
+            "is multiplied by the Sigmoid of another",
         ),
         "merge in a GLU": (
             "merge",
@@ -497,7 +497,7 @@ STAYS = Cases(
                 ("Neg", ["b"], "z"),
                 outputs=("y", "z"),
             ),
-            "gates another",
+            "is multiplied by the Sigmoid of another",
         ),
         "nested in a far Slice": (
             "nested",
@@ -510,6 +510,8 @@ STAYS = Cases(
                 [3000],
                 cut("k", 0, 3000, "a"),
                 ("Mul", ["a", "x"], "y"),
+                ("Neg", ["k"], "z"),
+                outputs=("y", "z"),
                 constants={"k": np.arange(4000, dtype=np.float32)},
             ),
             None,

@@ -95,7 +95,7 @@ RULES: dict[str, Mutant] = {
     "harden split 1": ("passes/split_for_directml", "        if is_gated(node.outputs):", "        if False:"),
     "harden split 2": ("passes/split_for_directml", "if parts is not None and 0 in parts.sizes:", "if False:"),
     "harden split unread": ("passes/split_for_directml", "        if not any(map(is_used, node.outputs)):", "        if False:"),
-    "harden slice 1": ("passes/slice_for_directml", "[NO_AXES] if len", "[NO_AXES] if False and len"),
+    "harden slice 1": ("passes/slice_for_directml", "[STEPS_WITHOUT_AXES] if len", "[STEPS_WITHOUT_AXES] if False and len"),
     "harden slice 2": ("passes/slice_for_directml", "is_below if entry.step < 0 else", "False if entry.step < 0 else"),
     "harden slice 3": ("passes/slice_for_directml", "else entry.start <= _INT32_MIN and entry.end < 0", "else False"),
     "harden slice 4": ("passes/slice_for_directml", "if empty is not None and dtype is not None:", "if False:"),

@@ -232,7 +232,10 @@ class TestWrite:
     @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
     @pytest.mark.parametrize("limit", [100, 1000])
     def test_a_disk_that_fills_up(self, tmp_path: Path, models: Path, command: str, limit: int) -> None:
-        """A limit on the size of files fails in the middle of writing as a full disk does."""
+        """A limit on the size of files fails in the middle of writing as a full disk does.
+
+        Interpreters write no compiled files there: they would leave them cut off, for all who import them later.
+        """
         code = (
             "import resource, signal, sys; from sliceport.cli.main import main\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -240,7 +243,9 @@ class TestWrite:
             "sys.exit(main(sys.argv[1:]))"
         )
         words = [command, str(models / "dynamo_bigbird.onnx"), "-o", str(tmp_path / "out.onnx")]
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, check=False, timeout=120)
+        command_line = [sys.executable, "-c", code, *words]
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(command_line, capture_output=True, check=False, timeout=120, env=environment)
         assert done.returncode == 2
         assert b"cannot be written" in done.stderr
         assert done.stderr.count(b"\n") == 1

@@ -25,6 +25,7 @@ def test_there_are_as_many_as_onnx_has() -> None:
     assert len([n for n in names if n.startswith("test_split")]) == 16
 
 
+@pytest.mark.usefixtures("inferred_once")
 @pytest.mark.parametrize("level", list(FeatureLevel), ids=str)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_bit_equal(name: str, level: FeatureLevel) -> None:

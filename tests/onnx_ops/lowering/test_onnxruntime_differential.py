@@ -1,7 +1,7 @@
 """Thousands of random nodes: our lowering on the emulator against onnxruntime's CPU provider, bit for bit.
 
 Many nodes go into one model, so that sessions stay few; each has its own input and parameters. What onnxruntime is
-known to do otherwise (`divergences.py`) is left out of the random parameters.
+known to do otherwise (`sliceport.defects.onnxruntime`) is left out of the random parameters.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
-from divergences import INT32_MAX, INT64_MAX
 from onnx import helper, numpy_helper
 from running import as_bytes, run_node
 
 import onnx_ops
 from onnx_ops.compare.onnxruntime_cpu import capture
+from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
 
 DTYPES = [
     np.float32, np.float64, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32,

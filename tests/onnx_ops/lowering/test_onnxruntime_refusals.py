@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from divergences import INT32_MAX, INT64_MAX
 from onnx_models import one_node
 from running import as_arrays, as_bytes, run_node
 
 import onnx_ops
+from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
 
 Random = np.random.Generator
 Parameters = dict[str, Any]
@@ -209,7 +209,7 @@ def test_splits_that_break_one_rule(rule: str, opset: int) -> None:
 
 
 def test_every_number_of_equal_parts_before_18_and_of_parts_with_a_smaller_last_one_from_18_on() -> None:
-    """A last part of no elements is a divergence of its own."""
+    """An empty last part is an entry of the table of defects."""
     for dim in range(1, 8):
         for parts in range(1, 9):
             chunk = (dim + parts - 1) // parts

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from divergences import FULL_REVERSE
 from onnx_models import one_node
 from onnxruntime_cases import BAD, DISPUTED, GOOD, NAMES, STRINGS, identify
 from running import as_bytes, run_node
 from vectors import array
 
 import onnx_ops
+from sliceport.defects.engines import ONNXRUNTIME_CPU
+from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.directml.program import LoweredNode
 
 
@@ -63,11 +64,11 @@ def test_errors_are_refusals(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", DISPUTED, ids=identify)
 def test_the_disputed_reversal_follows_the_onnx_text(case: dict[str, Any]) -> None:
-    """onnxruntime reverses the whole axis; `divergences.py` holds the reasons and checks that it still does."""
+    """onnxruntime reverses the whole axis; the table of defects has the reasons and the proof."""
     node, _ = lowered(case)
     assert node.verdict == "empty"
     assert case["expected"][0]["shape"] == [4]
-    assert FULL_REVERSE.engine == "onnxruntime-cpu"
+    assert BACKWARD_TO_THE_GREATEST.engines == (ONNXRUNTIME_CPU,)
 
 
 @pytest.mark.parametrize("case", [c for c in GOOD if any("dtype" in i for i in c["inputs"][1:])], ids=identify)

@@ -63,7 +63,7 @@ def test_before_opset_10() -> None:
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.float16, ml_dtypes.bfloat16, ml_dtypes.int4])
 def test_of_all_types(dtype: type) -> None:
-    weights = (np.arange(40000) % 7).astype(dtype)
+    weights: np.ndarray = (np.arange(40000) % 7).astype(dtype)
     proto = model_of("y = Slice(w, a, b)", np.zeros(1, np.float32), "float[p] y")
     proto.graph.initializer[-1].CopyFrom(ir.serde.serialize_tensor(ir.Tensor(weights, name="w")))
     element = proto.graph.initializer[-1].data_type

@@ -272,6 +272,16 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "pass 'x' is not known; known are strided, fold, " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("change", [rewrite, harden_for_directml])
+def test_an_empty_slice_too_long_for_numpy_stays(change: Callable[[ir.Model], Any]) -> None:
+    """Of sizes whose product without the 0 exceeds 63 bits, NumPy makes no array."""
+    model = from_proto(slices(([3], [3], [0], [1]), shape=[8, 2**62, 4]))
+    change(model)
+    assert [node.op_type for node in model.graph] == ["Slice"]
+    with np.testing.assert_raises(ValueError):
+        np.zeros((0, 2**62, 4), np.float32)
+
+
 def test_passes_say_when_they_changed_something() -> None:
     model = from_proto(slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=[5]))
     result = ir.passes.Sequential(*(kind() for kind in PASSES.values()))(model)

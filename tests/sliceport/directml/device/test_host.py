@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from onnx_models import one_node
 from platforms import POSIX
-from processes import assert_gone, children, host_of, resident
+from processes import SMALL_HEAPS, assert_gone, children, host_of, resident
 
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, HostDied, install, protocol
@@ -136,9 +136,12 @@ def test_a_tensor_of_256_mib(directml: device.Device) -> None:
     assert np.array_equal(got.view(np.uint32).reshape(2**10, 4), data.reshape(sizes)[:: -(2**14)])
 
 
-def test_sessions_leave_nothing_behind(directml: device.Device) -> None:
-    with device.open() as opened:
-        for i in range(40):
+@pytest.mark.parametrize(
+    ("environment", "count"), [({}, 8), (SMALL_HEAPS, 40)], ids=["heaps that a single one would show", "small heaps"]
+)
+def test_sessions_leave_nothing_behind(directml: device.Device, environment: dict[str, str], count: int) -> None:
+    with device.open(environment=environment) as opened:
+        for i in range(count):
             x = np.arange(12, dtype=np.float32).reshape(4, 3) + i
             model = one_node("Split", 13, x, [("split", np.array([1, 3]))], {"axis": 0}, 2)
             names = [output.name for output in model.graph.output]

@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 from processes import host_of
 
+from onnx_ops.compare import verify_directml
 from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, HostDied, HostTimedOut, install
@@ -25,17 +26,19 @@ import json, struct, sys, time
 state, plan = sys.argv[1], json.loads(sys.argv[2])
 while (head := sys.stdin.buffer.read(12)):
     header, payload = struct.unpack("<IQ", head)
-    sys.stdin.buffer.read(header + payload)
+    request = json.loads(sys.stdin.buffer.read(header))
+    sys.stdin.buffer.read(payload)
     with open(state, "a+") as file:
         file.write("x")
         file.seek(0)
         number = len(file.read()) - 1
     what = plan[min(number, len(plan) - 1)]
-    if what == "die":
+    if what == "die" or (what == "die of models" and request["do"] == "onnx"):
         sys.exit(3)
     if what == "hang":
         time.sleep(600)
-    answer = {} if what == "answer" else {"error": {"call": "Run", "hresult": "0x80004005", "message": what}}
+    error = {"call": "Run", "hresult": "0x80004005", "message": what}
+    answer = {} if what in ("answer", "die of models") else {"error": error}
     text = json.dumps(answer).encode()
     sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)
     sys.stdout.buffer.flush()
@@ -167,17 +170,19 @@ def test_a_host_that_dies_once_does_not_fail_a_verification(
 
 
 def test_a_host_that_dies_each_time_is_no_refusal(
-    directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Killer(monkeypatch, *range(1, 1000))
+    monkeypatch.setattr(verify_directml, "open_provider", lambda _: host(tmp_path, "die of models"))
     out = tmp_path / "out.onnx"
     assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 2
     said = capsys.readouterr().err
     assert "could not be verified, so it is not written: the DirectML provider does not run the model" in said
     assert "install --full" not in said
+    assert asked(tmp_path) > 2
     assert not out.exists()
 
 
+@pytest.mark.usefixtures("provider_kept")
 def test_a_verification_on_directml_that_fails_leaves_no_file(
     directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,6 +199,7 @@ def test_a_verification_on_directml_that_fails_leaves_no_file(
     assert not out.exists()
 
 
+@pytest.mark.usefixtures("provider_kept")
 def test_what_the_adapter_cannot_compile_could_not_be_verified(
     directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

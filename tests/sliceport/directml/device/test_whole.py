@@ -15,8 +15,11 @@ from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.compare.run_model import run_model
 from onnx_ops.compare.tolerance import relative_error
 from sliceport.cli.main import main
+from sliceport.defects.onnxruntime import ALLOWZERO, ONE_PART_GATES_ANOTHER
 from sliceport.directml import device
 from sliceport.errors import ModelError, UsageError
+
+pytestmark = pytest.mark.usefixtures("provider_kept")
 
 
 def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[int | str], **constants: list[int]) -> Path:
@@ -70,6 +73,8 @@ def test_glu_by_split_is_off_and_the_node_is_named(directml: device.Device, tmp_
     (finding,) = run.findings
     assert (finding.kind, finding.node, finding.op_type) == ("different", "product", "Mul")
     assert "first node on the way to output 'y'" in finding.message
+    known = f"; Split 'halves' has a known defect of onnxruntime-dml: {ONE_PART_GATES_ANOTHER.id} ("
+    assert finding.message.endswith(f"{known}{ONE_PART_GATES_ANOTHER.reason}).")
 
 
 def test_a_reshape_that_the_provider_refuses_is_named(directml: device.Device, tmp_path: Path) -> None:
@@ -82,6 +87,9 @@ def test_a_reshape_that_the_provider_refuses_is_named(directml: device.Device, t
     (finding,) = run.findings
     assert (finding.kind, finding.node, finding.op_type) == ("refused", "view", "Reshape")
     assert "80070057 Invalid parameter" in finding.message
+    assert finding.message.endswith(
+        f"; Reshape 'view' has a known defect of onnxruntime-dml: {ALLOWZERO.id} ({ALLOWZERO.reason})."
+    )
     assert not run.outputs
 
 

@@ -1,0 +1,34 @@
+"""`sliceport defects`: what engines are known to do wrong."""
+
+from __future__ import annotations
+
+import argparse
+
+from sliceport.cli import console
+from sliceport.cli.console import emit, emit_json
+from sliceport.cli.options import add_format, add_verbose
+from sliceport.cli.parser import Commands
+from sliceport.defects.engines import TITLES
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser("defects", help="list what engines are known to do wrong with slicing")
+    command.add_argument("--engine", choices=tuple(TITLES), help="only what this engine does wrong")
+    add_format(command)
+    add_verbose(command, "also print what is right, the workaround and the cases")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> bool:
+    """Run the command."""
+    from sliceport.defects.table import DEFECTS, defects_of
+    from sliceport.report.defects import defects_text
+
+    listed = DEFECTS if options.engine is None else defects_of(options.engine)
+    if options.format == "json":
+        emit_json({"schema_version": 1, "defects": [defect.to_json() for defect in listed]})
+    else:
+        engines = tuple(TITLES) if options.engine is None else (options.engine,)
+        emit(defects_text(engines, verbose=options.verbose > 0, columns=console.width()))
+    return True

@@ -1,0 +1,144 @@
+"""Minimal cases of defects: small models as data, in the terms of their format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
+_FAR = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
+_INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
+
+
+@dataclass(frozen=True)
+class OnnxCase:
+    """A model in the text format of ONNX, for `onnx.parser.parse_model`.
+
+    Attributes:
+        graph: The graph: an input, outputs, constants in angle brackets, nodes.
+        opset: Version of the operator set.
+        shape: The shape of the data, where the graph leaves it open.
+    """
+
+    graph: str
+    opset: int = 13
+    shape: tuple[int, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole model."""
+        return f'<ir_version: 8, opset_import: ["" : {self.opset}]> case {self.graph}'
+
+    def to_json(self) -> dict[str, Any]:
+        """See `Case`."""
+        return {"onnx": self.text} | ({} if self.shape is None else {"shape": list(self.shape)})
+
+    def __str__(self) -> str:
+        """The nodes, of which two spaces stand between two, with constants written where they are read.
+
+        >>> str(OnnxCase("(float[4] x) => (float[n] y) <int64[1] a = {0}, int64[1] b = {2}> { y = Slice(x, a, b) }"))
+        'y = Slice(x[4], [0], [2])'
+        """
+        head, _, body = self.graph.rpartition(" { ")
+        written = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
+        written |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
+        nodes = re.sub(r"\w+", lambda word: written.get(word[0], word[0]), body.removesuffix(" }"))
+        return _name_far(nodes.replace("  ", "; "))
+
+
+@dataclass(frozen=True)
+class OpenVINOCase:
+    """A Slice or StridedSlice of OpenVINO.
+
+    Attributes:
+        op: `Slice` or `StridedSlice`.
+        sizes: What the model says of the sizes of the data: a number, -1 for any, `(least, greatest)`.
+        indices: The elements of each index input: `begin`, `end`, `strides`, or `start`, `stop`, `step`, `axes`.
+        masks: The masks by their names.
+        shape: The shape of the data; by default `sizes`.
+        element: The element type of the data.
+        index_types: That of each index input.
+        run_time: For each index input whether it is an input of the model, and no constant.
+        is_constant: Whether the data are a constant.
+    """
+
+    op: str
+    sizes: tuple[int | tuple[int, int], ...]
+    indices: tuple[tuple[int, ...], ...]
+    masks: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    shape: tuple[int, ...] | None = None
+    element: str = "i32"
+    index_types: tuple[str, ...] = ()
+    run_time: tuple[bool, ...] = ()
+    is_constant: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """See `Case`."""
+        return {
+            "op": self.op,
+            "sizes": [size if isinstance(size, int) else list(size) for size in self.sizes],
+            "shape": list(self.sizes if self.shape is None else self.shape),
+            "indices": list(map(list, self.indices)),
+            "masks": {name: list(mask) for name, mask in self.masks.items()},
+            "element": self.element,
+            "index_types": list(self.index_types or ["i64"] * len(self.indices)),
+            "run_time": list(self.run_time or [False] * len(self.indices)),
+            "constant": self.is_constant,
+        }
+
+    def __str__(self) -> str:
+        """The case in words.
+
+        >>> str(strided_slice([4], [1], [3], begin_mask=[1]))
+        'i32[4], begin [1], end [3], strides [1], begin_mask [1]'
+        """
+        names = ("begin", "end", "strides") if self.op == "StridedSlice" else ("start", "stop", "step", "axes")
+        said = [f"{name} {list(values)}" for name, values in zip(names, self.indices, strict=False)]
+        said += [f"{name} {list(mask)}" for name, mask in self.masks.items()]
+        late = [name for name, is_late in zip(names, self.run_time, strict=False) if is_late]
+        if late:
+            said.append("at run time" if len(late) == len(self.indices) else f"{', '.join(late)} at run time")
+        if self.index_types:
+            said.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
+        said += ["constant"] * self.is_constant
+        shape = self.sizes if self.shape is None else self.shape
+        known = "" if shape == self.sizes else f" known as {list(self.sizes)}"
+        return _name_far(f"{self.element}{list(shape)}{known}, {', '.join(said)}")
+
+
+def _name_far(text: str) -> str:
+    """The text with names for the greatest and least integers."""
+    return re.sub(r"-?\d{10,}", lambda number: _FAR.get(int(number[0]), number[0]), text)
+
+
+def strided_slice(
+    sizes: Sequence[int | tuple[int, int]],
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    *,
+    begin_mask: Sequence[int] | None = None,
+    end_mask: Sequence[int] | None = None,
+    new_axis_mask: Sequence[int] | None = None,
+    shrink_axis_mask: Sequence[int] | None = None,
+    ellipsis_mask: Sequence[int] | None = None,
+    **more: Any,
+) -> OpenVINOCase:
+    """A StridedSlice of OpenVINO; see `OpenVINOCase`. Strides are 1 by default."""
+    given = {
+        "begin_mask": begin_mask,
+        "end_mask": end_mask,
+        "new_axis_mask": new_axis_mask,
+        "shrink_axis_mask": shrink_axis_mask,
+        "ellipsis_mask": ellipsis_mask,
+    }
+    masks = {name: tuple(mask) for name, mask in given.items() if mask is not None}
+    indices = (tuple(begin), tuple(end), tuple([1] * len(begin) if strides is None else strides))
+    return OpenVINOCase("StridedSlice", tuple(sizes), indices, masks, **more)
+
+
+def slice8(sizes: Sequence[int | tuple[int, int]], *indices: Sequence[int], **more: Any) -> OpenVINOCase:
+    """A Slice of OpenVINO by `start`, `stop`, `step` and `axes`; see `OpenVINOCase`."""
+    return OpenVINOCase("Slice", tuple(sizes), tuple(map(tuple, indices)), **more)

@@ -1,0 +1,307 @@
+"""What onnxruntime's providers and onnx's reference evaluator do wrong with slicing.
+
+Elements of examples are indices of the data, which are 1001, 1002 and so on: their Sigmoid is 1.
+"""
+
+from __future__ import annotations
+
+from sliceport.defects.cases import OnnxCase
+from sliceport.defects.defect import Defect, Divergence, EndsProcess, Example, Fails, Unwritten, gives
+from sliceport.defects.engines import (
+    ONNX_REFERENCE,
+    ONNXRUNTIME_CPU,
+    ONNXRUNTIME_CPU_OPTIMIZED,
+    ONNXRUNTIME_DML,
+)
+
+ONNX = ("1.23.2",)
+ONNXRUNTIME = ("1.31.1",)
+DIRECTML_PROVIDER = ("1.24.4",)
+INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)
+INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
+
+REFUSES_TO_LOAD = Fails("80070057 Invalid parameter")
+NEVER_WRITES = "skips all that it fuses with what is empty, so that the other outputs are never written"
+SPLITS_EVENLY = "takes the list for none and splits evenly"
+
+
+def _slice(start: int, end: int, step: int, *, axes: str = "axes") -> str:
+    """A Slice of a vector of 4 elements; without `axes` they are left out."""
+    bounds = {"starts": start, "ends": end, "axes": 0, "steps": step}
+    constants = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in bounds.items() if axes or name != "axes")
+    return f"(float[4] x) => (float[n] y) <{constants}> {{ y = Slice(x, starts, ends, {axes}, steps) }}"
+
+
+# The DirectML provider.
+
+ONE_PART_GATES_ANOTHER = Defect(
+    id="one part gates another",
+    trigger="a Split of which one part p is multiplied by the Sigmoid of another part q, as in a GLU",
+    right="by Mul-13 and Sigmoid-13, the result is p * Sigmoid(q)",
+    divergences=(
+        Divergence(
+            ONNXRUNTIME_DML,
+            "fuses the two and computes q * Sigmoid(q)",
+            DIRECTML_PROVIDER,
+            ("microsoft/onnxruntime#32146",),
+        ),
+    ),
+    examples=(
+        Example(
+            OnnxCase("(float[4] x) => (float[n] y) { p, q = Split(x)  s = Sigmoid(q)  y = Mul(p, s) }"),
+            right=gives((0, 1)),
+            seen={ONNXRUNTIME_CPU: gives((0, 1)), ONNXRUNTIME_DML: gives((2, 3))},
+        ),
+    ),
+    handling="rewritten",
+    workaround="each part is a Slice then; no pass of `rewrite` makes such a Split",
+)
+EMPTY_PART = Defect(
+    id="a part is empty",
+    trigger="a Split with an empty part",
+    right="by Split-13, split [0, 4] gives nothing and the whole input",
+    divergences=(Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),),
+    examples=(
+        Example(
+            OnnxCase("(float[4] x) => (float[a] y, float[b] z) <int64[2] split = {0, 4}> { y, z = Split(x, split) }"),
+            right=gives((), (0, 1, 2, 3)),
+            seen={ONNXRUNTIME_CPU: gives((), (0, 1, 2, 3)), ONNXRUNTIME_DML: Unwritten()},
+        ),
+    ),
+    handling="rewritten",
+    workaround="parts are Slices then, and empty ones of a known shape constants",
+)
+NOTHING_SELECTED = Defect(
+    id="nothing is selected",
+    trigger="a Slice that selects nothing",
+    right="by Slice-13, its output is empty; other outputs have nothing to do with it",
+    divergences=(Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[4] x) => (float[n] y, float[m] z) <int64[1] two = {2}, int64[1] four = {4}> "
+                "{ z = Slice(x, two, two)  y = Slice(x, two, four) }"
+            ),
+            right=gives((2, 3), ()),
+            seen={ONNXRUNTIME_CPU: gives((2, 3), ()), ONNXRUNTIME_DML: Unwritten()},
+        ),
+    ),
+    handling="rewritten",
+    workaround="it is a constant then, where the shape is known",
+)
+STEPS_WITHOUT_AXES = Defect(
+    id="steps without axes",
+    trigger="a Slice with steps and without axes",
+    right="by Slice-13, axes that are left out are [0, 1, ...]",
+    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
+    examples=(
+        Example(
+            OnnxCase(_slice(0, 4, 2, axes="")),
+            right=gives((0, 2)),
+            seen={ONNXRUNTIME_CPU: gives((0, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
+        ),
+    ),
+    handling="rewritten",
+    workaround="its axes are written out then",
+)
+FROM_THE_LEAST = Defect(
+    id="from the least integer to a negative end",
+    trigger="a Slice with a positive step that starts at -2^31 or below and has a negative end",
+    right="by Slice-13, starts of a positive step are clamped to [0, dim], so that it starts at index 0",
+    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
+    examples=tuple(
+        Example(
+            OnnxCase(_slice(start, -1, 1)),
+            right=gives((0, 1, 2)),
+            seen={ONNXRUNTIME_CPU: gives((0, 1, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
+        )
+        for start in (INT64_MIN, INT32_MIN)
+    ),
+    handling="rewritten",
+    workaround="it starts at 0 then",
+)
+ALLOWZERO = Defect(
+    id="allowzero and a -1",
+    trigger="a Reshape with allowzero=1 and a -1 in its shape, as torch's dynamo exporter writes it",
+    right="by Reshape-14, allowzero=1 forbids a 0 beside a -1, and has no other effect there",
+    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[4] x) => (float[n, m] y) <int64[2] shape = {2, -1}> { y = Reshape<allowzero = 1>(x, shape) }",
+                14,
+            ),
+            right=gives((0, 1, 2, 3), shape=(2, 2)),
+            seen={ONNXRUNTIME_CPU: gives((0, 1, 2, 3), shape=(2, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
+        ),
+    ),
+    handling="rewritten",
+    workaround="it has no allowzero then",
+)
+MORE_THAN_EIGHT_AXES = Defect(
+    id="more than 8 axes",
+    trigger="a Slice or Split of more than 8 axes",
+    right="by Slice-13 and Split-13, a tensor may have any rank",
+    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model, whatever the operator is", DIRECTML_PROVIDER),),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[1,1,1,1,1,1,1,1,4] x) => (float[1,1,1,1,1,1,1,1,n] y) "
+                "<int64[1] starts = {1}, int64[1] ends = {3}, int64[1] axes = {8}> { y = Slice(x, starts, ends, axes) }"
+            ),
+            right=gives((1, 2), shape=(1, 1, 1, 1, 1, 1, 1, 1, 2)),
+            seen={
+                ONNXRUNTIME_CPU: gives((1, 2), shape=(1, 1, 1, 1, 1, 1, 1, 1, 2)),
+                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
+            },
+        ),
+        Example(
+            OnnxCase(
+                "(float[1,1,1,1,1,1,1,1,4] x) => (float[1,1,1,1,1,1,1,1,2] y, float[1,1,1,1,1,1,1,1,2] z) "
+                "{ y, z = Split<axis = 8>(x) }"
+            ),
+            right=gives((0, 1), (2, 3), shape=(1, 1, 1, 1, 1, 1, 1, 1, 2)),
+            seen={ONNXRUNTIME_DML: REFUSES_TO_LOAD},
+        ),
+    ),
+    handling="named",
+    workaround="a Reshape to fewer axes is refused, too",
+)
+
+# Nodes about which engines disagree.
+
+BACKWARD_TO_THE_GREATEST = Defect(
+    id="backward slice to the greatest integer",
+    trigger="a Slice with a negative step that ends at INT64_MAX or INT32_MAX",
+    right="by Slice-13, ends of a negative step are clamped to [-1, dim - 1], so that nothing is selected",
+    divergences=(
+        Divergence(
+            ONNXRUNTIME_CPU,
+            "takes either as the far end and goes on to element 0",
+            ONNXRUNTIME,
+            ("microsoft/onnxruntime#11107", "microsoft/onnxruntime#2272"),
+        ),
+    ),
+    examples=tuple(
+        Example(
+            OnnxCase(_slice(-1, end, -1)),
+            right=gives(()),
+            seen={ONNXRUNTIME_CPU: gives((3, 2, 1, 0)), ONNXRUNTIME_DML: gives(())},
+        )
+        for end in (INT64_MAX, INT32_MAX)
+    ),
+    handling="named",
+    workaround="INT64_MIN as the end reverses the axis on every engine",
+    is_contested=True,
+)
+DROPPED_STEPS = Defect(
+    id="steps without axes over whole axes",
+    trigger="a Slice with steps and without axes that starts at 0 and ends at INT64_MAX",
+    right="by Slice-13, steps hold whether axes are given or not",
+    divergences=(
+        Divergence(ONNXRUNTIME_CPU_OPTIMIZED, "drops the node, its steps included (EliminateSlice)", ONNXRUNTIME),
+        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
+    ),
+    examples=(
+        Example(
+            OnnxCase(
+                f"(float[6] x) => (float[n] y) <int64[1] starts = {{0}}, int64[1] ends = {{{INT64_MAX}}}, "
+                "int64[1] steps = {2}> { a = Neg(x)  b = Slice(a, starts, ends, , steps)  y = Neg(b) }"
+            ),
+            right=gives((0, 2, 4)),
+            seen={
+                ONNXRUNTIME_CPU: gives((0, 2, 4)),
+                ONNXRUNTIME_CPU_OPTIMIZED: gives((0, 1, 2, 3, 4, 5)),
+                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
+            },
+        ),
+    ),
+    handling="named",
+    workaround="with its axes written out, all engines take every n-th element",
+    is_contested=True,
+)
+EMPTY_LAST_PART = Defect(
+    id="num_outputs that leaves the last part empty",
+    trigger="a Split by num_outputs whose last part is empty",
+    right="by Split-18, parts have ceil(dim / num_outputs) elements and the last one what is left: 2, 2 and 0 of 4",
+    divergences=(
+        Divergence(ONNXRUNTIME_CPU, "gives the last part the full size, and refuses that", ONNXRUNTIME),
+        Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),
+    ),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[4] x) => (float[a] y, float[b] z, float[c] w) { y, z, w = Split<num_outputs = 3>(x) }", 18
+            ),
+            right=gives((0, 1), (2, 3), ()),
+            seen={
+                ONNXRUNTIME_CPU: Fails("Split size 2 exceeds the remaining size of the selected axis, 0"),
+                ONNXRUNTIME_DML: Unwritten(),
+            },
+        ),
+    ),
+    handling="named",
+    workaround="sizes that are written out in `split` are right on the CPU provider, and `harden` rewrites that",
+    is_contested=True,
+)
+BELOW_THE_AXIS = Defect(
+    id="backwards from below the axis",
+    trigger="a Slice with a negative step that starts below the axis",
+    right="by Slice-13, starts of a negative step are clamped to [0, dim - 1], so that it starts at index 0",
+    divergences=(
+        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
+        Divergence(ONNX_REFERENCE, "slices as NumPy does, which selects nothing", ONNX),
+    ),
+    examples=(
+        Example(
+            OnnxCase(_slice(-100, -200, -1)),
+            right=gives((0,)),
+            seen={
+                ONNXRUNTIME_CPU: gives((0,)),
+                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
+                ONNX_REFERENCE: gives(()),
+            },
+        ),
+    ),
+    handling="rewritten",
+    workaround="it starts at 0 then",
+    is_contested=True,
+)
+
+# The CPU provider.
+
+OUTPUT_LEFT_OUT = Defect(
+    id="an output is left out",
+    trigger="a Split with an output that has no name",
+    right="by the ONNX specification, trailing outputs may be left out, and have no name then",
+    divergences=(Divergence(ONNXRUNTIME_CPU, "ends the process", ONNXRUNTIME, is_unsafe=True),),
+    examples=(
+        Example(
+            OnnxCase('(float[4] x) => (float[n] y) <int64[2] split = {1, 3}> { y, "" = Split(x, split) }'),
+            right=gives((0,)),
+            seen={ONNXRUNTIME_CPU: EndsProcess(11)},
+        ),
+    ),
+    handling="avoided",
+    workaround="`compare`, `rewrite` and `harden` give such outputs names before they run or write a model",
+)
+NO_PARTS = Defect(
+    id="an empty list of parts",
+    trigger="a Split by an empty list of parts, of data whose sizes are open",
+    right="by Split-13, there is a size for each output, and they add up to the size of the axis",
+    divergences=(
+        Divergence(ONNXRUNTIME_CPU, SPLITS_EVENLY, ONNXRUNTIME),
+        Divergence(ONNXRUNTIME_DML, SPLITS_EVENLY, DIRECTML_PROVIDER),
+    ),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[n] x) => (float[a] y, float[b] z) <int64[0] split = {}> { y, z = Split(x, split) }", shape=(4,)
+            ),
+            right=Fails(),
+            seen={ONNXRUNTIME_CPU: gives((0, 1), (2, 3)), ONNXRUNTIME_DML: gives((0, 1), (2, 3))},
+        ),
+    ),
+    handling="avoided",
+    workaround="`lower` refuses it",
+)

@@ -1,0 +1,471 @@
+"""What OpenVINO does wrong with its built-in Slice and StridedSlice.
+
+`ov_ext.defects` has the condition of each on a node. Elements of examples are indices of the data.
+"""
+
+from __future__ import annotations
+
+from sliceport.defects.cases import slice8, strided_slice
+from sliceport.defects.defect import Defect, Divergence, EndsProcess, Example, Fails, Unwritten, gives
+from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
+
+VERSIONS = ("2026.4.1",)
+INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
+ALL = (True, True, True)
+"""Indices that are all inputs of the model."""
+
+NO_EXECUTOR = Fails("doesn't have compiled executor")
+OTHER_DIMS = Fails("Can not clone with new dims")
+NO_LIST = Fails("Check '!!ptr' failed")
+BUILT_IN = "by built-in operators"
+OURS = "by the operator of `ov_ext`"
+
+NEW_AND_SHRINK = Defect(
+    id="new axis and shrink with entries left out",
+    trigger="a new axis and a shrunk one, with fewer entries than axes",
+    right="by StridedSlice-1, axes without an entry are kept whole: x[1, newaxis] of 2 x 3 is the second row",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU, "returns memory that was never written", VERSIONS, ("openvinotoolkit/openvino#27103",)
+        ),
+    ),
+    examples=(
+        Example(
+            strided_slice([2, 3], [1, 0], [2, 0], new_axis_mask=[0, 1], shrink_axis_mask=[1, 0]),
+            right=gives((3, 4, 5), shape=(1, 3)),
+            seen={OPENVINO_CPU: Unwritten()},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+BEGIN_MASK_AND_SHRINK = Defect(
+    id="begin mask on a shrunk axis",
+    trigger="begin_mask and shrink_axis_mask that share a bit",
+    right="by shape inference and Model.evaluate, a shrunk axis takes element begin, whatever the masks are",
+    divergences=(Divergence(OPENVINO_CPU, "takes element 0 instead of element begin", VERSIONS),),
+    examples=(
+        Example(
+            strided_slice([3, 2], [1], [2], begin_mask=[1], shrink_axis_mask=[1]),
+            right=gives((2, 3)),
+            seen={OPENVINO_CPU: gives((0, 1)), OPENVINO: gives((2, 3))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+BITS_BEYOND = Defect(
+    id="mask bits beyond the entries",
+    trigger="bits of new_axis_mask, shrink_axis_mask or ellipsis_mask beyond the last entry",
+    right="by StridedSlice-1, bits beyond the last entry are ignored",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU, "does not ignore them, and returns memory that was never written", VERSIONS, is_unsafe=True
+        ),
+    ),
+    examples=(
+        Example(
+            strided_slice([3, 2], [1], [3], new_axis_mask=[0, 1]),
+            right=gives((2, 3, 4, 5), shape=(2, 2)),
+            seen={OPENVINO_CPU: Unwritten()},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+SHORT_MASKS = Defect(
+    id="masks shorter than the entries",
+    trigger="masks shorter than the entries, with an ellipsis that stands for no axis, or a new axis and a shrunk one",
+    right="by StridedSlice-1, missing bits are 0: x[..., 1:3] of a vector has an ellipsis that stands for no axis",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU,
+            "reads beyond the masks, and takes another entry's indices for an axis",
+            VERSIONS,
+            is_unsafe=True,
+        ),
+    ),
+    examples=(
+        Example(
+            strided_slice([3], [-2, 1], [-1, 3], ellipsis_mask=[1]),
+            right=gives((1, 2)),
+            seen={OPENVINO_CPU: gives((0, 1))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+SHARED_ELLIPSIS = Defect(
+    id="ellipsis shares its bit",
+    trigger="an ellipsis that shares its bit with a new axis or a shrunk one",
+    right="by shape inference and the CPU plugin, the ellipsis goes before what shares its bit",
+    divergences=(Divergence(OPENVINO, "computes another shape than is inferred", VERSIONS),),
+    examples=(
+        Example(
+            strided_slice([2], [0], [0], ellipsis_mask=[1], shrink_axis_mask=[1]),
+            right=gives((0, 1)),
+            seen={OPENVINO: gives(()), OPENVINO_CPU: gives((0, 1))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+REVERSED_NOTHING = Defect(
+    id="backward through an empty axis",
+    trigger="a negative stride over an axis that has no elements, or may have none",
+    right="by shape inference and the CPU plugin, there is nothing to take",
+    divergences=(
+        Divergence(OPENVINO, "returns one element, from memory that is not the input's", VERSIONS, is_unsafe=True),
+    ),
+    examples=(
+        Example(
+            strided_slice([0, 2], [0], [0], [-1], begin_mask=[1], end_mask=[1]),
+            right=gives((), shape=(0, 2)),
+            seen={OPENVINO: Unwritten((1, 2)), OPENVINO_CPU: gives((), shape=(0, 2))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+SCALAR = Defect(
+    id="of a scalar",
+    trigger="a StridedSlice of a scalar",
+    right="by StridedSlice-1, new axes may stand before a scalar",
+    divergences=(Divergence(OPENVINO, "returns memory that is not the input's", VERSIONS, is_unsafe=True),),
+    examples=(
+        Example(
+            strided_slice([], [0], [0], new_axis_mask=[1], is_constant=True, element="i64"),
+            right=gives((0,)),
+            seen={OPENVINO: Unwritten()},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+FAR_STRIDE = Defect(
+    id="stride beyond 32 bits",
+    trigger="a step or stride of -2^31 or below",
+    right="by Slice-8, a backward step beyond the axis takes the first element of the walk",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU, "divides the least 32-bit integer by -1, which ends the process", VERSIONS, is_unsafe=True
+        ),
+    ),
+    examples=(
+        Example(
+            slice8([5], [4], [-9], [-(2**31)], [0]),
+            right=gives((4,)),
+            seen={OPENVINO_CPU: EndsProcess(8), OPENVINO: gives((4,))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+MANY_ELEMENTS = Defect(
+    id="more than 2^24 elements on an axis",
+    trigger="more than 2^24 elements on an axis of the output",
+    right="by Slice-8, all elements from start to stop are taken",
+    divergences=(
+        Divergence(OPENVINO_CPU, "counts them in 32-bit floats, so that the last ones are never written", VERSIONS),
+    ),
+    examples=(
+        Example(
+            slice8([2**25 + 3], [1], [INT64_MAX], [1], [0], element="i8"),
+            right=gives(range(1, 2**25 + 3)),
+            seen={OPENVINO_CPU: Unwritten()},
+        ),
+    ),
+    handling="rewritten",
+    workaround=f"by VariadicSplit, or where steps are not 1 {OURS}",
+)
+FIXED_SHAPE = Defect(
+    id="indices at run time, all shapes known",
+    trigger="indices that only come at run time, where the shapes of data and output are known",
+    right="by StridedSlice-1, indices may be inputs: x[i] is row i",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU,
+            "prepares nothing to run, so that it fails or returns memory that is not its own",
+            VERSIONS,
+            is_unsafe=True,
+        ),
+    ),
+    examples=(
+        Example(
+            strided_slice([3, 2], [2], [3], shrink_axis_mask=[1], run_time=ALL),
+            right=gives((4, 5)),
+            seen={OPENVINO_CPU: NO_EXECUTOR, OPENVINO: gives((4, 5))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+ELLIPSIS_THEN_NEW = Defect(
+    id="new axis after an ellipsis, begin at run time",
+    trigger="a new axis after an ellipsis, where an index only comes at run time",
+    right="by StridedSlice-1, the new axis comes after all that the ellipsis stands for",
+    divergences=(Divergence(OPENVINO_CPU, "infers the new axis at the wrong place, and fails", VERSIONS),),
+    examples=(
+        Example(
+            strided_slice(
+                [-1, 3], [0, 0], [0, 0], ellipsis_mask=[1, 0], new_axis_mask=[0, 1], run_time=ALL, shape=(2, 3)
+            ),
+            right=gives((0, 1, 2, 3, 4, 5), shape=(2, 3, 1)),
+            seen={OPENVINO_CPU: OTHER_DIMS},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+UNSIGNED_INDEX = Defect(
+    id="unsigned index beyond 63 bits",
+    trigger="an unsigned index of 2^63 or more",
+    right="by Slice-8, an index beyond the axis is clamped to its end",
+    divergences=(Divergence(OPENVINO, "reads it as a negative one, and so does shape inference", VERSIONS),),
+    examples=(
+        Example(
+            slice8([5], [0], [2**64 - 1], [1], [0], index_types=("u64",) * 4),
+            right=gives((0, 1, 2, 3, 4)),
+            seen={OPENVINO: gives((0, 1, 2, 3))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+WRONG_BOUNDS = Defect(
+    id="sizes known by bounds",
+    trigger="a size that is known by bounds, between which more is selected than at both of them",
+    right="by Slice-8, x[-7:1] of up to 9 elements has one element, if x has seven or less",
+    divergences=(
+        Divergence(OPENVINO_CPU, "infers that what comes out is smaller, and fails when it is not", VERSIONS),
+    ),
+    examples=(
+        Example(slice8([(0, 9)], [-7], [1], [1], [0], shape=(3,)), right=gives((0,)), seen={OPENVINO_CPU: OTHER_DIMS}),
+    ),
+    handling="rewritten",
+    workaround=OURS,
+)
+NO_ENTRIES = Defect(
+    id="no entries, at run time",
+    trigger="empty lists of indices that are no constants",
+    right="by Slice-8, without entries all of the data comes out",
+    divergences=(
+        Divergence(OPENVINO_CPU, "reads them from memory that is not theirs, and fails", VERSIONS, is_unsafe=True),
+    ),
+    examples=(
+        Example(
+            slice8([5], [], [], [], [], run_time=(*ALL, True)),
+            right=gives((0, 1, 2, 3, 4)),
+            seen={OPENVINO_CPU: NO_LIST},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+NARROW_NO_ENTRIES = Defect(
+    id="no entries, in 8 bits",
+    trigger="empty constant lists of indices of 8 bits or less",
+    right="by Slice-8, all of the data comes out where there are no entries",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU,
+            "reads them from memory that is not theirs: it fails or cuts everything, and a later inference may end the "
+            "process",
+            VERSIONS,
+            is_unsafe=True,
+        ),
+    ),
+    examples=(
+        Example(
+            slice8([-1, 3], [], [], [], [], shape=(2, 3), index_types=("i8",) * 4),
+            right=gives((0, 1, 2, 3, 4, 5), shape=(2, 3)),
+            seen={OPENVINO_CPU: NO_LIST},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+AXES_AT_RUN_TIME = Defect(
+    id="axes alone at run time",
+    trigger="axes that only come at run time, where the shape of the data and all other indices are known",
+    right="by Slice-8, axes may be an input of the model where start, stop and step are constants",
+    divergences=(
+        Divergence(OPENVINO_CPU, "reads memory that is not its own, which ends the process", VERSIONS, is_unsafe=True),
+    ),
+    examples=(
+        Example(
+            slice8([3, 4], [1], [9], [1], [0], run_time=(False, False, False, True)),
+            right=gives((4, 5, 6, 7, 8, 9, 10, 11), shape=(2, 4)),
+            seen={OPENVINO_CPU: EndsProcess(11)},
+        ),
+    ),
+    handling="rewritten",
+    workaround=OURS,
+)
+PACKED_INDEX = Defect(
+    id="indices of 4 bits",
+    trigger="lists of indices of 4 bits (i4, u4)",
+    right="by Slice-8, indices may be of any integer type",
+    divergences=(
+        Divergence(
+            OPENVINO,
+            "takes their bytes for their elements and reads beyond their end, and so does shape inference",
+            VERSIONS,
+            is_unsafe=True,
+        ),
+    ),
+    examples=(
+        Example(
+            slice8(
+                [-1, -1],
+                [1, 1],
+                [3, 2],
+                [1, 1],
+                shape=(3, 0),
+                index_types=("u4", "u4", "i64"),
+                run_time=ALL,
+            ),
+            right=gives((), shape=(2, 0)),
+            seen={OPENVINO: gives((), shape=(0, 0))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=BUILT_IN,
+)
+SUB_BYTE = Defect(
+    id="elements of less than a byte",
+    trigger="elements of less than a byte",
+    right="by StridedSlice-1, data may be of any type: elements 3 and 4 of a u4 tensor are in bytes 1 and 2",
+    divergences=(
+        Divergence(
+            OPENVINO,
+            "takes bytes for elements in StridedSlice: byte 3, which is elements 6 and 7",
+            VERSIONS,
+            is_unsafe=True,
+        ),
+        Divergence(OPENVINO_CPU, "takes bytes for elements, but for u4 and i4", VERSIONS, is_unsafe=True),
+    ),
+    examples=(
+        Example(
+            strided_slice([12], [3], [5], element="u4", is_constant=True),
+            right=gives((3, 4)),
+            seen={OPENVINO: gives((6, 7))},
+        ),
+        Example(
+            slice8([12], [3], [5], [1], [0], element="nf4", is_constant=True),
+            right=gives((3, 4)),
+            seen={OPENVINO_CPU: gives((6, 7))},
+        ),
+    ),
+    handling="rewritten",
+    workaround=f"as a constant, or {OURS}; u3 and u6 are named and left",
+)
+STRINGS = Defect(
+    id="strings",
+    trigger="data that are strings",
+    right="by Slice-8 and StridedSlice-1, data may be of any type",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU,
+            "copies the strings' objects as bytes, so that their memory is freed twice, which ends the process",
+            VERSIONS,
+            is_unsafe=True,
+        ),
+        Divergence(
+            OPENVINO, "copies them in the same way in StridedSlice, and has no Slice of them", VERSIONS, is_unsafe=True
+        ),
+    ),
+    examples=(
+        Example(
+            slice8([4], [1], [3], [1], [0], element="string"), right=gives((1, 2)), seen={OPENVINO_CPU: EndsProcess(6)}
+        ),
+        Example(strided_slice([4], [1], [3], element="string"), right=gives((1, 2)), seen={OPENVINO: EndsProcess(6)}),
+    ),
+    handling="rewritten",
+    workaround=OURS,
+)
+
+# What no condition on a node finds, as it only shows when the model runs.
+
+NARROWED = Defect(
+    id="64-bit indices at run time",
+    trigger="indices that only come at run time and take more than 32 bits",
+    right="by Slice-8, an index beyond the axis is clamped, so INT64_MAX means up to the end",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU,
+            "cuts them to their low 32 bits: INT64_MAX becomes -1, and INT64_MIN 0",
+            VERSIONS,
+            ("openvinotoolkit/openvino#37957", "openvinotoolkit/openvino#24072"),
+        ),
+    ),
+    examples=(
+        Example(
+            slice8([5], [0], [INT64_MAX], [1], [0], run_time=(*ALL, False)),
+            right=gives((0, 1, 2, 3, 4)),
+            seen={OPENVINO_CPU: gives((0, 1, 2, 3)), OPENVINO: gives((0, 1, 2, 3, 4))},
+        ),
+        Example(
+            slice8([5], [0], [5], [INT64_MAX], [0], run_time=(*ALL, False)),
+            right=gives((0,)),
+            seen={OPENVINO_CPU: gives(()), OPENVINO: gives((0,))},
+        ),
+        Example(
+            slice8([5], [4], [-6], [INT64_MIN], [0], run_time=(*ALL, False)),
+            right=gives((4,)),
+            seen={OPENVINO_CPU: Fails("Step must be non-zero"), OPENVINO: gives((4,))},
+        ),
+    ),
+    handling="unseen",
+    workaround="use INT32_MAX and INT32_MIN, which mean as far as possible, too; constants are read right",
+)
+FAR_STRIDE_AT_RUN_TIME = Defect(
+    id="far stride at run time",
+    trigger="a stride that only comes at run time, of which the low 32 bits are -2^31, or with StridedSlice 0",
+    right="by Slice-8, such a step takes the first element of the walk; by StridedSlice-1, a stride of 0 is an error",
+    divergences=(Divergence(OPENVINO_CPU, "divides by it, which ends the process", VERSIONS, is_unsafe=True),),
+    examples=(
+        Example(
+            slice8([5], [4], [-6], [-(2**31)], [0], run_time=(*ALL, False)),
+            right=gives((4,)),
+            seen={OPENVINO_CPU: EndsProcess(8), OPENVINO: gives((4,))},
+        ),
+        Example(
+            strided_slice([5], [0], [5], [0], run_time=ALL),
+            right=Fails(),
+            seen={OPENVINO_CPU: EndsProcess(8), OPENVINO: Fails()},
+        ),
+    ),
+    handling="unseen",
+    workaround="check what is given to the model",
+)
+UNSIGNED_AT_RUN_TIME = Defect(
+    id="unsigned index beyond 63 bits at run time",
+    trigger="an unsigned index of 2^63 or more that only comes at run time",
+    right="by Slice-8, an index beyond the axis is clamped to its end",
+    divergences=(Divergence(OPENVINO, "reads it as a negative one", VERSIONS),),
+    examples=(
+        Example(
+            slice8([5], [0], [2**64 - 1], [1], [0], index_types=("u64",) * 4, run_time=(*ALL, False)),
+            right=gives((0, 1, 2, 3, 4)),
+            seen={OPENVINO: gives((0, 1, 2, 3))},
+        ),
+    ),
+    handling="unseen",
+    workaround="give signed indices",
+)
+SHRUNK_BEYOND = Defect(
+    id="shrunk index out of range at run time",
+    trigger="a shrunk index that only comes at run time and is out of range",
+    right="by shape inference and Model.evaluate, that is an error",
+    divergences=(Divergence(OPENVINO_CPU, "takes the nearest element", VERSIONS),),
+    examples=(
+        Example(
+            strided_slice([-1, 2], [7], [8], shrink_axis_mask=[1], run_time=ALL, shape=(3, 2)),
+            right=Fails(),
+            seen={OPENVINO_CPU: gives((4, 5)), OPENVINO: Fails("begin < int64_t")},
+        ),
+    ),
+    handling="unseen",
+    workaround="`ov_ext.StridedSlice` raises",
+)

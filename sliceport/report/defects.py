@@ -1,0 +1,44 @@
+"""The table of defects as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from sliceport.defects.defect import Defect, Divergence
+from sliceport.defects.engines import TITLES
+from sliceport.defects.table import defects_of
+
+
+def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
+    """What each engine does wrong, as wide as `columns`; `verbose` adds what is right, the workaround and the cases."""
+    lines = []
+    for engine in engines:
+        lines.append(f"{TITLES[engine]} ({engine})")
+        for defect in defects_of(engine):
+            (divergence,) = [one for one in defect.divergences if one.engine == engine]
+            for line in _describe(defect, divergence, verbose):
+                lines += _wrap(line, columns)
+        lines.append("")
+    return "\n".join(lines).rstrip("\n")
+
+
+def _describe(defect: Defect, divergence: Divergence, verbose: bool) -> list[str]:
+    issues = f" ({', '.join(divergence.issues)})" if divergence.issues else ""
+    lines = [f"  {defect.id}: given {defect.trigger}, it {divergence.does}{issues}"]
+    if not verbose:
+        return lines
+    lines += [f"    right: {defect.right}", f"    seen in: {', '.join(divergence.versions)}"]
+    lines.append(f"    {defect.remedy}")
+    lines += [
+        f"    case: {example.case}: {example.seen[divergence.engine]} instead of {example.right}"
+        for example in defect.examples_on(divergence.engine)
+    ]
+    return lines
+
+
+def _wrap(line: str, columns: int | None) -> list[str]:
+    if columns is None:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line, max(columns, 20), subsequent_indent=indent + "  ", break_on_hyphens=False)

@@ -1,0 +1,61 @@
+"""`sliceport defects` lists the table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sliceport.cli.main import main
+from sliceport.defects.engines import OPENVINO, TITLES
+from sliceport.defects.table import DEFECTS, defects_of
+
+
+def test_every_entry_is_listed_under_each_of_its_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["defects"]) == 0
+    sections = capsys.readouterr().out.rstrip("\n").split("\n\n")
+    assert [section.splitlines()[0] for section in sections] == [f"{TITLES[name]} ({name})" for name in TITLES]
+    for engine, section in zip(TITLES, sections, strict=True):
+        assert [line.partition(":")[0].strip() for line in section.splitlines()[1:]] == [
+            defect.id for defect in defects_of(engine)
+        ]
+
+
+def test_one_engine_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["defects", "--engine", OPENVINO, "-v"]) == 0
+    said = capsys.readouterr().out
+    for defect in defects_of(OPENVINO):
+        assert f"  {defect.id}: given {defect.trigger}, it " in said
+        assert f"    right: {defect.right}\n" in said
+        assert f"    {defect.remedy}\n" in said
+    assert (
+        "    case: i32[2], begin [0], end [0], strides [1], shrink_axis_mask [1], ellipsis_mask [1]: nothing " in said
+    )
+    assert "gates another" not in said
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["defects", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [entry["id"] for entry in report["defects"]] == [defect.id for defect in DEFECTS]
+    assert main(["defects", "--engine", OPENVINO, "--format", "json"]) == 0
+    entries = json.loads(capsys.readouterr().out)["defects"]
+    assert all(OPENVINO in [one["engine"] for one in entry["divergences"]] for entry in entries)
+    assert 0 < len(entries) < len(DEFECTS)
+
+
+def test_an_engine_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["defects", "--engine", "openvin"])
+    assert "'openvin' is not known, did you mean 'openvino'?" in capsys.readouterr().err
+
+
+def test_it_loads_no_framework() -> None:
+    code = (
+        "import sys; from sliceport.defects import table; "
+        "print([name for name in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'openvino') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
