@@ -6,7 +6,7 @@ DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
 # What `make test-lowest` and `make test-wheel` run, and what lies beside the packages that it reads.
 TESTS ?= tests
-BESIDE := tests models docs benchmarks mkdocs.yml Makefile pyproject.toml LICENSE $(wildcard *.md)
+BESIDE := tests models docs benchmarks mkdocs.yml Makefile pyproject.toml hatch_build.py LICENSE $(wildcard *.md)
 
 # `make unit SHUFFLE=7` runs the files, and the tests of each, in the order that 7 stands for.
 SHUFFLE ?=
@@ -65,8 +65,10 @@ lint: .venv/test
 docs: .venv/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-# The real DirectML is part of the tests wherever the machine can have it: installed once, into the user's cache.
+# The operators in C++, and the real DirectML, are part of the tests wherever the machine can have them: built and
+# installed once, into the user's cache.
 unit: .venv/test
+	$(BIN)/python -m ov_ext.native build --if-possible
 ifneq ($(DIRECTML),no)
 	@echo "The real DirectML is installed into your cache next, where this machine can have it: once, 0.5 to 3.3 GB."
 	@echo "make test DIRECTML=no does without."
@@ -77,20 +79,23 @@ ifeq ($(DIRECTML),no)
 	@echo "DIRECTML=no: nothing was installed; tests of the real DirectML ran only if it had been before (see the skipped ones)."
 endif
 
-# The sdist, and the wheel made of it; what is in them; whether their description and metadata are such as an index takes.
+# The sdist, and of it a pure wheel and, where there is a compiler, one with the operators in C++ for this platform; what
+# is in them; whether their description and metadata are such as an index takes.
 dist: .venv/dist
 	rm -rf dist
-	$(BIN)/python -m build --quiet
+	SLICEPORT_NATIVE=no $(BIN)/python -m build --quiet
+	$(BIN)/python -m build --quiet --wheel
 	$(BIN)/python .ci/check_dist.py dist
 	$(BIN)/python -m twine check --strict dist/*
 
-# The wheel, installed where its source is not.
+# The wheel, installed where its source is not: that for this platform, where there is one.
 test-wheel: dist
 	rm -rf build/wheel && mkdir -p build/wheel
 	cp -r $(BESIDE) build/wheel
 	$(PYTHON) -m venv build/wheel/.venv
 	build/wheel/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1,<27'
-	build/wheel/.venv/bin/python -m pip install --quiet "$$(echo dist/*.whl)[onnxruntime]" --group dev
+	build/wheel/.venv/bin/python -m pip install --quiet --no-deps --no-index --find-links dist sliceport
+	build/wheel/.venv/bin/python -m pip install --quiet 'sliceport[onnxruntime]' --group dev
 	cd build/wheel && .venv/bin/python -m pytest -n 2 --dist worksteal $(ORDER) $(TESTS)
 
 # The oldest versions that pyproject.toml allows, on PYTHON.

@@ -1,10 +1,12 @@
 """Check what `make dist` built: every tracked file that belongs in the wheel or the sdist is there, and nothing else.
 
-Usage: python .ci/check_dist.py FOLDER, in a clone; FOLDER holds one wheel and one sdist.
+Usage: python .ci/check_dist.py FOLDER, in a clone; FOLDER holds a pure wheel, one sdist and, where it was made on a
+machine with a compiler, a wheel with the operators in C++, which has their library in addition.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("sliceport", "onnx_ops", "ov_ext")
+LIBRARY_FOLDER = "ov_ext/native/lib"
+LIBRARIES = ("libsliceport_openvino.so", "sliceport_openvino.dll")
 NOT_SHIPPED = (".gitattributes",)
 ADDED_TO_SDIST = {"PKG-INFO", ".gitignore"}
 
@@ -49,6 +53,8 @@ def check_wheel(path: Path, tracked: set[str], version: str) -> None:
     info = f"sliceport-{version}.dist-info"
     with zipfile.ZipFile(path) as archive:
         got = {name for name in archive.namelist() if not name.startswith(f"{info}/")}
+        if not path.name.endswith("-none-any.whl"):
+            got -= check_library(path, archive, version)
         metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
         licence = archive.read(f"{info}/licenses/LICENSE")
     compare(path.name, {name for name in tracked if name.split("/")[0] in PACKAGES}, got)
@@ -57,6 +63,19 @@ def check_wheel(path: Path, tracked: set[str], version: str) -> None:
     assert metadata["Version"] == version, metadata["Version"]
     assert metadata["License-Expression"] == "Apache-2.0", metadata["License-Expression"]
     assert licence == (ROOT / "LICENSE").read_bytes()
+
+
+def check_library(path: Path, archive: zipfile.ZipFile, version: str) -> set[str]:
+    """The files of the library in a wheel of one platform: all there, built for one release, of no machine's paths."""
+    (library,) = (f"{LIBRARY_FOLDER}/{name}" for name in LIBRARIES if f"{LIBRARY_FOLDER}/{name}" in archive.namelist())
+    record = json.loads(archive.read(f"{LIBRARY_FOLDER}/built.json"))
+    assert sorted(record) == ["openvino", "sources"], f"{path.name}: {record}"
+    places = re.findall(rb"(?<![\w.])/(?:tmp|home|root|usr/src|work)/[ -~]*", archive.read(library))
+    assert not places, f"{path.name}: {library} names {places[:3]}"
+    wheel = archive.read(f"sliceport-{version}.dist-info/WHEEL").decode()
+    assert re.search(r"^Tag: py3-none-(?!any)\w+$", wheel, re.MULTILINE), wheel
+    assert "Root-Is-Purelib: false" in wheel, wheel
+    return {library, f"{LIBRARY_FOLDER}/built.json"}
 
 
 def check_pythons() -> None:
@@ -70,7 +89,8 @@ def check_pythons() -> None:
 def main() -> None:
     folder = Path(sys.argv[1])
     tracked = list_tracked()
-    wheel, sdist = find_one(folder, "*.whl"), find_one(folder, "*.tar.gz")
+    wheel, sdist = find_one(folder, "*-none-any.whl"), find_one(folder, "*.tar.gz")
+    wheels = [wheel, *sorted(set(folder.glob("*.whl")) - {wheel})]
     version = wheel.name.split("-")[1]
     source = (ROOT / "sliceport" / "__init__.py").read_text(encoding="utf-8")
     assert re.search(r'^__version__ = "(.*)"$', source, re.MULTILINE)[1] == version, version  # type: ignore[index]
@@ -78,8 +98,9 @@ def main() -> None:
     assert re.search(rf"^## \[{re.escape(version)}\]", changelog, re.MULTILINE), f"CHANGELOG.md: nothing on {version}"
     check_pythons()
     check_sdist(sdist, tracked)
-    check_wheel(wheel, tracked, version)
-    print(f"{wheel.name} and {sdist.name}: all files there, no others")
+    for path in wheels:
+        check_wheel(path, tracked, version)
+    print(f"{', '.join(path.name for path in (*wheels, sdist))}: all files there, no others")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
+from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RewriteOptions, RunOptions
 
 if TYPE_CHECKING:
@@ -41,6 +43,18 @@ class ONNX:
             {name: line for name, line in lines.items() if name in BY_DEFAULT},
             {name: line for name, line in lines.items() if name not in BY_DEFAULT},
         )
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """The packages of ONNX, and onnxruntime with its providers."""
+        for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
+            yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
+        runtime = diagnose_package("onnxruntime", "run: pip install 'sliceport[onnxruntime]'")
+        if runtime.status == "ok":
+            import onnxruntime
+
+            providers = ", ".join(onnxruntime.get_available_providers())
+            runtime = replace(runtime, detail=f"{runtime.detail}: {providers}")
+        yield runtime
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `onnx_ops.lower`."""

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
+    from ov_ext.backends import Backend, backend
     from ov_ext.files import read_model, write_model
     from ov_ext.frontend import onnx_extensions
     from ov_ext.hardening import harden
     from ov_ext.lowering import lower
+    from ov_ext.operators import Slice, StridedSlice
     from ov_ext.passes import use_builtin_ops, use_custom_ops
     from ov_ext.registration import register
-    from ov_ext.slice import Slice
-    from ov_ext.strided_slice import StridedSlice
 
 __all__ = [
+    "Backend",
     "Slice",
     "StridedSlice",
+    "backend",
     "harden",
     "lower",
     "onnx_extensions",
@@ -30,8 +32,10 @@ __all__ = [
 ]
 
 _HOME = {
-    "Slice": "slice",
-    "StridedSlice": "strided_slice",
+    "Backend": "backends",
+    "Slice": "operators",
+    "StridedSlice": "operators",
+    "backend": "backends",
     "harden": "hardening",
     "lower": "lowering",
     "onnx_extensions": "frontend",

@@ -33,7 +33,7 @@ from sliceport.defects.openvino import (
     UNSIGNED_INDEX,
     WRONG_BOUNDS,
 )
-from sliceport.slicing import Entry, Masks
+from sliceport.slicing import Entry, Masks, Region, SliceSpec, StridedSliceSpec
 
 FLOAT_EXACT = 2**24
 _INT32_MIN = -(2**31)
@@ -86,6 +86,24 @@ class BuiltInNode:
     def ours(self) -> ov.Node:
         """Our operator on the same inputs: what is right."""
         return custom(self.node)
+
+    @cached_property
+    def region(self) -> Region | None:
+        """What is selected; None where the data's shape or an index is not known before the model runs.
+
+        Raises:
+            InvalidSlice: The node breaks the rules.
+        """
+        shape, values = self.inputs[0].get_partial_shape(), self.all_values
+        if shape.is_dynamic or values is None:
+            return None
+        first, second, *rest = map(tuple, values)
+        spec: SliceSpec | StridedSliceSpec
+        if self.op == "Slice":
+            spec = SliceSpec(first, second, rest[1] if len(rest) > 1 else None, rest[0])
+        else:
+            spec = StridedSliceSpec(first, second, rest[0] if rest else None, self.masks)
+        return spec.resolve(tuple(shape.to_shape()))
 
     @property
     def all_values(self) -> list[list[int]] | None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import openvino as ov
 
 from ov_ext.frontend import strided_slice_extension
-from ov_ext.slice import Slice
-from ov_ext.strided_slice import StridedSlice
+from ov_ext.messages import last_words
+from ov_ext.operators import operator_extensions
+from ov_ext.passes import note_operators
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
 
@@ -26,7 +27,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     if not Path(path).is_file():
         raise ModelError(f"model {os.fspath(path)!r} is no file.")
     core = ov.Core()
-    for extension in (StridedSlice, Slice, strided_slice_extension()):
+    for extension in (*operator_extensions(), strided_slice_extension()):
         core.add_extension(extension)
     try:
         return core.read_model(os.fspath(path))
@@ -42,6 +43,8 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
         path: The `.xml` file.
         overwrite: Whether to replace existing files.
 
+    With our operators in it, the model's `rt_info`, and so the file, says where they come from.
+
     Raises:
         UsageError: The name does not end in .xml, the file exists and is to be kept, or it cannot be written.
     """
@@ -55,14 +58,5 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
         except RuntimeError as error:
             raise UsageError(f"output {str(target)!r} cannot be written: {last_words(error)}") from None
 
+    note_operators(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)
-
-
-def last_words(error: Exception) -> str:
-    """What OpenVINO says last, as a sentence; before are places in its sources, after "At:" those in Python."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    lines = [line for line in lines[: lines.index("At:") if "At:" in lines else None] if line]
-    said = lines[-1] if lines else type(error).__name__
-    if said in ("stoll", "stoi", "stol", "stoul", "stoull"):
-        said = "a number in it is none, or too large"
-    return f"{said.removeprefix('InvalidSlice: ').strip('-.! ')}."

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
+from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
 from sliceport.errors import UsageError
@@ -33,6 +34,15 @@ class OpenVINO:
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """None: `rewrite` does not take models of this format."""
         return {}, {}
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """openvino, and whether our operators in C++ are used with it."""
+        openvino = diagnose_package("openvino", "run: pip install 'sliceport[openvino]'")
+        yield openvino
+        if openvino.status == "ok":
+            from ov_ext.backends import diagnose_native
+
+            yield diagnose_native()
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `ov_ext.lower`."""

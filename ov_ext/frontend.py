@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import openvino as ov
 from openvino.frontend.onnx import ConversionExtension
 
-from ov_ext.slice import Slice
-from ov_ext.strided_slice import StridedSlice
+from ov_ext.backends import Backend, backend
+from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.values import as_constant, ones_like
+from sliceport.slicing import Masks
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 DOMAIN = "ov_ext"
 
 
 def onnx_extensions() -> list[Any]:
-    """What `openvino.convert_model(…, extension=…)` and `Core.add_extension` take."""
-    return [ConversionExtension("Slice", "", _slice), strided_slice_extension()]
+    """What `openvino.convert_model(…, extension=…)` and `Core.add_extension` take; they make operators of `backend`.
+
+    Raises:
+        UsageError: SLICEPORT_BACKEND asks for native operators, and there are none.
+    """
+    return [ConversionExtension("Slice", "", partial(_slice, backend())), strided_slice_extension()]
 
 
 def strided_slice_extension() -> Any:
     """The part of `onnx_extensions` for `ov_ext::StridedSlice`, which nothing else reads."""
-    return ConversionExtension("StridedSlice", DOMAIN, _strided_slice)
+    return ConversionExtension("StridedSlice", DOMAIN, partial(_strided_slice, backend()))
 
 
-def _slice(node: Any) -> list[ov.Output]:
+def _slice(using: Backend, node: Any) -> list[ov.Output]:
     """ONNX Slice: bounds as attributes up to opset 9, as inputs from 10."""
     inputs = [_input(node, i) for i in range(node.get_input_size())]
     if len(inputs) == 1:
@@ -38,15 +44,15 @@ def _slice(node: Any) -> list[ov.Output]:
     if step is None:
         step = ones_like(start)
     arguments = [inputs[0], start, stop, step] + ([] if axes is None else [axes])
-    return Slice(arguments).outputs()  # type: ignore[no-any-return]
+    return make_node(SLICE, arguments, using=using).outputs()  # type: ignore[no-any-return]
 
 
-def _strided_slice(node: Any) -> list[ov.Output]:
+def _strided_slice(using: Backend, node: Any) -> list[ov.Output]:
     inputs = [_input(node, i) for i in range(node.get_input_size())]
-    masks = {name: node.get_attribute(name) for name in MASK_ATTRIBUTES if node.has_attribute(name)}
+    masks = Masks.of({name: node.get_attribute(name) for name in MASK_ATTRIBUTES if node.has_attribute(name)})
     while inputs and inputs[-1] is None:
         inputs.pop()
-    return StridedSlice(inputs, **masks).outputs()  # type: ignore[no-any-return]
+    return make_node(STRIDED_SLICE, inputs, masks, using=using).outputs()  # type: ignore[no-any-return]
 
 
 def _input(node: Any, index: int) -> ov.Output | None:

@@ -9,7 +9,7 @@ import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.defects import SUB_BYTES, BuiltInNode, defects
-from ov_ext.passes import BUILT_IN, inputs_of, kind_of, replace_nodes, strided_slice
+from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.values import as_constant
 from sliceport.defects.defect import Defect
@@ -58,6 +58,7 @@ def harden(model: ov.Model) -> Hardening:
         return new
 
     replace_nodes(model, repair)
+    note_operators(model)
     return Hardening(OPENVINO_CPU, ov.__version__, nodes, tuple(changes))
 
 
@@ -100,18 +101,16 @@ def _of_sub_bytes(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
     indices = [ov.Tensor(np.array(values, np.int64)) for values in view.all_values]
     try:
         done = view.ours.evaluate([tensor], [data.get_tensor_view(), *indices])
-    except InvalidSlice:
+    except (InvalidSlice, RuntimeError):  # the latter is what native operators raise
         return None, None
     return (ov.op.Constant(tensor), "Constant") if done else (None, None)
 
 
 def _as_split(view: BuiltInNode) -> ov.Node | None:
     """A part of a VariadicSplit for each cut axis, if the shape is known, steps are 1 and no axis comes or goes."""
-    shape = view.inputs[0].get_partial_shape()
-    values = view.all_values
-    if shape.is_dynamic or values is None or view.ours.get_output_partial_shape(0).rank != shape.rank:
+    region = view.region
+    if region is None or len(region.output_shape) != len(region.input_shape):
         return None
-    region = view.ours.region(tuple(shape.to_shape()), tuple(map(tuple, values)))
     if any(kept.step != 1 for kept in region.ranges):
         return None
     part = view.inputs[0]

@@ -14,11 +14,10 @@ from openvino import opset1, opset8
 
 from ov_ext.copy import copy_packed
 from ov_ext.defects import BuiltInNode, defects
-from ov_ext.files import last_words
+from ov_ext.messages import last_words
+from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.passes import inputs_of, kind_of, masks_of, strided_slice
 from ov_ext.read import SLICES, SPLITS
-from ov_ext.slice import Slice
-from ov_ext.strided_slice import StridedSlice
 from ov_ext.values import as_constant, list_bounds, ones_like
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
@@ -120,10 +119,10 @@ class OneNode:
         if kind in SPLITS:
             return opset1.variadic_split(*inputs)
         if kind in SLICES:
-            return Slice(inputs) if ours else opset8.slice(*inputs)
+            return make_node(SLICE, inputs) if ours else opset8.slice(*inputs)
         masks = masks_of(self._written)
         if ours:
-            return StridedSlice(inputs, **masks.attributes)
+            return make_node(STRIDED_SLICE, inputs, masks)
         return strided_slice([*inputs, *([ones_like(inputs[1])] if len(inputs) == 3 else [])], masks)
 
     def _tensor(self, data: Bytes) -> ov.Tensor:

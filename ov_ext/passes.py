@@ -7,12 +7,17 @@ from collections.abc import Callable
 import openvino as ov
 from openvino import opset1, opset8
 
-from ov_ext.slice import Slice
-from ov_ext.strided_slice import StridedSlice
+from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.values import ones_like
 from sliceport.slicing import Masks
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
+NOTE = (
+    "operators of version ov_ext are of sliceport: in Python call ov_ext.register(core) before reading this model; "
+    "elsewhere load the library that 'python -m ov_ext.native --path' prints"
+)
+"""What IR files with our operators carry for whoever opens one without them; that of nodes would not be written."""
+_NOTED = "sliceport"
 OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
 
 
@@ -34,7 +39,9 @@ def use_custom_ops(model: ov.Model) -> int:
     Returns:
         How many were replaced.
     """
-    return replace_nodes(model, lambda node: custom(node) if kind_of(node) in BUILT_IN else None)
+    count = replace_nodes(model, lambda node: custom(node) if kind_of(node) in BUILT_IN else None)
+    note_operators(model)
+    return count
 
 
 def use_builtin_ops(model: ov.Model) -> int:
@@ -46,7 +53,21 @@ def use_builtin_ops(model: ov.Model) -> int:
     Returns:
         How many were replaced.
     """
-    return replace_nodes(model, lambda node: _built_in(node) if kind_of(node) in OURS else None)
+    count = replace_nodes(model, lambda node: _built_in(node) if kind_of(node) in OURS else None)
+    note_operators(model)
+    return count
+
+
+def note_operators(model: ov.Model) -> None:
+    """Let a model's rt_info say where our operators come from, if it has any."""
+    if _has_ours(model):
+        model.set_rt_info(NOTE, [_NOTED, "note"])
+    elif model.has_rt_info([_NOTED]):
+        del model.rt_info[_NOTED]
+
+
+def _has_ours(model: ov.Model) -> bool:
+    return any(kind_of(node) in OURS or any(map(_has_ours, _bodies(node))) for node in model.get_ops())
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
@@ -105,10 +126,8 @@ def custom(node: ov.Node) -> ov.Node:
     Raises:
         InvalidSlice: The node breaks the rules.
     """
-    new = Slice() if kind_of(node) == ("Slice", "opset8") else StridedSlice(**masks_of(node).attributes)
-    new.set_friendly_name(node.get_friendly_name())
-    new.set_inputs(inputs_of(node))
-    return new
+    kind, masks = (SLICE, None) if kind_of(node) == ("Slice", "opset8") else (STRIDED_SLICE, masks_of(node))
+    return make_node(kind, inputs_of(node), masks, name=node.get_friendly_name())
 
 
 def _built_in(node: ov.Node) -> ov.Node:

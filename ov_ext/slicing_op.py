@@ -12,7 +12,7 @@ from openvino._pyopenvino import TensorVector
 
 from ov_ext.copy import Plan, copy_packed
 from ov_ext.inference import Bounds
-from ov_ext.values import as_constant, dimension, dimensions, element_bounds, index_array, integers, list_bounds
+from ov_ext.values import as_output, dimension, dimensions, element_bounds, index_array, integers, list_bounds
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Region, as_slice
 
@@ -85,22 +85,8 @@ class SlicingOp(ov.Op):
         Raises:
             InvalidSlice: The inputs break the rules.
         """
-        self.set_arguments([self._output(value, i) for i, value in enumerate(inputs)])
+        self.set_arguments([as_output(value, i, self.label()) for i, value in enumerate(inputs)])
         self.constructor_validate_and_infer_types()
-
-    def _output(self, value: Any, i: int) -> ov.Output:
-        if isinstance(value, ov.Output):
-            return value
-        if isinstance(value, ov.Node):
-            if value.get_output_size() != 1:
-                raise InvalidSlice(
-                    f"{self.label()}: input {i} is a node of {value.get_output_size()} outputs; name one."
-                )
-            return value.output(0)
-        try:
-            return as_constant(np.asarray(value)).output(0)
-        except (RuntimeError, TypeError, ValueError):
-            raise InvalidSlice(f"{self.label()}: input {i} is neither a node, an output nor an array.") from None
 
     # What the subclasses say.
 

@@ -11,6 +11,7 @@ import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.inference import Bounds
+from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 
 Array = npt.NDArray[Any]
@@ -28,6 +29,29 @@ def as_constant(array: Array) -> ov.Node:
         return ov.op.Constant(array)
     element = ov.Type.i64 if array.dtype == np.float64 else ov.Type(array.dtype)
     return ov.op.Constant(element, ov.Shape(array.shape), [])
+
+
+def as_output(value: Any, i: int, label: str) -> ov.Output:
+    """What an input of a node is given as: an output, a node of one, or values that become a constant.
+
+    Args:
+        value: The input.
+        i: Its number.
+        label: Operator and node, as errors name them.
+
+    Raises:
+        InvalidSlice: It is none of these.
+    """
+    if isinstance(value, ov.Output):
+        return value
+    if isinstance(value, ov.Node):
+        if value.get_output_size() != 1:
+            raise InvalidSlice(f"{label}: input {i} is a node of {value.get_output_size()} outputs; name one.")
+        return value.output(0)
+    try:
+        return as_constant(np.asarray(value)).output(0)
+    except (RuntimeError, TypeError, ValueError):
+        raise InvalidSlice(f"{label}: input {i} is neither a node, an output nor an array.") from None
 
 
 def ones_like(source: ov.Output | ov.Node) -> ov.Output:

@@ -247,10 +247,11 @@ def formats() -> dict[str, Format]:
     Raises:
         UsageError: See `load_entry_points`.
     """
-    return load_entry_points(GROUP, _complain)
+    return load_entry_points(GROUP, complain)
 
 
-def _complain(format_: object) -> str:
+def complain(format_: object) -> str:
+    """Why an object is no format, as the end of a sentence; empty where it is one."""
     lacking = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
     return f"is no format: it lacks {', '.join(lacking)}" if lacking else ""
 

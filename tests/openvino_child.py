@@ -2,9 +2,9 @@
 
 What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`); `element`;
 `indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether indices are inputs
-of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant; `ours`; `as_written`, for
-built-in masks of several lengths; `harden`; `engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read
-and run on zeros.
+of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant; `ours`; `kind`, of ours:
+`python` or `native`; `as_written`, for built-in masks of several lengths; `harden`; `engine`: `cpu`, `reference`, or
+`inference`. Or `file`: a model to read and run on zeros.
 
 An answer has `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or
 `error`; and with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts
@@ -13,6 +13,7 @@ from `first_of`, so that no element is what unwritten memory likely holds: 0, a 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
@@ -59,6 +60,8 @@ def run_file(path: str) -> dict[str, Any]:
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
+    if "kind" in case:
+        os.environ["SLICEPORT_BACKEND"] = case["kind"]
     if "file" in case:
         return run_file(case["file"])
     element = getattr(ov.Type, case.get("element", "i32"))

@@ -124,25 +124,9 @@ DIFFERENCES = (
 
 LIMITS = (
     (
-        "memory, in each inference of a dynamic model, each `Slice(…)` and each `model.clone()`",
-        "OpenVINO never frees an operator that is written in Python, and clones it for each inference of a dynamic model: 3.6 KiB "
-        "for one that does nothing, and 3.0 KiB for each constant index; ours add 0.5 KiB. Static models leak nothing",
-        "`harden(model)` leaves what is right to the built-in operators, and `use_builtin_ops(model)` everything; those leak nothing",
-    ),
-    (
-        "Ctrl-C while one of our operators runs",
-        "OpenVINO turns whatever a Python operator raises into a RuntimeError",
-        "look for `KeyboardInterrupt` in its message",
-    ),
-    (
         "devices other than the CPU (HETERO and AUTO work where they choose the CPU)",
-        "only the CPU plugin runs operators in Python",
+        "only the CPU plugin runs custom operators",
         "`use_builtin_ops(model)` before compiling",
-    ),
-    (
-        "`ovc`, `benchmark_app`, C++",
-        "they load native extensions only",
-        "`harden(model)` or `use_builtin_ops(model)`, then save: no extension is needed",
     ),
     (
         "64-bit indices that only come at run time",
@@ -156,29 +140,39 @@ LIMITS = (
         "`Model.evaluate` moves every bit",
     ),
     (
-        "data of u1 on the plugin, and of u3 and u6 anywhere",
+        "data of u1 on the plugin, of u3 and u6 anywhere",
         "the plugin has no such tensors",
         "`Model.evaluate` slices u1; u3 and u6 are refused with a sentence",
     ),
     (
-        "bounds of sizes that are computed: ShapeOf, one of our operators, then another operator",
-        "OpenVINO computes bounds behind a Python operator only where they are exact; what reads our operator itself gets them",
-        "`use_builtin_ops(model)` for such a model",
-    ),
-    (
         "fusions that look for the built-in Slice, such as that of rotary embeddings",
-        "they do not see a Python operator: the last bits of results differ, and the model is slower",
+        "they do not see a custom operator: the last bits of results differ, and the model is slower",
         "`use_builtin_ops(model)`",
-    ),
-    (
-        "tiny tensors",
-        "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)",
-        "`harden(model)`, which replaces only what is wrong",
     ),
     (
         "the names Slice and StridedSlice in IR files",
         "the plugin takes any operator of these names for its own, and refuses dynamic shapes",
         "ours are called Slice8 and StridedSlice1 there, version ov_ext",
+    ),
+)
+OF_PYTHON = (
+    (
+        "memory, in each inference of a dynamic model, each `Slice(…)` and each `model.clone()`",
+        "OpenVINO never frees an operator that is written in Python, and clones it for each inference of a dynamic model: 3.6 KiB "
+        "for one that does nothing, and 3.0 KiB for each constant index; ours add 0.5 KiB. Static models leak nothing",
+    ),
+    (
+        "Ctrl-C while one of our operators runs",
+        "OpenVINO turns whatever a Python operator raises into a RuntimeError; look for `KeyboardInterrupt` in its message",
+    ),
+    ("`benchmark_app`, C++", "they load operators in C++ only"),
+    (
+        "bounds of sizes that are computed: ShapeOf, one of our operators, then another operator",
+        "OpenVINO computes bounds behind a Python operator only where they are exact; what reads our operator itself gets them",
+    ),
+    (
+        "tiny tensors",
+        "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)",
     ),
 )
 
@@ -211,11 +205,19 @@ def page() -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        "## Limits of operators in Python",
+        "## Limits of custom operators",
         "| what | why | workaround |",
         "|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in LIMITS),
+        "",
+        "## Limits of operators in Python",
+        "Operators in C++ have none of these: `python -m ov_ext.native build` builds them. Nor have the built-in ones: `harden(model)` "
+        "leaves to these what they compute right, and `use_builtin_ops(model)` everything.",
+        "",
+        "| what | why |",
+        "|---|---|",
+        *(f"| {' | '.join(row)} |" for row in OF_PYTHON),
     ]
-    lines += [f"| {' | '.join(row)} |" for row in LIMITS]
     return "\n".join(lines) + "\n"
 
 

@@ -27,7 +27,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_is_something_to_run() -> None:
-    assert (len(PYTHON), len(EXAMPLES)) == (9, 6)
+    assert (len(PYTHON), len(EXAMPLES)) == (10, 6)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
     assert len(values) == 5
 

@@ -14,12 +14,11 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphI
 from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.inference import all_values
 from onnx_ops.nodes import MARK, constant
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe, clone_model
 from onnx_ops.passes.walk import every_node, rewritable_nodes
-from onnx_ops.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 

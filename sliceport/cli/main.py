@@ -20,7 +20,7 @@ from sliceport.formats import formats
 from sliceport.wording import command_line
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("lower", "compare", "harden", "rewrite", "defects", "directml", "completion")
+COMMANDS = ("lower", "compare", "harden", "rewrite", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 
@@ -45,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    endings = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
-    options = make_parser(words).parse_args(split_repeated(words, endings))
+    options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
     subject = getattr(options, "model", None)
     try:
         return FINDING if options.run(options) is False else CLEAN
@@ -64,6 +63,13 @@ def _run(words: Sequence[str]) -> int:
         file = f"'{subject}': " if subject else ""
         say(f"{file}{_describe_unforeseen(error)}")
         return BAD_INPUT
+
+
+def _endings(words: Sequence[str]) -> list[str]:
+    """How the names of models end; `doctor` starts where a format is broken, too, as it tells that."""
+    if words[:1] == ["doctor"]:
+        return []
+    return [suffix for one in formats().values() for suffix in one.suffixes if suffix]
 
 
 def make_parser(words: Sequence[str] = ()) -> Parser:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from sliceport.diagnosis import Diagnosis
 from sliceport.directml.operators import Operator
 
 if TYPE_CHECKING:
@@ -42,6 +44,27 @@ class DirectML:
             DeviceError: DirectML refuses the operator, or the host program failed.
         """
         return shared_device().run(operator, data)
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """Whether DirectML is installed, and passes its self-test; the full edition only where it is installed."""
+        from sliceport.directml.device import install
+        from sliceport.directml.device.status import status
+
+        yield _diagnose(status())
+        if install.is_installed(full=True):
+            yield _diagnose(status(full=True))
+
+
+def _diagnose(report: dict[str, Any]) -> Diagnosis:
+    name = "DirectML, full" if report["full"] else "DirectML"
+    option = " --full" if report["full"] else ""
+    if not report["installed"]:
+        if report["missing"] is not None:
+            return Diagnosis(name, "missing", f"it cannot be installed here: {report['missing']}")
+        return Diagnosis(name, "missing", "not installed", "run: sliceport directml install")
+    if report["self_test"] != "passed":
+        return Diagnosis(name, "broken", f"self-test {report['self_test']}", f"run: sliceport directml status{option}")
+    return Diagnosis(name, "ok", f"{report['packages']}, {report['backend']}, {report['adapter']}")
 
 
 ENGINE = DirectML()

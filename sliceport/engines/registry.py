@@ -20,10 +20,11 @@ def engines() -> dict[str, Engine]:
     Raises:
         UsageError: See `load_entry_points`.
     """
-    return load_entry_points(GROUP, _complain)
+    return load_entry_points(GROUP, complain)
 
 
-def _complain(engine: object) -> str:
+def complain(engine: object) -> str:
+    """Why an object is no engine, as the end of a sentence; empty where it is one."""
     is_engine = isinstance(engine, OperatorEngine | NodeEngine)
     return "" if is_engine else "is no engine: it needs name, description and run_operator or run_node"
 

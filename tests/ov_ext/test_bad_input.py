@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from openvino_backends import THERE, using
 from openvino_models import MASKS, constant, parameter
 from openvino_processes import answers
 
@@ -62,13 +63,25 @@ def bad_case(random: np.random.Generator) -> dict[str, Any]:
 def test_random_nonsense(seed: int) -> None:
     random = np.random.default_rng(seed)
     cases = [bad_case(random) for _ in range(150)]
+    found = list(answers([{**case, "kind": kind} for case in cases for kind in THERE]))
     refused = 0
-    for case, got in zip(cases, answers(cases), strict=True):
-        assert "exit" not in got, (case, got)
-        if "error" in got:
-            refused += 1
-            assert SENTENCE.search(got["error"]), (case, got)
+    for case, got in zip(cases, batched(found, len(THERE)), strict=True):
+        assert not any("exit" in one for one in got), (case, got)
+        said = [SENTENCE.search(one.get("error", "")) for one in got]
+        assert all(sentence or "error" not in one for sentence, one in zip(said, got, strict=True)), (case, got)
+        assert len({sentence and without_name(sentence[0]) for sentence in said}) == 1, (case, got)
+        assert said[0] or all(one == got[0] for one in got), (case, got)
+        refused += said[0] is not None
     assert 50 < refused < 150
+
+
+def batched(items: list[Any], size: int) -> list[list[Any]]:
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
+def without_name(sentence: str) -> str:
+    """A sentence without the name that OpenVINO gave a node, and the end of its line."""
+    return re.sub(r" '[^'\n]*': ", ": ", sentence).strip()
 
 
 def saved(tmp_path: Path, **masks: list[int]) -> str:
@@ -106,9 +119,12 @@ def test_malformed_ir(tmp_path: Path, title: str) -> None:
     changed = MALFORMED[title](text)
     assert changed != text
     (tmp_path / "m.xml").write_text(changed)
-    (got,) = answers([{"file": str(tmp_path / "m.xml")}])
-    assert "exit" not in got
-    if "error" in got:
-        with pytest.raises(ModelError, match=r"^model '.*m\.xml' cannot be read by OpenVINO: [^\n]{10,}\.$") as caught:
-            ov_ext.read_model(tmp_path / "m.xml")
-        assert "/" not in str(caught.value).split("OpenVINO:")[1].replace(f"{tmp_path}/", "")
+    for kind, got in zip(
+        THERE, answers([{"file": str(tmp_path / "m.xml"), "kind": kind} for kind in THERE]), strict=True
+    ):
+        assert "exit" not in got
+        if "error" in got:
+            expected = r"^model '.*m\.xml' cannot be read by OpenVINO: [^\n]{10,}\.$"
+            with using(kind), pytest.raises(ModelError, match=expected) as caught:
+                ov_ext.read_model(tmp_path / "m.xml")
+            assert "/" not in str(caught.value).split("OpenVINO:")[1].replace(f"{tmp_path}/", "")

@@ -30,6 +30,8 @@ EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 BUILT_IN, OURS = ov.Core(), ov.Core()
 ov_ext.register(OURS)
+CPU = BUILT_IN
+"""Runs models of either kind of ours."""
 
 
 def random_inputs(model: ov.Model, shapes: dict[str, list[int]]) -> list[np.ndarray]:
@@ -90,10 +92,10 @@ def test_functions_are_still_not_read(name: str) -> None:
         BUILT_IN.read_model(str(MODELS / name))
 
 
-def test_strings() -> None:
-    model = OURS.read_model(str(MODELS / "rule_strings.onnx"))
+def test_strings(core: ov.Core) -> None:
+    model = core.read_model(str(MODELS / "rule_strings.onnx"))
     assert kinds(model).count("Slice8") == 1
-    assert OURS.compile_model(model, "CPU")([np.array(list("abcd"))])[0].tolist() == ["b", "c"]
+    assert core.compile_model(model, "CPU")([np.array(list("abcd"))])[0].tolist() == ["b", "c"]
 
 
 def convert(graph: onnx.GraphProto, opset: int, *domains: str) -> ov.Model:
@@ -128,6 +130,7 @@ PARAMETERS = [
 ]
 
 
+@pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("opset", [1, 9, 10, 11, 13, 20])
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=["no axes", "axes", "two"])
 def test_every_opset(opset: int, parameters: dict[str, list[int]]) -> None:
@@ -137,18 +140,20 @@ def test_every_opset(opset: int, parameters: dict[str, list[int]]) -> None:
     index = [slice(None), slice(None)]
     for axis, start, stop in zip(parameters.get("axes", [0]), parameters["starts"], parameters["ends"], strict=False):
         index[axis] = slice(start, stop)
-    assert np.array_equal(OURS.compile_model(model, "CPU")([data])[0], data[tuple(index)])
+    assert np.array_equal(CPU.compile_model(model, "CPU")([data])[0], data[tuple(index)])
 
 
+@pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("run_time", [False, True])
 def test_steps_without_axes(run_time: bool) -> None:
     parameters = {"starts": [-1, 0], "ends": [-9, 4], "steps": [-2, 3]}
     model = convert(slice_graph(13, parameters, run_time=run_time), 13)
     data = np.arange(20, dtype=np.float32).reshape(5, 4)
     given = [np.array(listed) for listed in parameters.values()] if run_time else []
-    assert np.array_equal(OURS.compile_model(model, "CPU")([data, *given])[0], data[::-2, ::3])
+    assert np.array_equal(CPU.compile_model(model, "CPU")([data, *given])[0], data[::-2, ::3])
 
 
+@pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("steps", [True, False])
 def test_strided_slice_of_our_domain(steps: bool) -> None:
     lists = {"begin": [0, 1, 0], "end": [0, 0, 3], **({"strides": [-1, 1, 2]} if steps else {})}
@@ -166,4 +171,4 @@ def test_strided_slice_of_our_domain(steps: bool) -> None:
     assert {name: ours.get_attributes()[name] for name in MASKS} == {name: masks.get(name, [0]) for name in MASKS}
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     expected = data[::-1, 1, :3:2] if steps else data[:, 1, :3]
-    assert np.array_equal(OURS.compile_model(model, "CPU")([data])[0], expected)
+    assert np.array_equal(CPU.compile_model(model, "CPU")([data])[0], expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,14 +10,18 @@ import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset8
+from openvino_backends import NATIVE, THERE, is_native, using
 from openvino_models import MASKS, constant, parameter
 
 import ov_ext
+from ov_ext.passes import NOTE
+from ov_ext.slice import Slice as InPython
 
-CORE = ov.Core()
-ov_ext.register(CORE)
+pytestmark = pytest.mark.usefixtures("kind")
+
 DATA = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 EXPECTED = DATA[::-1, 1, None, 1:4:2]
+SIBLINGS = Path(__file__).parents[2] / "models" / "rule_siblings.onnx"
 SOME_MASKS = {"begin_mask": [1], "end_mask": [1], "new_axis_mask": [0, 0, 1], "shrink_axis_mask": [0, 1]}
 
 
@@ -33,7 +38,7 @@ def example(sizes: Sequence[int] = (2, 3, 4), *, run_time: bool = False) -> ov.M
 
 
 def run(model: ov.Model | ov.CompiledModel, *given: np.ndarray, device: str = "CPU") -> np.ndarray:
-    compiled = model if isinstance(model, ov.CompiledModel) else CORE.compile_model(model, device)
+    compiled = model if isinstance(model, ov.CompiledModel) else ov.Core().compile_model(model, device)
     computed: np.ndarray = compiled(list(given) or [DATA])[0]
     return computed
 
@@ -46,18 +51,22 @@ def strided(model: ov.Model) -> ov.Node:
     return next(node for node in model.get_ordered_ops() if node.get_friendly_name() == "strided")
 
 
+def ours(model: ov.Model) -> list[ov.Node]:
+    return [node for node in model.get_ordered_ops() if node.get_type_info().version_id == "ov_ext"]
+
+
 def test_the_example_itself() -> None:
     assert np.array_equal(run(example()), EXPECTED)
     assert np.array_equal(run(example(run_time=True), DATA, np.array([0, 1, 0], np.int32)), EXPECTED)
 
 
-def test_ir_files(tmp_path: Path) -> None:
+def test_ir_files(core: ov.Core, tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
     ov.save_model(example(), str(path))
     text = path.read_text()
     assert 'type="StridedSlice1" version="ov_ext"' in text
     assert 'type="Slice8" version="ov_ext"' in text
-    again = CORE.read_model(str(path))
+    again = core.read_model(str(path))
     assert np.array_equal(run(again), EXPECTED)
     kept = strided(again).get_attributes()
     assert {name: kept[name] for name in MASKS} == {name: SOME_MASKS.get(name, [0]) for name in MASKS}
@@ -66,11 +75,28 @@ def test_ir_files(tmp_path: Path) -> None:
     assert second.read_text().replace("again.bin", "m.bin") == text
 
 
-def test_a_core_that_was_not_told_says_so(tmp_path: Path) -> None:
+def test_a_core_that_was_not_told_says_so_and_the_file_says_what_to_do(core: ov.Core, tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
-    ov.save_model(example(), str(path))
-    with pytest.raises(RuntimeError, match="Slice"):
+    ov_ext.write_model(example(), path)
+    with pytest.raises(
+        RuntimeError, match="Cannot create StridedSlice1 layer strided id:4 from unsupported opset: ov_ext"
+    ):
         ov.Core().read_model(str(path))
+    assert re.search(r'<sliceport>\s*<note value="[^"]*ov_ext\.register[^"]*--path', path.read_text())
+    assert core.read_model(path).has_rt_info(["sliceport", "note"])
+
+
+def test_models_note_where_our_operators_come_from_while_they_have_any() -> None:
+    model = example()
+    assert ov_ext.use_builtin_ops(model) == 2
+    assert not model.has_rt_info(["sliceport"])
+    assert ov_ext.use_custom_ops(model) == 2
+    assert model.get_rt_info(["sliceport", "note"]).value == NOTE
+    assert model.clone().has_rt_info(["sliceport", "note"])
+    ov_ext.use_builtin_ops(model)
+    assert not model.has_rt_info(["sliceport"])
+    assert not ov_ext.harden(model).needs_extension
+    assert not model.has_rt_info(["sliceport"])
 
 
 def test_registering_twice() -> None:
@@ -80,9 +106,9 @@ def test_registering_twice() -> None:
     assert np.array_equal(core.compile_model(example(), "CPU")([DATA])[0], EXPECTED)
 
 
-def test_export_and_import() -> None:
-    blob = CORE.compile_model(example(), "CPU").export_model()
-    assert np.array_equal(run(CORE.import_model(blob, "CPU")), EXPECTED)
+def test_export_and_import(core: ov.Core) -> None:
+    blob = core.compile_model(example(), "CPU").export_model()
+    assert np.array_equal(run(core.import_model(blob, "CPU")), EXPECTED)
 
 
 def test_the_model_cache(tmp_path: Path) -> None:
@@ -120,23 +146,98 @@ def test_bounds_of_a_shape_go_through() -> None:
     assert node.get_output_partial_shape(0) == ov.PartialShape([ov.Dimension(2, 6)])
 
 
-def test_bounds_end_at_the_next_operator() -> None:
+def test_bounds_end_at_the_next_operator_of_python(kind: str) -> None:
     """A limit of Python operators: OpenVINO works out bounds behind one only where they are exact."""
     source = parameter([[2, 6], 3, 4])
     node = opset8.broadcast(constant([1]), opset8.add(first_size(source), constant([1])))
-    assert node.get_output_partial_shape(0) == ov.PartialShape([-1])
+    bounds = ov.Dimension(3, 7) if kind == NATIVE else ov.Dimension()
+    assert node.get_output_partial_shape(0) == ov.PartialShape([bounds])
     model = ov.Model([node], [source], "m")
     ov_ext.use_builtin_ops(model)
     assert model.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(3, 7)])
 
 
-@pytest.mark.parametrize("device", ["HETERO:CPU", "AUTO:CPU"])
+@pytest.mark.parametrize("device", ["HETERO:CPU", "AUTO:CPU", "BATCH:CPU"])
 def test_other_devices(device: str) -> None:
     assert np.array_equal(run(example(), device=device), EXPECTED)
     assert np.array_equal(run(example((-1, -1, -1)), device=device), EXPECTED)
 
 
-def test_bodies_of_if() -> None:
+def test_throughput_by_several_streams() -> None:
+    hints = {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": "2"}
+    for sizes in ((2, 3, 4), (-1, -1, -1)):
+        compiled = ov.Core().compile_model(example(sizes), "CPU", hints)
+        queue = ov.AsyncInferQueue(compiled, 4)
+        got: dict[int, np.ndarray] = {}
+        queue.set_callback(lambda request, i, got=got: got.__setitem__(i, request.get_output_tensor(0).data.copy()))
+        for i in range(40):
+            queue.start_async([DATA + i], i)
+        queue.wait_all()
+        assert sorted(got) == list(range(40))
+        assert all(np.array_equal(array, EXPECTED + i) for i, array in got.items())
+
+
+def test_everything_makes_nodes_of_the_kind_that_is_chosen(core: ov.Core, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.xml"
+    ov_ext.write_model(example(), path)
+    built_in = example()
+    ov_ext.use_builtin_ops(built_in)
+    swapped = built_in.clone()
+    assert ov_ext.use_custom_ops(swapped) == 2
+    converted = ov.convert_model(SIBLINGS, extension=ov_ext.onnx_extensions())
+    models = [example(), example().clone(), core.read_model(path), ov_ext.read_model(path), swapped, converted]
+    models.append(core.read_model(SIBLINGS))
+    for model in models:
+        assert len(ours(model)) >= 2
+        assert {is_native(node) for node in ours(model)} == {kind == NATIVE}
+
+
+def other(kind: str) -> str:
+    left = [name for name in THERE if name != kind]
+    if not left:
+        pytest.skip(f"there is no kind of operators but {kind}")
+    return left[0]
+
+
+def data_of(path: Path) -> list[tuple[str, str]]:
+    """What an IR file says of our operators."""
+    return re.findall(r'<layer [^>]*type="(\w+)" version="ov_ext">\s*(<data[^>]*>)?', path.read_text())
+
+
+def test_one_kind_reads_the_files_of_the_other(core: ov.Core, kind: str, tmp_path: Path) -> None:
+    ov.save_model(example(), str(tmp_path / "mine.xml"))
+    with using(other(kind)):
+        ov.save_model(example(), str(tmp_path / "theirs.xml"))
+    assert data_of(tmp_path / "mine.xml") == data_of(tmp_path / "theirs.xml")
+    model = core.read_model(tmp_path / "theirs.xml")
+    assert {is_native(node) for node in ours(model)} == {kind == NATIVE}
+    assert np.array_equal(run(model), EXPECTED)
+
+
+def test_one_kind_imports_what_the_other_exported(core: ov.Core, kind: str, tmp_path: Path) -> None:
+    with using(other(kind)):
+        theirs = example()
+        ov.save_model(theirs, str(tmp_path / "m.xml"))
+        blob = ov.Core().compile_model(theirs, "CPU").export_model()
+    assert np.array_equal(run(core.import_model(blob, "CPU")), EXPECTED)
+    loaded = []
+    for name in (other(kind), kind):
+        with using(name):
+            fresh = ov.Core()
+            ov_ext.register(fresh)
+            compiled = fresh.compile_model(tmp_path / "m.xml", "CPU", {"CACHE_DIR": str(tmp_path / "cache")})
+        loaded.append(compiled.get_property("LOADED_FROM_CACHE"))
+        assert np.array_equal(run(compiled), EXPECTED)
+    assert loaded == [False, True]
+
+
+def test_a_core_runs_models_of_the_other_kind(core: ov.Core, kind: str) -> None:
+    with using(other(kind)):
+        theirs = example((-1, -1, -1))
+    assert np.array_equal(core.compile_model(theirs, "CPU")([DATA])[0], EXPECTED)
+
+
+def test_bodies_of_if(core: ov.Core) -> None:
     condition, x = parameter([], "boolean"), parameter([2, 3, 4])
     bodies = []
     for index in (1, 2):
@@ -149,15 +250,15 @@ def test_bodies_of_if() -> None:
     node.set_input(x.output(0), bodies[0].get_parameters()[0], bodies[1].get_parameters()[0])
     result = node.set_output(bodies[0].get_results()[0], bodies[1].get_results()[0])
     model = ov.Model([result], [condition, x], "m")
-    compiled = CORE.compile_model(model, "CPU")
+    compiled = core.compile_model(model, "CPU")
     assert np.array_equal(compiled([np.array(True), DATA])[0], DATA[0])
     assert np.array_equal(compiled([np.array(False), DATA])[0], DATA[1])
     assert ov_ext.use_builtin_ops(model) == 2
     assert ov_ext.use_custom_ops(model) == 2
-    assert np.array_equal(CORE.compile_model(model, "CPU")([np.array(False), DATA])[0], DATA[1])
+    assert np.array_equal(core.compile_model(model, "CPU")([np.array(False), DATA])[0], DATA[1])
 
 
-def test_bodies_of_loop() -> None:
+def test_bodies_of_loop(core: ov.Core) -> None:
     """Three times round, each time without the first element and the last."""
     x = parameter([-1])
     inner, going = parameter([-1]), opset8.constant(np.array(True))
@@ -169,7 +270,7 @@ def test_bodies_of_loop() -> None:
     loop.set_merged_input(inner, x.output(0), body.get_results()[0].input_value(0))
     result = loop.get_iter_value(body.get_results()[0].input_value(0), -1)
     model = ov.Model([result], [x], "m")
-    assert CORE.compile_model(model, "CPU")([np.arange(9, dtype=np.float32)])[0].tolist() == [3, 4, 5]
+    assert core.compile_model(model, "CPU")([np.arange(9, dtype=np.float32)])[0].tolist() == [3, 4, 5]
 
 
 def test_swapping_keeps_names_and_values() -> None:
@@ -205,13 +306,13 @@ def test_values_instead_of_nodes() -> None:
     assert ov_ext.StridedSlice([source, [1, 1], [2, 3]]).get_output_shape(0) == ov.Shape([1, 2])
 
 
-def test_the_names_of_the_built_in_types_would_not_do() -> None:
+def test_the_names_of_the_built_in_types_would_not_do(core: ov.Core) -> None:
     """Why ours are Slice8 and StridedSlice1: by those names the plugin takes any node for its own, and fails."""
 
-    class Slice(ov_ext.Slice):
+    class Slice(InPython):
         class_type_info = ov.DiscreteTypeInfo("Slice", "ov_ext")
 
     source = parameter([-1])
     node = Slice([source, constant([1]), constant([3]), constant([1]), constant([0])])
     with pytest.raises(RuntimeError, match="not Slice or StridedSlice"):
-        CORE.compile_model(ov.Model([node], [source], "m"), "CPU")([np.arange(5, dtype=np.float32)])
+        core.compile_model(ov.Model([node], [source], "m"), "CPU")([np.arange(5, dtype=np.float32)])

@@ -17,6 +17,8 @@ import ov_ext
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, StridedSliceSpec
 
+pytestmark = pytest.mark.usefixtures("kind")
+
 LENIENT = {
     "strided_slice_incompatible_size_of_masks_attr": [1, [0, 2], 1, [0, 4], 6, 8],  # the specification pads masks
     "strided_slice_default_stride_dynamic_shape_input_begin_not_1d": None,  # nothing is known yet that is wrong

@@ -23,12 +23,6 @@ _OPTIONS = ("-std=c++17", "-O1", "-w", "-fms-extensions", "-DDML_TARGET_VERSION_
 _HEADERS = ("directx", "onnxruntime", "nlohmann")
 
 
-def cache() -> Path:
-    """The folder that holds every installation."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "sliceport"
-
-
 def source(name: str) -> Path:
     """A source file of the package."""
     return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name

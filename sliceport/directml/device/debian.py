@@ -9,8 +9,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from sliceport.directml.device.backend import HostBackend, Progress, cache, run
+from sliceport.directml.device.backend import HostBackend, Progress, run
 from sliceport.directml.device.launch import ALONE, launch, make_prefix
+from sliceport.user_cache import user_cache
 
 _HOME = Path("/opt/sliceport")
 _PACKAGES = (
@@ -50,7 +51,7 @@ class DebianChroot(HostBackend):
 
     def __init__(self, edition: Edition) -> None:
         self.edition = edition
-        self.folder = cache() / edition.name
+        self.folder = user_cache() / edition.name
         self.disk = edition.disk
         self.text = f"Wine and lavapipe in a Debian root ({edition.suite})"
         self.root = self.folder / "root"

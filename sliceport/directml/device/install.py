@@ -6,11 +6,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from sliceport.directml.device.backend import HostBackend, Progress, cache
+from sliceport.directml.device.backend import HostBackend, Progress
 from sliceport.directml.device.debian import FULL, SLICING, DebianChroot
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.windows import Windows
 from sliceport.directml.device.wine import MachineWine
+from sliceport.user_cache import user_cache
 
 
 def backend(*, full: bool = False) -> HostBackend:
@@ -83,7 +84,7 @@ def uninstall() -> bool:
     if mounts.exists():
         mounted = [line.split()[1] for line in mounts.read_text(encoding="utf-8").splitlines()]
         if any(place.startswith(f"{folder}/") for folder in there for place in mounted):
-            raise DeviceError(f"something is mounted inside {cache()}; unmount it first.")
+            raise DeviceError(f"something is mounted inside {user_cache()}; unmount it first.")
     for folder in there:
         shutil.rmtree(folder)
     return bool(there)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-from sliceport.directml.device.backend import HostBackend, cache
+from sliceport.directml.device.backend import HostBackend
+from sliceport.user_cache import user_cache
 
 _COMPILERS = ("x86_64-w64-mingw32-g++", "g++")
 
@@ -16,7 +17,7 @@ class Windows(HostBackend):
     disk = "about 50 MB"
 
     def __init__(self) -> None:
-        self.folder = cache() / "directml"
+        self.folder = user_cache() / "directml"
 
     def missing(self) -> str | None:
         """What this machine lacks to install."""

@@ -7,9 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from sliceport.directml.device.backend import HostBackend, Progress, cache, run
+from sliceport.directml.device.backend import HostBackend, Progress, run
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.launch import launch, make_prefix
+from sliceport.user_cache import user_cache
 
 MIN_WINE = 10
 _PROGRAMS = ("Xvfb", "unshare", "mount", "chroot", "x86_64-w64-mingw32-g++")
@@ -23,7 +24,7 @@ class MachineWine(HostBackend):
     disk = "about 0.5 GB"
 
     def __init__(self) -> None:
-        self.folder = cache() / "directml-wine"
+        self.folder = user_cache() / "directml-wine"
 
     def missing(self) -> str | None:
         """What this machine lacks to install."""

@@ -1,0 +1,38 @@
+"""Timing side by side: variants take turns, and the best of all turns counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+TURN = 1e-3
+"""Seconds that a turn takes at least: OpenVINO's threads stay with the model that ran last, and the next one waits."""
+
+
+def best_of_turns(runs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Seconds of one run, by variant.
+
+    Args:
+        runs: What is run, by variant.
+        seconds: How long to go on; at least five turns each.
+    """
+    slowest = max(map(_time_once, runs.values()))
+    count = max(2, min(100, int(TURN / slowest)))
+    best = dict.fromkeys(runs, float("inf"))
+    started, turns = time.perf_counter(), 0
+    while turns < 5 or time.perf_counter() - started < seconds:
+        turns += 1
+        for name, run in runs.items():
+            run()
+            begun = time.perf_counter()
+            for _ in range(count):
+                run()
+            best[name] = min(best[name], (time.perf_counter() - begun) / count)
+    return best
+
+
+def _time_once(run: Callable[[], object]) -> float:
+    run()
+    begun = time.perf_counter()
+    run()
+    return time.perf_counter() - begun

@@ -1,0 +1,116 @@
+"""Whole exports on OpenVINO's CPU plugin with our operators in the place of the built-in ones, as ratios of time.
+
+Every model of models/ that OpenVINO reads, and those in folders that are given. Sizes of open dimensions are those of
+models/models.json. One process; the variants take turns, each of several inferences, and the best of all turns counts.
+
+    python benchmarks/whole_models.py [FOLDER ...] [--python] [--seconds 1] [--only NAME] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from turns import best_of_turns
+
+import ov_ext
+
+MODELS = Path(__file__).parents[1] / "models"
+NOT_READ = ("rule_function.onnx", "ts_functions_17.onnx", "rule_strings.onnx")
+"""By OpenVINO: functions of a model's own, and strings, which end the process."""
+Shapes = dict[str, list[int]]
+
+
+def exports(folders: list[Path]) -> Iterator[tuple[Path, Shapes]]:
+    """The models, with the sizes of their open inputs."""
+    shapes = {entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())}
+    for folder in (MODELS, *folders):
+        for path in sorted(folder.glob("*.onnx")):
+            if path.name not in NOT_READ:
+                yield path, shapes.get(path.name, {})
+
+
+def random_inputs(model: ov.Model, shapes: Shapes) -> list[ov.Tensor]:
+    """Small numbers, which serve as indices too."""
+    random = np.random.default_rng(0)
+    tensors = []
+    for value in model.inputs:
+        open_sizes = shapes.get(value.get_any_name(), [])
+        shape = open_sizes or [d.get_length() if d.is_static else 8 for d in value.partial_shape]
+        tensor = ov.Tensor(value.get_element_type(), ov.Shape(shape))
+        tensor.data[...] = random.integers(0, 2, shape)
+        tensors.append(tensor)
+    return tensors
+
+
+def request_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
+    """What infers a model, its inputs shared and its outputs not copied."""
+    request = ov.Core().compile_model(model, "CPU").create_infer_request()
+    for i, tensor in enumerate(inputs):
+        request.set_input_tensor(i, tensor)
+    return lambda: request.infer(share_outputs=True)
+
+
+def replaced(path: Path, backend: str) -> tuple[ov.Model, int]:
+    """A model with our operators of a kind, and how many."""
+    os.environ["SLICEPORT_BACKEND"] = backend
+    model = ov.Core().read_model(str(path))
+    return model, ov_ext.use_custom_ops(model)
+
+
+def mean(ratios: list[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def main() -> None:
+    """Print the table and the aims."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="further .onnx files")
+    parser.add_argument("--python", action="store_true", help="the operators in Python as well")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each model; default 1")
+    parser.add_argument("--only", default="", metavar="NAME", help="only models whose file has this in its name")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to a file")
+    options = parser.parse_args()
+    backends = ["native", "python"] if options.python else ["native"]
+    rows = []
+    print(f"{'model':38}{'shapes':8}{'slices':>7}{'built-in us':>13}" + "".join(f"{name:>9}" for name in backends))
+    for path, shapes in exports(options.folders):
+        if options.only not in path.name:
+            continue
+        model = ov.Core().read_model(str(path))
+        inputs = random_inputs(model, shapes)
+        kind = "dynamic" if model.is_dynamic() else "static"
+        runs = {"built-in": request_of(model, inputs)}
+        count = 0
+        for backend in backends:
+            ours, count = replaced(path, backend)
+            runs[backend] = request_of(ours, inputs)
+        if not count:
+            continue
+        best = best_of_turns(runs, options.seconds)
+        ratios = {name: best[name] / best["built-in"] for name in backends}
+        rows.append({"model": path.name, "shapes": kind, "slices": count, "seconds": best, "ratios": ratios})
+        print(
+            f"{path.name:38}{kind:8}{count:7}{best['built-in'] * 1e6:13.1f}"
+            + "".join(f"{ratios[name]:9.2f}" for name in backends),
+            flush=True,
+        )
+    for name in backends:
+        for kind in ("dynamic", "static"):
+            ratios = [row["ratios"][name] for row in rows if row["shapes"] == kind]
+            if ratios:
+                print(f"{name}, {kind}: geometric mean {mean(ratios):.3f}, worst {max(ratios):.2f} of {len(ratios)}")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

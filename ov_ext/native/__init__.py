@@ -1,0 +1,96 @@
+"""The operators in C++, a library that OpenVINO loads: where it lies. Standard library only.
+
+The library is built against the headers of one release of openvino and loaded by no other. Beside it lies a record of
+what it was built for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sliceport.user_cache import user_cache
+
+SOURCE = Path(__file__).parent
+"""The folder of CMakeLists.txt."""
+PACKAGED = SOURCE / "lib"
+"""The folder of the library that came with the package."""
+LIBRARY = "sliceport_openvino.dll" if sys.platform == "win32" else "libsliceport_openvino.so"
+RECORD = "built.json"
+BUILD_COMMAND = "python -m ov_ext.native build"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found for a release of openvino.
+
+    Attributes:
+        path: The library; None where there is none for that release.
+        reason: Why, as the middle of a sentence.
+    """
+
+    path: Path | None
+    reason: str
+
+
+def find_library(openvino: str) -> Found:
+    """The library for a release of openvino: that of the installed package, else that of the user's cache.
+
+    Args:
+        openvino: The release, as `openvino.__version__` has it.
+    """
+    complaints = []
+    for folder, place in ((PACKAGED, "in the installed package"), (cached_folder(openvino), "in your cache")):
+        record = _read_record(folder)
+        if record is None:
+            continue
+        complaint = _complain(folder, record, openvino)
+        if complaint is None:
+            return Found(folder / LIBRARY, f"the library {place} is built for openvino {openvino}")
+        complaints.append(f"the library {place} {complaint}")
+    return Found(None, " and ".join(complaints) or f"no library is built for openvino {openvino}")
+
+
+def cached_folder(openvino: str) -> Path:
+    """The folder of the user's cache for the library of a release of openvino on this kind of machine."""
+    release = re.sub(r"[^\w.-]", "_", openvino)
+    return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}"
+
+
+def hash_sources() -> str:
+    """What tells one state of the C++ sources from another."""
+    digest = hashlib.sha256()
+    for file in sorted([SOURCE / "CMakeLists.txt", *(SOURCE / "src").rglob("*")]):
+        if file.is_file():
+            digest.update(file.relative_to(SOURCE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def make_record(openvino: str) -> dict[str, str]:
+    """What stands beside a library that is built now for a release of openvino."""
+    return {"openvino": openvino, "sources": hash_sources()}
+
+
+def _read_record(folder: Path) -> dict[str, Any] | None:
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _complain(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
+    """Why a library does not serve, as the end of a sentence; None where it does."""
+    if "failed" in record:
+        return f"was not built ({record['failed']})"
+    if record.get("openvino") != openvino:
+        return f"is built for openvino {record.get('openvino')} and not for {openvino}, which is loaded"
+    if record.get("sources") != hash_sources():
+        return "is built from the sources of another sliceport"
+    return None if (folder / LIBRARY).is_file() else "is gone"

@@ -1,0 +1,68 @@
+"""`python -m ov_ext.native`: where the operators in C++ are, and building them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ov_ext.native import BUILD_COMMAND, find_library
+from ov_ext.native.build import BuildError, build, find_openvino, missing_tools
+from sliceport.wording import command_line
+
+DONE, FAILED = 0, 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code. stdout is the library's path, stderr everything else."""
+    parser = argparse.ArgumentParser("python -m ov_ext.native", description="The operators of ov_ext in C++.")
+    parser.add_argument("--path", action="store_true", help="print the library for the installed openvino")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    builder = actions.add_parser("build", help="build it into the user's cache, unless it is there")
+    builder.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot build it")
+    options = parser.parse_args(arguments)
+    try:
+        with command_line():
+            if options.action == "build":
+                return _build(if_possible=options.if_possible)
+            if options.path:
+                return _print_path()
+    except BuildError as error:
+        _say(str(error))
+        return FAILED
+    parser.print_help()
+    return DONE
+
+
+def _build(*, if_possible: bool) -> int:
+    if if_possible and (lacking := _find_lacking()) is not None:
+        _say(f"the operators in C++ cannot be built here: {lacking}")
+        return DONE
+    sys.stdout.write(f"{build(_say)}\n")
+    return DONE
+
+
+def _find_lacking() -> str | None:
+    try:
+        _, version = find_openvino()
+    except BuildError as error:
+        return str(error)
+    return None if find_library(version).path else missing_tools()
+
+
+def _print_path() -> int:
+    _, version = find_openvino()
+    found = find_library(version)
+    if found.path is None:
+        _say(f"{found.reason}; run: {BUILD_COMMAND}")
+        return FAILED
+    sys.stdout.write(f"{found.path}\n")
+    return DONE
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"ov_ext.native: {message}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

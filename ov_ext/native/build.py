@@ -1,0 +1,223 @@
+"""Building the operators in C++ by CMake, against the headers of an openvino that is installed by pip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, make_record
+from sliceport.atomic_write import fill_folder, write_json
+from sliceport.errors import SliceportError
+
+Progress = Callable[[str], None]
+_MAX_SAID = 300
+
+
+class BuildError(SliceportError):
+    """The operators in C++ cannot be built."""
+
+
+def build(say: Progress) -> Path:
+    """Build the library for the installed openvino into the user's cache, unless there is one; its path.
+
+    Of several that do so at once, one builds and the others wait for it.
+
+    Raises:
+        BuildError: Something is missing on this machine, or a step failed.
+    """
+    folder, version = find_openvino()
+    target = cached_folder(version)
+    with _lock(target.with_name(f"{target.name}.lock")):
+        found = find_library(version)
+        if found.path is None:
+            say(f"building the operators in C++ for openvino {version}")
+            try:
+                fill_folder(
+                    target, lambda beside: put(beside, folder, version), mark=RECORD, others=(LIBRARY,), overwrite=True
+                )
+            except SliceportError as error:
+                raise BuildError(str(error)) from None
+            found = find_library(version)
+    assert found.path is not None, found.reason
+    return found.path
+
+
+def find_openvino() -> tuple[Path, str]:
+    """The folder of the installed openvino, and its version.
+
+    Raises:
+        BuildError: None is installed that can be built for.
+    """
+    try:
+        import openvino
+    except ImportError:
+        raise BuildError("openvino is not installed; run: pip install 'sliceport[openvino]'") from None
+    folder = Path(str(openvino.__file__)).parent
+    if not (folder / "cmake" / "OpenVINOConfig.cmake").is_file():
+        raise BuildError(f"the openvino in {folder} has no headers and CMake files; pip installs one that has.")
+    return folder, str(openvino.__version__)
+
+
+def missing_tools() -> str | None:
+    """What this machine lacks to compile, with the way to get it; None when nothing is missing."""
+    if find_cmake() is None:
+        return "there is no cmake; run: pip install cmake"
+    if not has_compiler():
+        return "there is no C++ compiler; install g++, clang++ or Visual Studio's Build Tools"
+    if find_generator() is None:
+        return "there is neither make nor ninja; run: pip install ninja"
+    return None
+
+
+def find_cmake() -> str | None:
+    """The command `cmake`."""
+    return _find("cmake")
+
+
+def find_generator() -> str | None:
+    """What CMake writes files for; on Windows that is Visual Studio, which brings its own."""
+    if "CMAKE_GENERATOR" in os.environ:
+        return os.environ["CMAKE_GENERATOR"]
+    if sys.platform == "win32":
+        return ""
+    if _find("ninja") is not None:
+        return "Ninja"
+    return "Unix Makefiles" if _find("make", "gmake") is not None else None
+
+
+def has_compiler() -> bool:
+    """Whether there seems to be a C++ compiler; CMake finds Visual Studio's by its installer."""
+    if os.environ.get("CXX"):
+        return True
+    if sys.platform == "win32":
+        programs = os.environ.get("PROGRAMFILES(X86)", r"C:\Program Files (x86)")
+        return Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
+    return _find("c++", "g++", "clang++") is not None
+
+
+def put(folder: Path, openvino: Path, version: str) -> None:
+    """Build the library and put it into a folder, with the record of what it is built for.
+
+    Args:
+        folder: Where to put it.
+        openvino: The folder of the openvino package.
+        version: The version of that.
+
+    Raises:
+        BuildError: Something is missing on this machine, or a step failed.
+    """
+    lacking = missing_tools()
+    if lacking is not None:
+        raise BuildError(f"the operators in C++ cannot be built here: {lacking}.")
+    with tempfile.TemporaryDirectory(prefix="sliceport-") as made:
+        work = Path(made)
+        _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)], _environment(openvino))
+        jobs = str(os.cpu_count() or 1)
+        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs], _environment(openvino))
+        built = next((path for path in sorted(work.rglob(LIBRARY)) if path.is_file()), None)
+        if built is None:
+            raise BuildError(f"CMake built no {LIBRARY}.")
+        shutil.copyfile(built, folder / LIBRARY)
+    write_json(folder / RECORD, make_record(version))
+
+
+def put_failure(folder: Path, reason: str) -> None:
+    """Put a record into a folder that says why there is no library."""
+    write_json(folder / RECORD, {"failed": reason.rstrip(".")})
+
+
+def _configuration(openvino: Path) -> list[str]:
+    """No path of this machine goes into the library: who loads it has loaded openvino before."""
+    options = [f"-DOpenVINO_DIR={openvino / 'cmake'}", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SKIP_RPATH=ON"]
+    generator = find_generator()
+    return [*options, "-G", generator] if generator else options
+
+
+def _environment(openvino: Path) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment["PATH"] = _search_path()
+    if sys.platform != "win32":
+        maps = [f"-ffile-prefix-map={SOURCE}=ov_ext/native", f"-ffile-prefix-map={openvino}=openvino"]
+        environment["CXXFLAGS"] = " ".join([environment.get("CXXFLAGS", ""), *maps]).strip()
+    return environment
+
+
+def _run_cmake(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    command = [find_cmake() or "cmake", *words]
+    try:
+        done = subprocess.run(  # noqa: S603 - a fixed program, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+            check=False,
+        )
+    except OSError as error:
+        raise BuildError(f"cmake cannot be started ({error.strerror}).") from None
+    if done.returncode:
+        raise BuildError(f"cmake failed with exit code {done.returncode} ({_find_reason(done.stdout, done.stderr)}).")
+
+
+def _find_reason(stdout: str, stderr: str) -> str:
+    """What a failed run said from its first error on, without what CMake says of its own progress."""
+    lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
+    lines = [line for line in lines if line and not line.startswith(("-- ", "See also"))]
+    first = next((i for i, line in enumerate(lines) if "error" in line.lower()), max(len(lines) - 3, 0))
+    return " ".join(lines[first:])[:_MAX_SAID].rstrip(". ")
+
+
+def _find(*names: str) -> str | None:
+    """The first of these programs that there is."""
+    return next((found for found in (shutil.which(name, path=_search_path()) for name in names) if found), None)
+
+
+def _search_path() -> str:
+    """Where programs are looked for: pip installs some beside the interpreter, whether that is on the path or not."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Wait until nobody else holds a file, and hold it; the operating system lets go when the process ends.
+
+    Raises:
+        BuildError: The file cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b")
+    except OSError as error:
+        raise BuildError(f"'{path}' cannot be made ({error.strerror}).") from None
+    with file:
+        _wait_for(file)
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    def _wait_for(file: IO[bytes]) -> None:
+        while True:
+            try:
+                file.seek(0)
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            except OSError:
+                time.sleep(0.2)
+            else:
+                return
+
+else:
+    import fcntl
+
+    def _wait_for(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,0 +1,374 @@
+#include "copy.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+#include "openvino/core/parallel.hpp"
+
+#if defined(__x86_64__) || defined(_M_X64)
+#    include <emmintrin.h>
+#    define SLICEPORT_STREAMS 1
+#endif
+
+#if defined(__GNUC__)
+#    define SLICEPORT_INLINE    __attribute__((always_inline)) inline
+#    define SLICEPORT_UNALIGNED __attribute__((aligned(1), may_alias))
+#    if defined(__x86_64__)
+#        define SLICEPORT_AVX2 __attribute__((target("avx2")))
+#    endif
+#elif defined(_MSC_VER)
+#    define SLICEPORT_INLINE    __forceinline
+#    define SLICEPORT_UNALIGNED
+#endif
+
+namespace sliceport {
+namespace {
+
+/// An axis of a region in the source buffer.
+struct Axis {
+    size_t size;
+    ptrdiff_t stride;
+};
+
+/// The elements of a region in output order: those of the axes, outermost first, from an offset on.
+struct Grid {
+    ptrdiff_t offset = 0;
+    InlineVector<Axis> axes;
+
+    /// Offset and strides count units of the buffer, of which an element has `width`.
+    Grid(const Region& region, size_t width) {
+        const auto merged = region.coalesce();
+        auto stride = static_cast<ptrdiff_t>(width);
+        InlineVector<Axis> innermost_first;
+        for (size_t axis = merged.ranges.size(); axis-- > 0;) {
+            const auto& range = merged.ranges[axis];
+            offset += static_cast<ptrdiff_t>(range.start) * stride;
+            if (range.size > 1)
+                innermost_first.push_back({static_cast<size_t>(range.size), static_cast<ptrdiff_t>(range.step) * stride});
+            stride *= static_cast<ptrdiff_t>(merged.input_shape[axis]);
+        }
+        for (size_t axis = innermost_first.size(); axis-- > 0;)
+            axes.push_back(innermost_first[axis]);
+    }
+
+    size_t size() const {
+        size_t size = 1;
+        for (const auto& axis : axes)
+            size *= axis.size;
+        return size;
+    }
+
+    /// The innermost axis, which is taken away; a single element where there is none.
+    Axis pop() {
+        if (axes.empty())
+            return {1, 0};
+        const auto axis = axes.back();
+        axes.pop_back();
+        return axis;
+    }
+};
+
+/// Consecutive lines of a grid, each `stride` after the one before, or a part of one.
+struct Lines {
+    ptrdiff_t offset;
+    size_t count;
+    ptrdiff_t stride;
+    size_t first;  ///< Where in a line its elements begin,
+    size_t length;  ///< and how many there are.
+};
+
+/// Calls `copy(lines)` for all lines of `length` elements, one at each place of the grid, that hold output elements from
+/// `begin` to `end`.
+template <class Copy>
+void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const Copy& copy) {
+    const auto rank = grid.axes.size();
+    if (rank == 0) {
+        copy(Lines{grid.offset, 1, 0, begin, end - begin});
+        return;
+    }
+    InlineVector<size_t> at;
+    for (size_t axis = 0; axis < rank; ++axis)
+        at.push_back(0);
+    auto offset = grid.offset;
+    auto line = begin / length;
+    for (size_t axis = rank; axis-- > 0;) {
+        at[axis] = line % grid.axes[axis].size;
+        line /= grid.axes[axis].size;
+        offset += static_cast<ptrdiff_t>(at[axis]) * grid.axes[axis].stride;
+    }
+    const auto innermost = grid.axes.back();
+    while (begin < end) {
+        const auto first = begin % length;
+        const bool is_part = first > 0 || end - begin < length;
+        const auto count = is_part ? 1 : std::min((end - begin) / length, innermost.size - at[rank - 1]);
+        const auto taken = is_part ? std::min(length - first, end - begin) : length;
+        copy(Lines{offset, count, innermost.stride, first, taken});
+        begin += count * taken;
+        offset += static_cast<ptrdiff_t>(count) * innermost.stride;
+        at[rank - 1] += count;
+        for (size_t axis = rank; axis-- > 0 && at[axis] == grid.axes[axis].size;) {
+            offset -= static_cast<ptrdiff_t>(at[axis]) * grid.axes[axis].stride;
+            at[axis] = 0;
+            if (axis > 0) {
+                offset += grid.axes[axis - 1].stride;
+                ++at[axis - 1];
+            }
+        }
+    }
+}
+
+/// Calls `copy(begin, end)` for parts of `count` units, from several threads where there are bytes enough for them.
+template <class Copy>
+void in_parallel(size_t count, size_t bytes, const Copy& copy) {
+    // Less is copied before another thread wakes. More parts than threads, as they do not all start at once.
+    constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 128 * 1024, parts_of_a_thread = 2;
+    const auto threads = bytes < least_bytes ? 1 : static_cast<size_t>(parallel_get_max_threads());
+    if (threads == 1) {
+        copy(size_t{0}, count);
+        return;
+    }
+    const auto parts = std::min(bytes / bytes_of_a_part, parts_of_a_thread * threads);
+    const auto first_of = [=](size_t part) {
+        return count / parts * part + count % parts * part / parts;
+    };
+    ov::parallel_nt(static_cast<int>(parts), [&](int part, int) {
+        copy(first_of(static_cast<size_t>(part)), first_of(static_cast<size_t>(part) + 1));
+    });
+}
+
+/// Unsigned integers of a width, at any address.
+template <size_t width>
+struct Word;
+template <>
+struct Word<1> {
+    typedef uint8_t type;
+};
+template <>
+struct Word<2> {
+    typedef uint16_t SLICEPORT_UNALIGNED type;
+};
+template <>
+struct Word<4> {
+    typedef uint32_t SLICEPORT_UNALIGNED type;
+};
+template <>
+struct Word<8> {
+    typedef uint64_t SLICEPORT_UNALIGNED type;
+};
+template <>
+struct Word<16> {
+    struct type {
+        Word<8>::type low, high;
+    };
+};
+
+/// Copies lines of words; `stride` is that within a line, in words, and known to the compiler where `step` is not 0.
+template <size_t width, ptrdiff_t step>
+SLICEPORT_INLINE void copy_words(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
+    using T = typename Word<width>::type;
+    const auto by = step ? step : stride;
+    const auto length = static_cast<ptrdiff_t>(lines.length);  // Signed, or the compiler sees no stride.
+    auto to = reinterpret_cast<T*>(target);
+    for (size_t line = 0; line < lines.count; ++line, source += lines.stride, to += length) {
+        const auto from = reinterpret_cast<const T*>(source);
+        for (ptrdiff_t i = 0; i < length; ++i)
+            to[i] = from[i * by];
+    }
+}
+
+using CopyWords = void (*)(const char* source, const Lines& lines, ptrdiff_t stride, char* target);
+
+template <size_t width, ptrdiff_t step>
+void copy_words_baseline(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
+    copy_words<width, step>(source, lines, stride, target);
+}
+
+#ifdef SLICEPORT_AVX2
+template <size_t width, ptrdiff_t step>
+SLICEPORT_AVX2 void copy_words_avx2(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
+    copy_words<width, step>(source, lines, stride, target);
+}
+#endif
+
+template <size_t width, ptrdiff_t step>
+CopyWords choose_instructions() {
+#ifdef SLICEPORT_AVX2
+    if (__builtin_cpu_supports("avx2"))
+        return copy_words_avx2<width, step>;
+#endif
+    return copy_words_baseline<width, step>;
+}
+
+template <size_t width>
+CopyWords choose_step(ptrdiff_t step) {
+    switch (step) {
+    case -2:
+        return choose_instructions<width, -2>();
+    case -1:
+        return choose_instructions<width, -1>();
+    case 2:
+        return choose_instructions<width, 2>();
+    case 3:
+        return choose_instructions<width, 3>();
+    case 4:
+        return choose_instructions<width, 4>();
+    default:
+        return choose_instructions<width, 0>();
+    }
+}
+
+/// What copies lines of words of a width; nothing where none has that width.
+CopyWords choose_copy(size_t width, ptrdiff_t stride) {
+    const auto step = stride / static_cast<ptrdiff_t>(width);
+    if (step * static_cast<ptrdiff_t>(width) != stride)
+        return nullptr;
+    switch (width) {
+    case 1:
+        return choose_step<1>(step);
+    case 2:
+        return choose_step<2>(step);
+    case 4:
+        return choose_step<4>(step);
+    case 8:
+        return choose_step<8>(step);
+    case 16:
+        return choose_step<16>(step);
+    default:
+        return nullptr;
+    }
+}
+
+/// More than a cache holds: what is written is not read into it first.
+bool is_worth_streaming(size_t bytes) {
+#ifdef SLICEPORT_STREAMS
+    return bytes >= 32 * 1024 * 1024;
+#else
+    return bytes == 0;
+#endif
+}
+
+/// `memcpy` past the caches.
+void stream([[maybe_unused]] char* target, [[maybe_unused]] const char* source, [[maybe_unused]] size_t size) {
+#ifdef SLICEPORT_STREAMS
+    const auto head = std::min(size, -reinterpret_cast<uintptr_t>(target) % 16);
+    std::memcpy(target, source, head);
+    target += head, source += head, size -= head;
+    for (; size >= 64; target += 64, source += 64, size -= 64) {
+        const auto from = reinterpret_cast<const __m128i*>(source);
+        const auto to = reinterpret_cast<__m128i*>(target);
+        const auto a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
+        const auto c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
+        _mm_stream_si128(to, a);
+        _mm_stream_si128(to + 1, b);
+        _mm_stream_si128(to + 2, c);
+        _mm_stream_si128(to + 3, d);
+    }
+    std::memcpy(target, source, size);
+    _mm_sfence();
+#endif
+}
+
+/// Copies the runs of bytes at the places of a grid.
+void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
+    const auto bytes = grid.size() * run;
+    const bool streams = is_worth_streaming(bytes) && run >= 1024;
+    in_parallel(bytes, bytes, [&](size_t begin, size_t end) {
+        auto next = target + begin;
+        for_lines(grid, run, begin, end, [&](const Lines& lines) {
+            auto from = source + lines.offset + static_cast<ptrdiff_t>(lines.first);
+            for (size_t line = 0; line < lines.count; ++line, from += lines.stride, next += lines.length) {
+                if (streams)
+                    stream(next, from, lines.length);
+                else
+                    std::memcpy(next, from, lines.length);
+            }
+        });
+    });
+}
+
+/// Copies the words at the places of a grid, lines of them along an axis.
+void copy_lines(const Grid& grid, Axis along, size_t width, CopyWords copy, const char* source, char* target) {
+    const auto words = grid.size() * along.size;
+    const auto step = along.stride / static_cast<ptrdiff_t>(width);
+    const bool streams = is_worth_streaming(words * width) && along.size * width >= 1024;
+    in_parallel(words, words * width, [&](size_t begin, size_t end) {
+        auto next = target + begin * width;
+        for_lines(grid, along.size, begin, end, [&](Lines lines) {
+            auto from = source + lines.offset + static_cast<ptrdiff_t>(lines.first) * along.stride;
+            if (!streams) {
+                copy(from, lines, step, next);
+                next += lines.count * lines.length * width;
+                return;
+            }
+            char buffer[4096];
+            for (; lines.count > 0; --lines.count, from += lines.stride) {
+                for (size_t i = 0, taken; i < lines.length; i += taken, next += taken * width) {
+                    taken = std::min(lines.length - i, sizeof(buffer) / width);
+                    copy(from + static_cast<ptrdiff_t>(i) * along.stride, {0, 1, 0, 0, taken}, step, buffer);
+                    stream(next, buffer, taken * width);
+                }
+            }
+        });
+    });
+}
+
+}  // namespace
+
+void copy_bytes(const Region& region, size_t width, const void* source, void* target) {
+    Grid grid(region, width);
+    auto run = width;
+    if (!grid.axes.empty() && grid.axes.back().stride == static_cast<ptrdiff_t>(width))
+        run *= grid.pop().size;
+    const auto from = static_cast<const char*>(source);
+    const auto to = static_cast<char*>(target);
+    const auto copy = grid.axes.empty() ? nullptr : choose_copy(run, grid.axes.back().stride);
+    if (!copy) {
+        copy_runs(grid, run, from, to);
+        return;
+    }
+    const auto along = grid.pop();
+    copy_lines(grid, along, run, copy, from, to);
+}
+
+void copy_packed(const Region& region, size_t bits, bool lowest_first, const void* source, void* target) {
+    Grid grid(region, 1);
+    const auto total = grid.size();
+    const auto along = grid.pop();
+    const auto from = static_cast<const uint8_t*>(source);
+    const auto to = static_cast<uint8_t*>(target);
+    const size_t per_byte = 8 / bits;
+    const auto mask = (1u << bits) - 1;
+    const auto shift = [&](size_t position) {
+        const auto place = position % per_byte;
+        return bits * (lowest_first ? place : per_byte - 1 - place);
+    };
+    size_t next = 0;
+    unsigned joined = 0;
+    for_lines(grid, along.size, 0, total, [&](Lines lines) {
+        for (; lines.count > 0; --lines.count, lines.offset += lines.stride) {
+            for (size_t i = 0; i < lines.length; ++i) {
+                const auto at = static_cast<size_t>(lines.offset + static_cast<ptrdiff_t>(i) * along.stride);
+                joined |= (from[at / per_byte] >> shift(at) & mask) << shift(next);
+                if (++next % per_byte == 0) {
+                    to[next / per_byte - 1] = static_cast<uint8_t>(joined);
+                    joined = 0;
+                }
+            }
+        }
+    });
+    if (next % per_byte)
+        to[next / per_byte] = static_cast<uint8_t>(joined);
+}
+
+void copy_strings(const Region& region, const std::string* source, std::string* target) {
+    Grid grid(region, 1);
+    const auto total = grid.size();
+    const auto along = grid.pop();
+    for_lines(grid, along.size, 0, total, [&](Lines lines) {
+        for (; lines.count > 0; --lines.count, lines.offset += lines.stride)
+            for (size_t i = 0; i < lines.length; ++i)
+                *target++ = source[lines.offset + static_cast<ptrdiff_t>(i) * along.stride];
+    });
+}
+
+}  // namespace sliceport

@@ -1,0 +1,111 @@
+#include "slice.hpp"
+
+namespace sliceport {
+namespace {
+
+constexpr const char* names[] = {"start", "stop", "step", "axes"};
+enum Input { start, stop, step, axes_input };
+
+}  // namespace
+
+Slice::Slice(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed)
+    : SlicingOp(arguments, std::move(fixed)) {
+    constructor_validate_and_infer_types();
+}
+
+bool Slice::visit_attributes(ov::AttributeVisitor& visitor) {
+    visit_fixed(visitor, names, 4);
+    return true;
+}
+
+std::shared_ptr<ov::Node> Slice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
+    return make_with(inputs, m_fixed);
+}
+
+std::shared_ptr<ov::Node> Slice::make_with(const ov::OutputVector& inputs, std::shared_ptr<const Indices> fixed) const {
+    return std::make_shared<Slice>(inputs, std::move(fixed));
+}
+
+void Slice::check_count(size_t count) const {
+    if (count != 4 && count != 5)
+        throw InvalidSlice("it has 4 or 5 inputs, got " + std::to_string(count));
+}
+
+void Slice::check_inputs() const {
+    const auto rank = get_input_partial_shape(0).rank();
+    PerInput<std::optional<int64_t>> lengths;
+    lengths.count = get_input_size() - 1;
+    for (size_t i = 0; i < lengths.count; ++i) {
+        const auto length = lengths.of[i] = check_list(i + 1, names[i]);
+        if (length && rank.is_static() && rank.get_length() > 0 && *length > rank.get_length())
+            throw InvalidSlice(std::string(names[i]) + " has " + std::to_string(*length) +
+                               " entries, more than the rank " + std::to_string(rank.get_length()) + " of data");
+    }
+    check_lengths("start, stop, step and axes", names, lengths);
+    if (rank.is_static() && rank.get_length() == 0)
+        throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
+}
+
+std::optional<SlicingOp::OutputSizes> Slice::output_dimensions(const InlineVector<Bounds>& sizes,
+                                                               const IndicesBounds& indices) const {
+    OutputSizes output;
+    const auto axes_named = axes(indices, static_cast<int64_t>(sizes.size()));
+    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+        if (axes_named)
+            output.push_back({sizes[axis], static_cast<int64_t>(axis)});
+        else
+            output.push_back({{0, sizes[axis].high}, -1});
+    }
+    for (size_t i = 0; axes_named && i < axes_named->size(); ++i) {
+        const auto axis = (*axes_named)[i];
+        std::optional<int64_t> stride;
+        if (indices.of[step] && (*indices.of[step])[i].is_exact())
+            stride = (*indices.of[step])[i].low.value;
+        if (stride == 0)
+            throw InvalidSlice("the step of axis " + std::to_string(axis) + " is 0, but it must not be");
+        const auto index = [&](Input input) {
+            return indices.of[input] ? (*indices.of[input])[i] : any_index;
+        };
+        auto& size = output[static_cast<size_t>(axis)];
+        const auto found = sliced_size(size.bounds, index(start), index(stop), stride);
+        size = {found.bounds, found.keeps_size ? axis : -1};
+    }
+    return output;
+}
+
+/// The axis of each entry; nothing if they are not known.
+std::optional<Sizes> Slice::axes(const IndicesBounds& indices, int64_t rank) const {
+    Sizes named;
+    if (indices.count <= axes_input) {
+        const auto count = entry_count();
+        if (!count)
+            return std::nullopt;
+        if (*count > rank)
+            throw InvalidSlice(std::to_string(*count) + " entries are more than the rank " + std::to_string(rank) +
+                               " of data");
+        for (int64_t axis = 0; axis < *count; ++axis)
+            named.push_back(axis);
+        return named;
+    }
+    const auto& given = indices.of[axes_input];
+    if (!given || !std::all_of(given->begin(), given->end(), [](const Bounds& axis) { return axis.is_exact(); }))
+        return std::nullopt;
+    for (const auto& axis : *given)
+        named.push_back(normalize_axis(axis.low, rank));
+    for (size_t i = 0; i < named.size(); ++i) {
+        if (std::find(named.begin(), named.begin() + i, named[i]) != named.begin() + i) {
+            Integers written;
+            for (const auto& axis : *given)
+                written.push_back(axis.low);
+            throw InvalidSlice("an axis is named twice in axes=" + list_to_string(written));
+        }
+    }
+    return named;
+}
+
+Region Slice::region(const ov::Shape& shape, const Indices& indices) const {
+    const auto axes_given = indices.count > axes_input ? &indices.of[axes_input] : nullptr;
+    return SliceSpec{indices.of[start], indices.of[stop], indices.of[step], axes_given}.resolve(shape);
+}
+
+}  // namespace sliceport

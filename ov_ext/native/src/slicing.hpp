@@ -1,0 +1,451 @@
+/// The arithmetic of slices: what `sliceport/slicing` and `ov_ext/inference.py` say in Python, function by function.
+///
+/// Standard library only. Sizes are at most INT64_MAX and so is all that is computed of them: nothing here overflows.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "inline_vector.hpp"
+
+namespace sliceport {
+
+constexpr int64_t int64_max = std::numeric_limits<int64_t>::max();
+constexpr int64_t int64_min = std::numeric_limits<int64_t>::min();
+
+/// An operator breaks its specification. The sentence does not name operator and node: who knows them does.
+class InvalidSlice : public std::invalid_argument {
+public:
+    using std::invalid_argument::invalid_argument;
+};
+
+/// An integer of any type of 64 bits.
+///
+/// No axis is longer than INT64_MAX, so greater values select what that one does, and count as it. What they are beyond
+/// it is kept for messages and comparisons.
+struct Integer {
+    Integer() = default;
+    Integer(int64_t value) : value(value), beyond(0) {}
+    static Integer of_unsigned(uint64_t value) {
+        Integer integer(static_cast<int64_t>(std::min<uint64_t>(value, int64_max)));
+        integer.beyond = value - static_cast<uint64_t>(integer.value);
+        return integer;
+    }
+    bool operator==(const Integer& other) const {
+        return value == other.value && beyond == other.beyond;
+    }
+
+    int64_t value;
+    uint64_t beyond;
+};
+
+using Integers = InlineVector<Integer>;
+using Sizes = InlineVector<int64_t>;
+
+inline std::string to_string(const Integer& integer) {
+    return integer.beyond ? std::to_string(static_cast<uint64_t>(integer.value) + integer.beyond)
+                          : std::to_string(integer.value);
+}
+
+template <class List>
+std::string list_to_string(const List& values) {
+    std::string text = "[";
+    for (size_t i = 0; i < values.size(); ++i)
+        text += (i ? ", " : "") + to_string(Integer(values[i]));
+    return text + "]";
+}
+
+// One axis.
+
+/// The indices that are selected on one axis, in output order: what a Python `range` is in its one canonical spelling.
+struct Range {
+    int64_t start;
+    int64_t size;
+    int64_t step;
+
+    static Range empty() {
+        return {0, 0, 1};
+    }
+    static Range whole(int64_t size) {
+        return {0, size, 1};
+    }
+    int64_t last() const {
+        return start + (size - 1) * step;
+    }
+    bool operator==(const Range& other) const {
+        return start == other.start && size == other.size && step == other.step;
+    }
+};
+
+/// The one spelling: empty is `{0, 0, 1}`, and a single element has step 1.
+inline Range canonicalize(int64_t start, int64_t size, int64_t step) {
+    return size > 1 ? Range{start, size, step} : size == 1 ? Range{start, 1, 1} : Range::empty();
+}
+
+/// The absolute value, which INT64_MIN has as well.
+inline uint64_t magnitude(int64_t value) {
+    return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
+
+/// The indices that a slice selects from an axis, clamped as ONNX and OpenVINO do: a backward slice that starts below
+/// `-size` starts at 0. Without `start` or `stop` the axis is selected from its beginning, or to its end, in the
+/// direction of `step`.
+inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t size) {
+    if (step == 0)
+        throw InvalidSlice("step must not be 0");
+    const bool is_forward = step > 0;
+    const int64_t lowest = is_forward ? 0 : -1;
+    const int64_t highest = is_forward ? size : size - 1;
+    const auto clamp = [&](int64_t index) {
+        return std::min(std::max(index < 0 ? index + size : index, lowest), highest);
+    };
+    if (start && !is_forward)
+        start = std::max(*start, -size);
+    const int64_t first = start ? clamp(*start) : is_forward ? lowest : highest;
+    const int64_t end = stop ? clamp(*stop) : is_forward ? highest : lowest;
+    const int64_t extent = is_forward ? end - first : first - end;
+    if (extent <= 0)
+        return Range::empty();
+    const auto count = (static_cast<uint64_t>(extent) - 1) / magnitude(step) + 1;
+    return canonicalize(first, static_cast<int64_t>(count), step);
+}
+
+/// The two non-empty axes as one axis of `outer size * inner_size` elements, if they are an arithmetic progression.
+inline std::optional<Range> merge(const Range& outer, const Range& inner, int64_t inner_size) {
+    const int64_t first = outer.start * inner_size + inner.start;
+    if (outer.size == 1)
+        return Range{first, inner.size, inner.step};
+    if (inner.size == 1)
+        return Range{first, outer.size, outer.step * inner_size};
+    if (outer.step * inner_size == inner.size * inner.step)
+        return Range{first, outer.size * inner.size, inner.step};
+    return std::nullopt;
+}
+
+// Masks.
+
+enum class EntryKind { slice, shrink, new_axis, keep };
+
+/// One entry of a StridedSlice: `position` is -1 for an axis that no entry names, `axis` is -1 for a new one.
+struct Entry {
+    EntryKind kind;
+    int64_t position;
+    int64_t axis;
+};
+
+using Entries = InlineVector<Entry>;
+using Mask = std::vector<int64_t>;
+
+/// The five masks of a StridedSlice, one bit for each entry: missing bits are 0, further ones are ignored.
+struct Masks {
+    static constexpr const char* names[] = {
+        "begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask"};
+
+    Mask begin, end, new_axis, shrink_axis, ellipsis;
+
+    static bool bit(const Mask& mask, size_t i) {
+        return i < mask.size() && mask[i];
+    }
+
+    void check() const {
+        const Mask* const masks[] = {&begin, &end, &new_axis, &shrink_axis, &ellipsis};
+        for (size_t i = 0; i < 5; ++i)
+            for (const auto value : *masks[i])
+                if (value != 0 && value != 1)
+                    throw InvalidSlice(std::string(names[i]) + " must hold only 0 and 1, got " +
+                                       list_to_string(*masks[i]));
+    }
+
+    /// `count` entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
+    Entries entries(size_t count, int64_t rank) const {
+        check();
+        size_t ellipses = 0;
+        int64_t consuming = 0;
+        for (size_t i = 0; i < count; ++i) {
+            ellipses += bit(ellipsis, i);
+            consuming += !bit(ellipsis, i) && !bit(new_axis, i);
+        }
+        if (ellipses > 1)
+            throw InvalidSlice("at most one ellipsis is allowed, got ellipsis_mask=" + list_to_string(ellipsis));
+        if (consuming > rank)
+            throw InvalidSlice(std::to_string(consuming) + " entries name an axis, but the tensor has rank " +
+                               std::to_string(rank));
+        Entries aligned;
+        int64_t axis = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const auto position = static_cast<int64_t>(i);
+            if (bit(ellipsis, i)) {
+                for (const auto stop = axis + rank - consuming; axis < stop; ++axis)
+                    aligned.push_back({EntryKind::keep, -1, axis});
+            } else if (bit(new_axis, i)) {
+                aligned.push_back({EntryKind::new_axis, position, -1});
+            } else {
+                aligned.push_back({bit(shrink_axis, i) ? EntryKind::shrink : EntryKind::slice, position, axis++});
+            }
+        }
+        for (; axis < rank; ++axis)
+            aligned.push_back({EntryKind::keep, -1, axis});
+        return aligned;
+    }
+};
+
+// Regions.
+
+/// The elements that are selected: a range for each input axis, and the shape that comes out.
+struct Region {
+    Sizes input_shape;
+    InlineVector<Range> ranges;
+    Sizes output_shape;
+
+    template <class Shape>
+    static Region whole(const Shape& shape) {
+        Region region;
+        for (const auto size : shape) {
+            region.input_shape.push_back(static_cast<int64_t>(size));
+            region.ranges.push_back(Range::whole(static_cast<int64_t>(size)));
+        }
+        return region;
+    }
+
+    bool is_empty() const {
+        return std::find(output_shape.begin(), output_shape.end(), 0) != output_shape.end();
+    }
+
+    /// The same elements of the same packed buffer, in the same order, with the fewest axes: the last one is the
+    /// innermost. Must not be empty.
+    Region coalesce() const {
+        Region merged;
+        for (size_t axis = ranges.size(); axis-- > 0;) {
+            const auto size = input_shape[axis];
+            if (size == 1)
+                continue;
+            if (!merged.ranges.empty()) {
+                if (const auto both = merge(ranges[axis], merged.ranges.back(), merged.input_shape.back())) {
+                    merged.ranges.back() = *both;
+                    merged.input_shape.back() *= size;
+                    continue;
+                }
+            }
+            merged.input_shape.push_back(size);
+            merged.ranges.push_back(ranges[axis]);
+        }
+        std::reverse(merged.input_shape.begin(), merged.input_shape.end());
+        std::reverse(merged.ranges.begin(), merged.ranges.end());
+        for (const auto& range : merged.ranges)
+            merged.output_shape.push_back(range.size);
+        return merged;
+    }
+};
+
+// What is written.
+
+/// `axis` counted from the front.
+inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
+    if (axis.value < -rank || axis.value >= rank)
+        throw InvalidSlice("axis " + to_string(axis) + " is out of range for a tensor of rank " +
+                           std::to_string(rank));
+    return axis.value < 0 ? axis.value + rank : axis.value;
+}
+
+/// Slice-8: first and last indices and steps of some axes, without `axes` of the first ones.
+struct SliceSpec {
+    const Integers& starts;
+    const Integers& ends;
+    const Integers& steps;
+    const Integers* axes;
+
+    template <class Shape>
+    Region resolve(const Shape& shape) const {
+        auto region = Region::whole(shape);
+        const auto axes_named = normalize_axes(static_cast<int64_t>(shape.size()));
+        for (size_t i = 0; i < axes_named.size(); ++i) {
+            const auto axis = static_cast<size_t>(axes_named[i]);
+            region.ranges[axis] =
+                resolve_axis(starts[i].value, ends[i].value, steps[i].value, region.input_shape[axis]);
+        }
+        for (const auto& range : region.ranges)
+            region.output_shape.push_back(range.size);
+        return region;
+    }
+
+    /// The axis of each entry, counted from the front, once all rules are checked.
+    Sizes normalize_axes(int64_t rank) const {
+        if (rank == 0)
+            throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
+        check_length("ends", ends);
+        if (axes)
+            check_length("axes", *axes);
+        check_length("steps", steps);
+        if (!axes && static_cast<int64_t>(starts.size()) > rank)
+            throw InvalidSlice(std::to_string(starts.size()) + " starts are more than the tensor's rank " +
+                               std::to_string(rank));
+        Sizes normalized;
+        for (size_t i = 0; i < starts.size(); ++i) {
+            const auto axis = axes ? normalize_axis((*axes)[i], rank) : static_cast<int64_t>(i);
+            if (axes && std::find(normalized.begin(), normalized.end(), axis) != normalized.end())
+                throw InvalidSlice("axis " + std::to_string(axis) + " is named twice in axes=" +
+                                   list_to_string(*axes));
+            if (steps[i].value == 0)
+                throw InvalidSlice("the step of axis " + std::to_string(axis) + " is 0, but it must not be");
+            normalized.push_back(axis);
+        }
+        return normalized;
+    }
+
+private:
+    void check_length(const char* name, const Integers& values) const {
+        if (values.size() != starts.size())
+            throw InvalidSlice(std::string(name) + " and starts must have the same length, got " + name + "=" +
+                               list_to_string(values) + " and starts=" + list_to_string(starts));
+    }
+};
+
+/// StridedSlice-1; without `strides` they are 1.
+struct StridedSliceSpec {
+    const Integers& begin;
+    const Integers& end;
+    const Integers* strides;
+    const Masks& masks;
+
+    template <class Shape>
+    Region resolve(const Shape& shape) const {
+        auto region = Region::whole(shape);
+        for (const auto& entry : entries(static_cast<int64_t>(shape.size()))) {
+            const auto axis = static_cast<size_t>(entry.axis);
+            switch (entry.kind) {
+            case EntryKind::new_axis:
+                region.output_shape.push_back(1);
+                break;
+            case EntryKind::keep:
+                region.output_shape.push_back(region.input_shape[axis]);
+                break;
+            case EntryKind::shrink:
+                region.ranges[axis] = {shrunk_index(entry, region.input_shape[axis]), 1, 1};
+                break;
+            case EntryKind::slice:
+                region.ranges[axis] = sliced(entry, region.input_shape[axis]);
+                region.output_shape.push_back(region.ranges[axis].size);
+                break;
+            }
+        }
+        return region;
+    }
+
+    /// The entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
+    Entries entries(int64_t rank) const {
+        if (end.size() != begin.size() || (strides && strides->size() != begin.size())) {
+            Sizes lengths{static_cast<int64_t>(begin.size()), static_cast<int64_t>(end.size())};
+            if (strides)
+                lengths.push_back(static_cast<int64_t>(strides->size()));
+            throw InvalidSlice("begin, end and strides must have the same length, got lengths " +
+                               list_to_string(lengths));
+        }
+        return masks.entries(begin.size(), rank);
+    }
+
+private:
+    Range sliced(const Entry& entry, int64_t size) const {
+        const auto i = static_cast<size_t>(entry.position);
+        const auto stride = strides ? (*strides)[i].value : 1;
+        if (stride == 0)
+            throw InvalidSlice("the stride of axis " + std::to_string(entry.axis) + " (entry " + std::to_string(i) +
+                               ") is 0, but it must not be");
+        const auto bound = [i](const Integers& indices, const Mask& mask) {
+            return Masks::bit(mask, i) ? std::nullopt : std::make_optional(indices[i].value);
+        };
+        return resolve_axis(bound(begin, masks.begin), bound(end, masks.end), stride, size);
+    }
+
+    int64_t shrunk_index(const Entry& entry, int64_t size) const {
+        const auto& index = begin[static_cast<size_t>(entry.position)];
+        if (index.value < -size || index.value >= size)
+            throw InvalidSlice("entry " + std::to_string(entry.position) + " shrinks axis " +
+                               std::to_string(entry.axis) + " to index " + to_string(index) + ", but the axis has " +
+                               std::to_string(size) + " elements");
+        return index.value < 0 ? index.value + size : index.value;
+    }
+};
+
+// Bounds.
+
+/// The least and the greatest value, both possible. A size of INT64_MAX stands for "unbounded".
+struct Bounds {
+    Integer low;
+    Integer high;
+
+    bool is_exact() const {
+        return low == high;
+    }
+};
+
+/// An index that nothing is known of.
+inline const Bounds any_index{int64_min, int64_max};
+
+/// What is known of the size of a sliced axis: its exact bounds, and whether it is that of the axis, whatever that is.
+struct SlicedSize {
+    Bounds bounds;
+    bool keeps_size;
+};
+
+/// The sizes that an axis can have after slicing.
+///
+/// For one start and stop the size goes one way between the sizes at which one of them meets an end of the axis; for
+/// one size it goes one way in start and in stop, below 0 and from 0 on. So the extremes lie at the ends of the bounds,
+/// at -1 and 0, and at those sizes.
+///
+/// \param start  Without it the axis is selected from its beginning in the direction of `step`.
+/// \param stop   Without it as far as the axis goes.
+/// \param step   Nothing where it is not known, or only by bounds.
+inline SlicedSize sliced_size(const Bounds& axis,
+                              const std::optional<Bounds>& start,
+                              const std::optional<Bounds>& stop,
+                              const std::optional<int64_t>& step) {
+    using Index = std::optional<int64_t>;
+    const int64_t least = axis.low.value, greatest = axis.high.value;
+    if (!step)
+        return {{0, greatest}, greatest == 0};
+    const auto ends = [](const std::optional<Bounds>& index) {
+        if (!index)
+            return InlineVector<Index>{std::nullopt};
+        const int64_t low = index->low.value, high = index->high.value;
+        if (low < 0 && high >= 0)
+            return InlineVector<Index>{low, -1, 0, high};
+        return low == high ? InlineVector<Index>{low} : InlineVector<Index>{low, high};
+    };
+    int64_t low = int64_max, high = 0;
+    bool keeps_size = true;
+    for (const auto& first : ends(start)) {
+        for (const auto& end : ends(stop)) {
+            const auto count_at = [&](int64_t size) {
+                const auto count = resolve_axis(first, end, *step, size).size;
+                low = std::min(low, count);
+                high = std::max(high, count);
+                keeps_size = keeps_size && count == size;
+            };
+            count_at(least);
+            if (least == greatest)
+                continue;
+            count_at(greatest);
+            for (const auto& index : {first, end}) {
+                if (!index)
+                    continue;
+                for (int64_t by = -1; by <= 1; ++by) {
+                    const auto size = magnitude(*index) + static_cast<uint64_t>(by);
+                    if (size > static_cast<uint64_t>(least) && size < static_cast<uint64_t>(greatest))
+                        count_at(static_cast<int64_t>(size));
+                }
+            }
+        }
+    }
+    if (greatest == int64_max && static_cast<uint64_t>(high) >= static_cast<uint64_t>(int64_max) / magnitude(*step) / 2)
+        high = int64_max;
+    return {{low, high}, keeps_size};
+}
+
+}  // namespace sliceport

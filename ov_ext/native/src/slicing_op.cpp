@@ -1,0 +1,382 @@
+#include "slicing_op.hpp"
+
+#include "copy.hpp"
+#include "openvino/op/constant.hpp"
+
+namespace sliceport {
+namespace {
+
+/// The sentence of an `InvalidSlice` with operator and node, for those who catch OpenVINO's exceptions.
+class InvalidNode : public ov::Exception {
+public:
+    explicit InvalidNode(const std::string& sentence) : ov::Exception(sentence) {}
+};
+
+/// The values of indices of which each is known exactly.
+template <class Indices, class IndicesBounds>
+std::optional<Indices> exact(const IndicesBounds& bounds) {
+    Indices indices;
+    indices.count = bounds.count;
+    for (size_t i = 0; i < bounds.count; ++i) {
+        if (!bounds.of[i])
+            return std::nullopt;
+        for (const auto& value : *bounds.of[i]) {
+            if (!value.is_exact())
+                return std::nullopt;
+            indices.of[i].push_back(value.low);
+        }
+    }
+    return indices;
+}
+
+/// A text in the quotes that Python writes.
+std::string quoted(const std::string& text) {
+    const bool has_single = text.find('\'') != std::string::npos;
+    const char quote = has_single && text.find('"') == std::string::npos ? '"' : '\'';
+    std::string written(1, quote);
+    for (const char c : text) {
+        static const char digits[] = "0123456789abcdef";
+        const auto code = static_cast<unsigned char>(c);
+        if (c == quote || c == '\\')
+            written += {'\\', c};
+        else if (c == '\n')
+            written += "\\n";
+        else if (c == '\r')
+            written += "\\r";
+        else if (c == '\t')
+            written += "\\t";
+        else if (code < 32 || code == 127)
+            written += {'\\', 'x', digits[code >> 4], digits[code & 15]};
+        else
+            written += c;
+    }
+    return written + quote;
+}
+
+/// Whether a node's rt_info says that it is not to be folded; the class of that mark is none of the public ones.
+bool is_folding_disabled(const ov::Node& node) {
+    const auto& info = node.get_rt_info();
+    return std::any_of(info.begin(), info.end(), [](const auto& entry) {
+        return entry.first.find("constant_folding") != std::string::npos ||
+               entry.first.find("ConstantFolding") != std::string::npos;
+    });
+}
+
+bool is_constant(const ov::Node* node) {
+    return ov::is_type<ov::op::v0::Constant>(node);
+}
+
+ov::Tensor pack(const ov::Tensor& tensor) {
+    if (tensor.is_continuous())
+        return tensor;
+    ov::Tensor copied(tensor.get_element_type(), tensor.get_shape());
+    tensor.copy_to(copied);
+    return copied;
+}
+
+void check_element(const ov::element::Type& element) {
+    if (element == ov::element::u3 || element == ov::element::u6)
+        throw InvalidSlice("elements of type " + element.get_type_name() + " cannot be sliced");
+}
+
+void set_shape(ov::Tensor& tensor, const Sizes& sizes) {
+    const auto& shape = tensor.get_shape();
+    if (shape.size() != sizes.size() || !std::equal(shape.begin(), shape.end(), sizes.begin(), [](size_t a, int64_t b) {
+            return a == static_cast<size_t>(b);
+        }))
+        tensor.set_shape(ov::Shape(sizes.begin(), sizes.end()));
+}
+
+void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
+    const auto element = data.get_element_type();
+    if (element == ov::element::string)
+        copy_strings(region, data.data<std::string>(), output.data<std::string>());
+    else if (const auto bits = element.bitwidth(); bits < 8)
+        copy_packed(region, bits, element != ov::element::u1, data.data(), output.data());
+    else
+        copy_bytes(region, bits / 8, data.data(), output.data());
+}
+
+}  // namespace
+
+SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) {
+    Indices indices;
+    indices.count = inputs.size() - 1;
+    for (size_t i = 0; i < indices.count; ++i)
+        indices.of[i] = integers(inputs[i + 1]);
+    return indices;
+}
+
+SlicingOp::SlicingOp(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed)
+    : Op(arguments),
+      m_fixed(std::move(fixed)) {}
+
+void SlicingOp::throw_invalid(const std::string& sentence) const {
+    throw InvalidNode(std::string(get_type_name()) + " " + quoted(get_friendly_name()) + ": " + sentence + ".");
+}
+
+void SlicingOp::validate_and_infer_types() {
+    try {
+        infer();
+    } catch (const InvalidSlice& error) {
+        throw_invalid(error.what());
+    }
+}
+
+void SlicingOp::infer() {
+    if (!m_fixed)
+        check_count(get_input_size());
+    for (size_t i = 1; i < get_input_size() && !m_had_wide_indices; ++i)
+        m_had_wide_indices = get_input_element_type(i) != ov::element::i32;
+    const auto& element = get_input_element_type(0);
+    if (const auto sizes = find_exact_sizes()) {
+        set_output_type(0, element, ov::PartialShape(std::vector<ov::Dimension>(sizes->begin(), sizes->end())));
+        return;
+    }
+    check_inputs();
+    const auto& shape = get_input_partial_shape(0);
+    if (shape.rank().is_dynamic()) {
+        set_output_type(0, element, ov::PartialShape::dynamic());
+        return;
+    }
+    InlineVector<Bounds> sizes;
+    for (const auto& size : shape)
+        sizes.push_back(bounds_of(size));
+    const auto indices = index_bounds();
+    const auto output = output_dimensions(sizes, indices);
+    if (!output) {
+        set_output_type(0, element, ov::PartialShape::dynamic());
+        return;
+    }
+    std::vector<ov::Dimension> dimensions;
+    dimensions.reserve(output->size());
+    for (const auto& size : *output)
+        dimensions.push_back(size.axis < 0 ? dimension(size.bounds) : shape[static_cast<size_t>(size.axis)]);
+    set_output_type(0, element, ov::PartialShape(std::move(dimensions)));
+    if (sizes.size() == 1)
+        pass_values(indices);
+}
+
+/// The sizes of the output where all is constant but the data, as at each inference of a dynamic model: then this is the
+/// short way to them. Nothing where there is more to say: a symbol, bounds of values or an error.
+std::optional<Sizes> SlicingOp::find_exact_sizes() const {
+    const auto& partial_shape = get_input_partial_shape(0);
+    if (partial_shape.is_dynamic())
+        return std::nullopt;
+    ov::Shape shape;
+    shape.reserve(static_cast<size_t>(partial_shape.end() - partial_shape.begin()));
+    for (const auto& size : partial_shape) {
+        if (size.has_symbol())
+            return std::nullopt;
+        shape.push_back(static_cast<size_t>(size.get_min_length()));
+    }
+    if (shape.size() == 1 && !is_constant(get_input_node_ptr(0)))
+        return std::nullopt;
+    try {
+        if (m_fixed)
+            return region(shape, *m_fixed).output_shape;
+        Indices indices;
+        indices.count = get_input_size() - 1;
+        for (size_t i = 0; i < indices.count; ++i) {
+            const auto constant = ov::as_type<const ov::op::v0::Constant>(get_input_node_ptr(i + 1));
+            if (!constant)
+                return std::nullopt;
+            const auto& list = constant->get_output_shape(0);
+            if (list.size() != 1)
+                return std::nullopt;
+            indices.of[i] = integers(constant->get_output_element_type(0), constant->get_data_ptr(), list[0]);
+        }
+        return region(shape, indices).output_shape;
+    } catch (const InvalidSlice&) {
+        return std::nullopt;
+    }
+}
+
+void SlicingOp::pass_values(const IndicesBounds& bounds) {
+    const auto indices = exact<Indices>(bounds);
+    if (!indices)
+        return;
+    const auto found = element_bounds(input_value(0));
+    if (!found)
+        return;
+    const auto selected = region(found->first.get_shape(), *indices);
+    if (selected.is_empty())
+        return;
+    const ov::Shape shape(selected.output_shape.begin(), selected.output_shape.end());
+    ov::Tensor lower(get_output_element_type(0), shape), upper(get_output_element_type(0), shape);
+    copy(selected, found->first, lower);
+    copy(selected, found->second, upper);
+    auto& output = get_output_tensor(0);
+    output.set_lower_value(lower);
+    output.set_upper_value(upper);
+    ov::TensorSymbolVector symbols(1);
+    if (evaluate_symbol(symbols))
+        output.set_value_symbol(symbols[0]);
+}
+
+bool SlicingOp::has_evaluate() const {
+    return true;
+}
+
+bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const {
+    const auto& data = inputs[0];
+    Region selected;
+    try {
+        selected = region(data.get_shape(), m_fixed ? *m_fixed : read_indices(inputs));
+        check_element(data.get_element_type());
+    } catch (const InvalidSlice& error) {
+        throw_invalid(error.what());
+    }
+    set_shape(outputs[0], selected.output_shape);
+    if (!selected.is_empty())
+        copy(selected, data, outputs[0]);
+    return true;
+}
+
+bool SlicingOp::evaluate(ov::TensorVector& outputs,
+                         const ov::TensorVector& inputs,
+                         const ov::EvaluationContext&) const {
+    ov::TensorVector packed;
+    for (const auto& input : inputs)
+        packed.push_back(pack(input));
+    if (outputs[0].is_continuous())
+        return evaluate(outputs, packed);
+    ov::TensorVector results{{outputs[0].get_element_type(), outputs[0].get_shape()}};
+    evaluate(results, packed);
+    if (results[0].get_shape() != outputs[0].get_shape())
+        outputs[0].set_shape(results[0].get_shape());
+    results[0].copy_to(outputs[0]);
+    return true;
+}
+
+bool SlicingOp::evaluate_lower(ov::TensorVector& outputs) const {
+    return evaluate_bound(outputs, true);
+}
+
+bool SlicingOp::evaluate_upper(ov::TensorVector& outputs) const {
+    return evaluate_bound(outputs, false);
+}
+
+bool SlicingOp::evaluate_bound(ov::TensorVector& outputs, bool lower) const {
+    ov::TensorVector inputs;
+    for (size_t i = 0; i < get_input_size(); ++i) {
+        const auto& tensor = get_input_tensor(i);
+        if (i > 0 && !tensor.has_and_set_bound())
+            return false;
+        inputs.push_back(lower ? tensor.get_lower_value() : tensor.get_upper_value());
+        if (!inputs.back())
+            return false;
+    }
+    return evaluate(outputs, inputs);
+}
+
+bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
+    const auto& shape = get_input_partial_shape(0);
+    const auto symbols = get_input_tensor(0).get_value_symbol();
+    if (shape.is_dynamic() || shape.size() != 1 || symbols.size() != shape.get_shape()[0])
+        return false;
+    const auto indices = exact<Indices>(index_bounds());
+    if (!indices)
+        return false;
+    const auto selected = region(shape.get_shape(), *indices).ranges[0];
+    output_symbols[0].clear();
+    for (int64_t i = 0; i < selected.size; ++i)
+        output_symbols[0].push_back(symbols[static_cast<size_t>(selected.start + i * selected.step)]);
+    return true;
+}
+
+bool SlicingOp::can_constant_fold(const ov::OutputVector& inputs) const {
+    return Op::can_constant_fold(inputs) || can_fix(inputs);
+}
+
+bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) {
+    if (!can_fix(inputs))
+        return Op::constant_fold(outputs, inputs);
+    auto indices = exact<Indices>(index_bounds());
+    if (!indices || indices->of[0].empty())
+        return false;
+    outputs[0] = make_with({inputs[0]}, std::make_shared<const Indices>(std::move(*indices)))->output(0);
+    return true;
+}
+
+/// Whether indices can become attributes: where a plugin has made constants of other types 32-bit ones. Models that
+/// users hold are folded too, but not narrowed, and keep the inputs that every reader of their files knows.
+bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
+    if (m_fixed || !m_had_wide_indices || is_constant(inputs[0].get_node()) || is_folding_disabled(*this))
+        return false;
+    return std::all_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
+        return index.get_element_type() == ov::element::i32 && is_constant(index.get_node());
+    });
+}
+
+SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
+    IndicesBounds bounds;
+    bounds.count = m_fixed ? m_fixed->count : get_input_size() - 1;
+    for (size_t i = 0; i < bounds.count; ++i) {
+        if (!m_fixed) {
+            bounds.of[i] = list_bounds(input_value(i + 1));
+            continue;
+        }
+        bounds.of[i].emplace();
+        for (const auto& index : m_fixed->of[i])
+            bounds.of[i]->push_back({index, index});
+    }
+    return bounds;
+}
+
+void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* names, size_t count) {
+    if (get_input_size() != 1)
+        return;
+    auto indices = std::make_shared<Indices>();
+    for (size_t i = 0; i < count; ++i) {
+        std::vector<int64_t> values;
+        for (const auto& index : m_fixed ? m_fixed->of[i] : Integers())
+            values.push_back(index.value);
+        visitor.on_attribute(names[i], values);
+        for (const auto value : values)
+            indices->of[i].push_back(value);
+        if (!values.empty())
+            indices->count = i + 1;
+    }
+    if (indices->count > 0)
+        m_fixed = std::move(indices);
+}
+
+std::optional<int64_t> SlicingOp::entry_count() const {
+    if (m_fixed)
+        return static_cast<int64_t>(m_fixed->of[0].size());
+    for (size_t i = 1; i < get_input_size(); ++i)
+        if (const auto length = list_length(get_input_partial_shape(i)))
+            return length;
+    return std::nullopt;
+}
+
+std::optional<int64_t> SlicingOp::check_list(size_t input, const char* name) const {
+    const auto& element = get_input_element_type(input);
+    const auto& shape = get_input_partial_shape(input);
+    if (element.is_static() && !is_integral(element))
+        throw InvalidSlice(std::string(name) + " must hold integers, got " + element.get_type_name());
+    if (shape.rank().is_static() && shape.size() != 1)
+        throw InvalidSlice(std::string(name) + " must be a list, got rank " + std::to_string(shape.size()));
+    return list_length(shape);
+}
+
+void SlicingOp::check_lengths(const char* rule,
+                              const char* const* names,
+                              const PerInput<std::optional<int64_t>>& lengths) {
+    std::optional<int64_t> first;
+    bool differ = false;
+    for (size_t i = 0; i < lengths.count; ++i) {
+        differ = differ || (first && lengths.of[i] && *first != *lengths.of[i]);
+        first = first ? first : lengths.of[i];
+    }
+    if (!differ)
+        return;
+    std::string known;
+    for (size_t i = 0; i < lengths.count; ++i)
+        if (lengths.of[i])
+            known += (known.empty() ? "'" : ", '") + std::string(names[i]) + "': " + std::to_string(*lengths.of[i]);
+    throw InvalidSlice(std::string(rule) + " must have the same length, got {" + known + "}");
+}
+
+}  // namespace sliceport

@@ -1,0 +1,103 @@
+#include "strided_slice.hpp"
+
+#include "openvino/core/attribute_visitor.hpp"
+
+namespace sliceport {
+namespace {
+
+constexpr const char* names[] = {"begin", "end", "strides"};
+enum Input { begin, end, strides };
+
+}  // namespace
+
+StridedSlice::StridedSlice(const ov::OutputVector& arguments,
+                           std::shared_ptr<const Masks> masks,
+                           std::shared_ptr<const Indices> fixed)
+    : SlicingOp(arguments, std::move(fixed)),
+      m_masks(std::move(masks)) {
+    constructor_validate_and_infer_types();
+}
+
+bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
+    auto masks = *m_masks;
+    size_t i = 0;
+    try {
+        for (auto* const mask : {&masks.begin, &masks.end, &masks.new_axis, &masks.shrink_axis, &masks.ellipsis}) {
+            // The operator in Python cannot write an empty list, and 0 alone means the same.
+            if (mask->empty())
+                mask->push_back(0);
+            visitor.on_attribute(Masks::names[i++], *mask);
+        }
+    } catch (const std::exception&) {
+        throw_invalid("the masks must be lists of 0 and 1");
+    }
+    m_masks = std::make_shared<const Masks>(std::move(masks));
+    visit_fixed(visitor, names, 3);
+    return true;
+}
+
+std::shared_ptr<ov::Node> StridedSlice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
+    return make_with(inputs, m_fixed);
+}
+
+std::shared_ptr<ov::Node> StridedSlice::make_with(const ov::OutputVector& inputs,
+                                                  std::shared_ptr<const Indices> fixed) const {
+    return std::make_shared<StridedSlice>(inputs, m_masks, std::move(fixed));
+}
+
+void StridedSlice::check_count(size_t count) const {
+    if (count != 3 && count != 4)
+        throw InvalidSlice("it has 3 or 4 inputs, got " + std::to_string(count));
+}
+
+void StridedSlice::check_inputs() const {
+    PerInput<std::optional<int64_t>> lengths;
+    lengths.count = get_input_size() - 1;
+    for (size_t i = 0; i < lengths.count; ++i)
+        lengths.of[i] = check_list(i + 1, names[i]);
+    check_lengths("begin, end and strides", names, lengths);
+    m_masks->check();
+}
+
+std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const InlineVector<Bounds>& sizes,
+                                                                      const IndicesBounds& indices) const {
+    const auto count = entry_count();
+    if (!count)
+        return std::nullopt;
+    OutputSizes output;
+    for (const auto& entry : m_masks->entries(static_cast<size_t>(*count), static_cast<int64_t>(sizes.size()))) {
+        if (entry.kind == EntryKind::new_axis) {
+            output.push_back({{1, 1}, -1});
+        } else if (entry.kind == EntryKind::keep) {
+            output.push_back({sizes[static_cast<size_t>(entry.axis)], entry.axis});
+        } else if (entry.kind == EntryKind::slice) {
+            const auto i = static_cast<size_t>(entry.position);
+            std::optional<int64_t> stride;
+            if (indices.count <= strides)
+                stride = 1;
+            else if (indices.of[strides] && (*indices.of[strides])[i].is_exact())
+                stride = (*indices.of[strides])[i].low.value;
+            if (stride == 0)
+                throw InvalidSlice("the stride of axis " + std::to_string(entry.axis) + " (entry " +
+                                   std::to_string(i) + ") is 0, but it must not be");
+            const auto bound = [&](Input input, const Mask& mask) -> std::optional<Bounds> {
+                if (Masks::bit(mask, i))
+                    return std::nullopt;
+                return indices.of[input] ? (*indices.of[input])[i] : any_index;
+            };
+            const auto found = sliced_size(sizes[static_cast<size_t>(entry.axis)],
+                                           bound(begin, m_masks->begin),
+                                           bound(end, m_masks->end),
+                                           stride);
+            output.push_back({found.bounds, found.keeps_size ? entry.axis : -1});
+        }
+    }
+    return output;
+}
+
+Region StridedSlice::region(const ov::Shape& shape, const Indices& indices) const {
+    const auto strides_given = indices.count > strides ? &indices.of[strides] : nullptr;
+    return StridedSliceSpec{indices.of[begin], indices.of[end], strides_given, *m_masks}.resolve(shape);
+}
+
+}  // namespace sliceport

@@ -1,0 +1,305 @@
+"""The operators in C++ beside those in Python: the same shapes, symbols, bounds, elements and sentences, and files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset8
+from openvino.utils.node_factory import NodeFactory
+from openvino_models import MASKS, pack
+
+import ov_ext.slice
+import ov_ext.strided_slice
+from sliceport.errors import InvalidSlice
+
+INDEX_TYPES = ("i64", "i64", "i64", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4", "f32", "boolean")
+ELEMENTS = ("f32", "f64", "f16", "bf16", "i64", "u8", "boolean", "string", "u1", "u2", "u4", "i4", "nf4", "u3", "u6")
+NAME = re.compile(r"'[^'\n]*'")
+Make = Callable[[str, Sequence[ov.Output], dict[str, list[int]]], ov.Node]
+_KEPT: list[Any] = []
+
+
+@pytest.fixture(scope="session")
+def native(library: Path) -> Make:
+    factory = NodeFactory()
+    factory.add_extension(str(library))
+    _KEPT.append(factory)
+
+    def make(op: str, inputs: Sequence[ov.Output], masks: dict[str, list[int]]) -> ov.Node:
+        return factory.create("Slice8" if op == "Slice" else "StridedSlice1", list(inputs), masks)
+
+    return make
+
+
+def in_python(op: str, inputs: Sequence[ov.Output], masks: dict[str, list[int]]) -> ov.Node:
+    return ov_ext.slice.Slice(inputs) if op == "Slice" else ov_ext.strided_slice.StridedSlice(inputs, **masks)
+
+
+def pick(random: np.random.Generator, *options: Any) -> Any:
+    return options[int(random.integers(len(options)))]
+
+
+def any_index(random: np.random.Generator) -> int:
+    if random.random() < 0.15:
+        return int(pick(random, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63), 2**63, 2**64 - 1))
+    return int(random.integers(-5, 6))
+
+
+def constant(values: Sequence[int], kind: str) -> ov.Node:
+    element = getattr(ov.Type, kind)
+    if kind in ("i4", "u4"):
+        if not values:
+            return empty(element)
+        low = -8 if kind == "i4" else 0
+        tensor = ov.Tensor(element, ov.Shape([len(values)]))  # of its own memory
+        bits = np.array([min(max(value, low), low + 15) & 15 for value in values], np.uint8)
+        tensor.data.reshape(-1).view(np.uint8)[...] = pack(bits, kind)
+        return ov.op.Constant(tensor)
+    dtype = element.to_dtype()
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        values = [min(max(value, int(limits.min)), int(limits.max)) for value in values]
+    array = np.array(values, dtype)
+    return opset8.constant(array) if array.size else empty(element)
+
+
+def empty(element: ov.Type) -> ov.Node:
+    return ov.op.Constant(element, ov.Shape([0]), [])
+
+
+def index_input(random: np.random.Generator, count: int, *, is_axes: bool) -> ov.Node:
+    """A list of indices: a constant, a parameter, or what is computed of a shape; now and then not even a list."""
+    how = random.random()
+    if how < 0.08:
+        shape = pick(random, [count], [-1], [], [count, 1], None, [count + 1])
+        kind = pick(random, "i64", "i32", "u8", "f32")
+        partial = ov.PartialShape.dynamic() if shape is None else ov.PartialShape(shape)
+        return ov.op.Parameter(getattr(ov.Type, kind), partial)
+    if how < 0.2 and count:
+        sizes = [ov.Dimension(low, low + int(random.integers(0, 3))) for low in random.integers(0, 4, count).tolist()]
+        kind = pick(random, "i64", "i32")
+        shape = opset8.shape_of(ov.op.Parameter(ov.Type.f32, ov.PartialShape(sizes)), kind)
+        return opset8.subtract(shape, constant(random.integers(0, 8, count).tolist(), kind))
+    if is_axes and random.random() < 0.7:
+        rank = max(count, 1)
+        values = [int(axis) - rank * int(random.integers(0, 2)) for axis in random.permutation(rank)[:count]]
+    else:
+        values = [any_index(random) or 1 for _ in range(count + int(random.random() < 0.04))]
+    return constant(values, pick(random, *INDEX_TYPES[: 14 if random.random() < 0.1 else 12]))
+
+
+def data_input(random: np.random.Generator) -> ov.Node:
+    rank = int(random.integers(0, 5))
+    if random.random() < 0.05:
+        return ov.op.Parameter(ov.Type.f32, ov.PartialShape.dynamic())
+    if rank == 1 and random.random() < 0.5:
+        sizes = [pick(random, ov.Dimension(3), ov.Dimension(2, 5), ov.Dimension()) for _ in range(4)]
+        for size in sizes:
+            if random.random() < 0.5:
+                size.set_symbol(ov.Symbol())
+        shape = ov.op.Parameter(ov.Type.f32, ov.PartialShape(sizes))
+        return opset8.shape_of(shape, pick(random, "i64", "i32"))
+    sizes = []
+    for _ in range(rank):
+        low = int(random.integers(0, 5))
+        sizes.append(pick(random, ov.Dimension(low), ov.Dimension(low, low + 3), ov.Dimension(low, -1), ov.Dimension()))
+        if random.random() < 0.5:
+            sizes[-1].set_symbol(ov.Symbol())
+    return ov.op.Parameter(getattr(ov.Type, pick(random, *ELEMENTS)), ov.PartialShape(sizes))
+
+
+def any_masks(random: np.random.Generator, count: int) -> dict[str, list[int]]:
+    values = [0, 2, -1] if random.random() < 0.05 else [0, 0, 0, 1]
+    lengths = random.integers(0, count + 2, len(MASKS)).tolist()
+    return {name: random.choice(values, length).tolist() for name, length in zip(MASKS, lengths, strict=True)}
+
+
+def any_case(random: np.random.Generator) -> tuple[str, list[ov.Node], dict[str, list[int]]]:
+    op = pick(random, "Slice", "StridedSlice")
+    data = data_input(random)
+    rank = data.get_output_partial_shape(0).rank
+    count = int(random.integers(0, (rank.get_length() if rank.is_static else 2) + (1 if op == "Slice" else 3)))
+    inputs = pick(random, *([3, 4, 4, 4] if op == "Slice" else [2, 3, 3, 3]))
+    inputs = int(random.integers(0, 6)) if random.random() < 0.03 else inputs
+    nodes = [data, *(index_input(random, count, is_axes=op == "Slice" and i == 3) for i in range(inputs))]
+    return op, nodes, any_masks(random, count) if op == "StridedSlice" else {}
+
+
+def known(output: ov.Output) -> Any:
+    """What is inferred of an output: its type, sizes with their symbols, and bounds of its values."""
+    shape = output.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return output.get_element_type(), None
+    sizes = [(size.get_min_length(), size.get_max_length()) for size in shape]
+    return output.get_element_type(), sizes
+
+
+def symbols(output: ov.Output) -> list[Any]:
+    shape = output.get_partial_shape()
+    return [] if shape.rank.is_dynamic else [size.get_symbol() if size.has_symbol() else None for size in shape]
+
+
+def values(output: ov.Output) -> Any:
+    """Bounds and symbols of the elements, as an operator that needs them has OpenVINO find them."""
+    shape = output.get_partial_shape()
+    if shape.is_dynamic or len(shape) != 1 or not shape[0].get_length():
+        return None
+    if output.get_element_type() not in (ov.Type.i64, ov.Type.i32):
+        return None
+    made = opset8.broadcast(ov.op.Parameter(ov.Type.f32, ov.PartialShape([1])), output)
+    return known(made.output(0)), symbols(made.output(0))
+
+
+def said(error: Exception) -> str:
+    return NAME.sub("''", str(error).strip())
+
+
+def make_or_say(make: Make, op: str, inputs: list[ov.Output], masks: dict[str, list[int]]) -> ov.Node | str:
+    """The node, or why there is none."""
+    try:
+        return make(op, inputs, masks)
+    except (InvalidSlice, RuntimeError) as error:
+        return said(error)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_inferred(native: Make, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    refused = bounded = 0
+    for _ in range(250):
+        op, nodes, masks = any_case(random)
+        inputs = [node.output(0) for node in nodes]
+        expected, made = make_or_say(in_python, op, inputs, masks), make_or_say(native, op, inputs, masks)
+        if isinstance(expected, str) or isinstance(made, str):
+            refused += 1
+            assert made == expected
+            continue
+        assert known(made.output(0)) == known(expected.output(0)), (op, nodes, masks)
+        assert symbols(made.output(0)) == symbols(expected.output(0))
+        found = values(expected.output(0))
+        assert values(made.output(0)) == found
+        bounded += found is not None
+    assert 20 < refused < 200
+    assert bounded > 3
+
+
+def any_tensor(random: np.random.Generator, kind: str, shape: list[int]) -> ov.Tensor:
+    element = getattr(ov.Type, kind)
+    tensor = ov.Tensor(element, ov.Shape(shape))
+    if tensor.size == 0:
+        return tensor
+    if kind == "string":
+        tensor.str_data = np.array([f"number {i}, äö" for i in range(tensor.size)]).reshape(shape)
+    else:
+        bits = tensor.data.reshape(-1).view(np.uint8)
+        bits[...] = random.integers(0, 2 if kind == "boolean" else 256, bits.size)
+    return tensor
+
+
+def elements(tensor: ov.Tensor) -> Any:
+    shape = list(tensor.shape)
+    if tensor.element_type == ov.Type.string:
+        return shape, tensor.str_data.tolist()
+    return shape, tensor.data.tobytes()
+
+
+def any_list(random: np.random.Generator, count: int) -> ov.Node:
+    kind = pick(random, "i64", "i64", "i32", "i8", "u64", "u8", "i4", "u4")
+    return constant([any_index(random) or 1 for _ in range(count)], kind)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_computed(native: Make, seed: int) -> None:
+    """By indices that are known at run time alone, so that all that can be wrong with them is said then."""
+    random = np.random.default_rng(seed)
+    refused = computed = 0
+    for _ in range(250):
+        op = pick(random, "Slice", "StridedSlice")
+        shape = random.integers(0 if random.random() < 0.2 else 1, 6, int(random.integers(0, 5))).tolist()
+        count = int(random.integers(0, len(shape) + (1 if op == "Slice" else 3)))
+        data = any_tensor(random, pick(random, *ELEMENTS), shape)
+        lists = [any_list(random, count) for _ in range(int(random.integers(2, 4)) + (op == "Slice"))]
+        if op == "Slice" and len(lists) == 4 and random.random() < 0.8:
+            axes = random.permutation(len(shape))[:count] - len(shape) * random.integers(0, 2, count)
+            lists[3] = constant(axes.tolist(), "i64")
+        given = [data, *(node.get_tensor_view() for node in lists)]
+        masks = any_masks(random, count) if op == "StridedSlice" else {}
+        inputs = [ov.op.Parameter(t.element_type, ov.PartialShape.dynamic(len(t.shape))).output(0) for t in given]
+        answers: list[Any] = []
+        for make in (in_python, native):
+            out = ov.Tensor(data.element_type, ov.Shape([0]))
+            try:
+                node = make(op, inputs, masks)
+                assert node.evaluate([out], given)
+                answers.append(elements(out))
+            except (InvalidSlice, RuntimeError) as error:
+                answers.append(said(error).split("\n")[0].removeprefix("InvalidSlice: "))
+        assert answers[0] == answers[1], (op, masks)
+        refused += isinstance(answers[0], str)
+        computed += not isinstance(answers[0], str)
+    assert refused > 20
+    assert computed > 50
+
+
+@pytest.mark.parametrize(
+    "name", ["it's", 'a "quoted" one', 'it\'s "both"', "back\\slash", "line\nend\ttab\x07", "größe"]
+)
+def test_names_are_quoted_as_python_quotes_them(native: Make, name: str) -> None:
+    shape = ov.op.Parameter(ov.Type.f32, ov.PartialShape([3])).output(0)
+    lists = [ov.op.Parameter(ov.Type.i64, ov.PartialShape([1])).output(0) for _ in range(3)]
+    node = native("Slice", [shape, *lists], {})
+    node.set_friendly_name(name)
+    given = [ov.Tensor(np.zeros(3, np.float32)), *(ov.Tensor(np.zeros(1, np.int64)) for _ in range(3))]
+    with pytest.raises(RuntimeError) as caught:
+        node.evaluate([ov.Tensor(ov.Type.f32, ov.Shape([3]))], given)
+    assert str(caught.value) == f"Slice8 {name!r}: the step of axis 0 is 0, but it must not be."
+
+
+@pytest.mark.parametrize("writer", ["python", "native"])
+def test_files_of_the_one_open_with_the_other(native: Make, library: Path, tmp_path: Path, writer: str) -> None:
+    make = native if writer == "native" else in_python
+    source = ov.op.Parameter(ov.Type.f32, ov.PartialShape([-1, 3, 4]))
+    lists = [constant(values, "i64").output(0) for values in ([0, 1, 0], [0, 0, 0], [-1, 1, 1])]
+    masks = {"begin_mask": [1], "end_mask": [1], "new_axis_mask": [0, 0, 1], "shrink_axis_mask": [0, 1]}
+    first = make("StridedSlice", [source.output(0), *lists], masks)
+    second = make("Slice", [first.output(0), *(constant([value], "i64").output(0) for value in (1, 9, 2, -1))], {})
+    first.set_friendly_name("first")
+    second.set_friendly_name("second")
+    path = tmp_path / "m.xml"
+    ov.save_model(ov.Model([second], [source], "m"), str(path))
+    data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    texts = []
+    for kinds in ([str(library)], [ov_ext.slice.Slice, ov_ext.strided_slice.StridedSlice]):
+        core = ov.Core()
+        for kind in kinds:
+            core.add_extension(kind)
+        model = core.read_model(str(path))
+        assert np.array_equal(core.compile_model(model, "CPU")([data])[0], data[::-1, 1, None, 1:4:2])
+        ov.save_model(model, str(tmp_path / "again.xml"))
+        texts.append((tmp_path / "again.xml").read_text())
+    assert texts[0] == texts[1] == path.read_text().replace("m.bin", "again.bin")
+
+
+def test_parts_of_tensors(native: Make) -> None:
+    """Whose elements do not lie one after another."""
+    whole = np.arange(60, dtype=np.float32).reshape(5, 12)
+    part = ov.Tensor(ov.Tensor(whole), ov.Coordinate([1, 2]), ov.Coordinate([4, 9]))
+    source = ov.op.Parameter(ov.Type.f32, ov.PartialShape([3, 7]))
+    lists = [constant(values, "i64") for values in ([1, -1], [3, -9], [1, -2])]
+    node = native("Slice", [source.output(0), *(values.output(0) for values in lists)], {})
+    model = ov.Model([node], [source], "m")
+    out = ov.Tensor(ov.Type.f32, ov.Shape([2, 4]))
+    assert model.evaluate([out], [part])
+    assert np.array_equal(out.data, whole[1:4, 2:9][1:3, ::-2])
+    target = np.zeros((4, 6), np.float32)
+    into = ov.Tensor(ov.Tensor(target, shared_memory=True), ov.Coordinate([1, 1]), ov.Coordinate([3, 5]))
+    assert node.evaluate([into], [part, *(values.get_tensor_view() for values in lists)])
+    expected = np.zeros((4, 6), np.float32)
+    expected[1:3, 1:5] = whole[1:4, 2:9][1:3, ::-2]
+    assert np.array_equal(target, expected)

@@ -1,0 +1,255 @@
+"""The operators in C++: which library serves, building it, and the tools that load it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset8
+from openvino_backends import NATIVE, THERE, WHY_NOT_NATIVE
+from platforms import POSIX
+
+import ov_ext
+from ov_ext import backends, native
+from ov_ext.native import LIBRARY, RECORD, cached_folder, find_library, hash_sources, make_record
+from sliceport.errors import UsageError
+
+VERSION = ov.__version__
+FAKE_CMAKE = """#!/bin/sh
+if [ "$1" = --version ]; then exit; fi
+echo "$1" >> "$(dirname "$0")/log"
+if [ "$1" = --build ]; then sleep 0.5; echo built > "$2/%s"; fi
+exit %d
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache of the user, a package without a library, and a process that has looked for none yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(native, "PACKAGED", tmp_path / "nowhere")
+    monkeypatch.delenv(backends.VARIABLE, raising=False)
+    backends._find_native.cache_clear()
+    yield tmp_path
+    backends._find_native.cache_clear()
+
+
+def put(folder: Path, record: object, *, library: bool = True) -> Path:
+    folder.mkdir(parents=True)
+    (folder / RECORD).write_text(record if isinstance(record, str) else json.dumps(record))
+    if library:
+        (folder / LIBRARY).write_bytes(b"no library")
+    return folder / LIBRARY
+
+
+def test_there_is_none_at_first(cache: Path) -> None:
+    found = find_library(VERSION)
+    assert (found.path, found.reason) == (None, f"no library is built for openvino {VERSION}")
+    assert ov_ext.backend() == ov_ext.Backend("python", f"{found.reason}; run: python -m ov_ext.native build")
+
+
+def test_that_of_the_package_goes_before_that_of_the_cache(cache: Path) -> None:
+    cached = put(cached_folder(VERSION), make_record(VERSION))
+    assert find_library(VERSION) == native.Found(cached, f"the library in your cache is built for openvino {VERSION}")
+    packaged = put(native.PACKAGED, make_record(VERSION))
+    assert find_library(VERSION).path == packaged
+
+
+def test_that_of_another_release_is_not_loaded(cache: Path) -> None:
+    put(native.PACKAGED, make_record("2020.1"))
+    found = find_library(VERSION)
+    assert found.path is None
+    assert found.reason == (
+        f"the library in the installed package is built for openvino 2020.1 and not for {VERSION}, which is loaded"
+    )
+    cached = put(cached_folder(VERSION), make_record(VERSION))
+    assert find_library(VERSION).path == cached
+    assert cached_folder(VERSION) != cached_folder("2020.1")
+
+
+@pytest.mark.parametrize(
+    ("record", "library", "reason"),
+    [
+        ({"openvino": VERSION, "sources": "others"}, True, "is built from the sources of another sliceport"),
+        ({"openvino": VERSION, "sources": hash_sources()}, False, "is gone"),
+        ({"failed": "cmake failed"}, False, "was not built (cmake failed)"),
+        ({}, True, f"is built for openvino None and not for {VERSION}, which is loaded"),
+    ],
+)
+def test_others_do_not_serve(cache: Path, record: dict[str, str], library: bool, reason: str) -> None:
+    put(cached_folder(VERSION), record, library=library)
+    found = find_library(VERSION)
+    assert (found.path, found.reason) == (None, f"the library in your cache {reason}")
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{", "\udcff"])
+def test_a_damaged_record_is_none(cache: Path, record: str) -> None:
+    folder = cached_folder(VERSION)
+    folder.mkdir(parents=True)
+    (folder / RECORD).write_bytes(record.encode(errors="surrogateescape"))
+    assert find_library(VERSION).reason == f"no library is built for openvino {VERSION}"
+
+
+def test_a_library_that_cannot_be_loaded_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(cached_folder(VERSION), make_record(VERSION))
+    found = ov_ext.backend()
+    assert (found.name, found.path) == ("python", None)
+    assert found.reason.startswith(f"'{path}' cannot be loaded (")
+    assert found.reason.endswith("); remove it and run: python -m ov_ext.native build")
+    diagnosis = backends.diagnose_native()
+    assert diagnosis.status == "broken"
+    assert diagnosis.detail.startswith(f"those in Python are used, as '{path}' cannot be loaded (")
+    node = ov_ext.Slice([opset8.parameter([4], np.float32), [1], [3], [1]])
+    assert list(node.output(0).shape) == [2]
+
+
+def test_what_doctor_says(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = backends.diagnose_native()
+    assert (found.name, found.status) == ("operators in C++", "missing")
+    assert found.detail == f"those in Python are used, as no library is built for openvino {VERSION}"
+    assert found.advice.endswith("run: python -m ov_ext.native build")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", str(cache / "python"))
+    expected = "there is no cmake; run: pip install cmake, then run: python -m ov_ext.native build"
+    assert backends.diagnose_native().advice == expected
+    put(native.PACKAGED, {"failed": "cmake failed with exit code 1"}, library=False)
+    backends._find_native.cache_clear()
+    assert "the library in the installed package was not built (cmake failed" in backends.diagnose_native().detail
+    monkeypatch.setenv(backends.VARIABLE, "python")
+    assert backends.diagnose_native().status == "ok"
+    monkeypatch.setenv(backends.VARIABLE, "native")
+    assert backends.diagnose_native().status == "broken"
+
+
+def test_forcing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(backends.VARIABLE, "python")
+    assert ov_ext.backend() == ov_ext.Backend("python", "SLICEPORT_BACKEND=python asks for it")
+    monkeypatch.setenv(backends.VARIABLE, "native")
+    message = (
+        r"^SLICEPORT_BACKEND=native asks for operators in C\+\+, but no library is built for openvino .*; "
+        r"run: python -m ov_ext\.native build\.$"
+    )
+    for ask in (ov_ext.backend, ov_ext.onnx_extensions, lambda: ov_ext.register(ov.Core()), lambda: ov_ext.Slice([])):
+        with pytest.raises(UsageError, match=message):
+            ask()
+    monkeypatch.setenv(backends.VARIABLE, "C++")
+    with pytest.raises(UsageError, match=r"^SLICEPORT_BACKEND must be python or native, got 'C\+\+'\.$"):
+        ov_ext.backend()
+
+
+def run(*words: str, cache: Path, path: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`python -m ov_ext.native` with a cache of its own, and nothing on the path but what is given."""
+    given = {**os.environ, "XDG_CACHE_HOME": str(cache / "cache"), **environment}
+    if path is not None:
+        given["PATH"] = path
+    command = [sys.executable, "-m", "ov_ext.native", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=given, timeout=300)
+
+
+has_own_library = (native.PACKAGED / RECORD).is_file()
+has_own_tools = any((Path(sys.executable).parent / name).exists() for name in ("cmake", "ninja"))
+
+
+@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
+def test_without_tools(tmp_path: Path) -> None:
+    if has_own_tools:
+        pytest.skip("there are tools beside the interpreter")
+    none = run("--path", cache=tmp_path, path="")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert none.stderr == (
+        f"ov_ext.native: no library is built for openvino {VERSION}; run: python -m ov_ext.native build\n"
+    )
+    failed = run("build", cache=tmp_path, path="")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    message = "ov_ext.native: the operators in C++ cannot be built here: there is no cmake; run: pip install cmake"
+    assert failed.stderr.splitlines()[-1] == f"{message}."
+    if_possible = run("build", "--if-possible", cache=tmp_path, path="")
+    assert (if_possible.returncode, if_possible.stdout, if_possible.stderr) == (0, "", f"{message}\n")
+    assert not list(tmp_path.rglob(RECORD))
+
+
+def fake_tools(folder: Path, code: int = 0) -> str:
+    """A PATH whose cmake and compiler only pretend."""
+    tools = folder / "tools"
+    tools.mkdir()
+    (tools / "cmake").write_text(FAKE_CMAKE % (LIBRARY, code))
+    for name in ("cmake", "c++", "make"):
+        (tools / name).touch()
+        (tools / name).chmod(0o755)
+    return os.pathsep.join([str(tools), "/usr/bin", "/bin"])
+
+
+@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
+def test_of_two_that_build_at_once_one_does(tmp_path: Path) -> None:
+    path = fake_tools(tmp_path)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": path}
+    command = [sys.executable, "-m", "ov_ext.native", "build"]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    outputs = {child.communicate(timeout=300)[0] for child in children}
+    assert [child.returncode for child in children] == [0, 0]
+    assert (tmp_path / "tools" / "log").read_text().split() == ["-S", "--build"]
+    (output,) = outputs
+    assert Path(output.strip()).read_text() == "built\n"
+    assert run("--path", cache=tmp_path).stdout == output
+    assert json.loads(Path(output.strip()).with_name(RECORD).read_text()) == make_record(VERSION)
+
+
+@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    path = fake_tools(tmp_path, code=3)
+    failed = run("build", cache=tmp_path, path=path)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.splitlines()[-1] == "ov_ext.native: cmake failed with exit code 3 ()."
+    assert [entry.suffix for entry in (tmp_path / "cache" / "sliceport" / "openvino").iterdir()] == [".lock"]
+
+
+def test_without_words_it_prints_help(tmp_path: Path) -> None:
+    shown = run(cache=tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "--path" in shown.stdout
+
+
+@pytest.mark.skipif(NATIVE not in THERE, reason=WHY_NOT_NATIVE or "SLICEPORT_BACKEND rules it out")
+class TestTools:
+    def model(self, folder: Path) -> Path:
+        source = opset8.parameter([3, -1], np.float32, name="x")
+        node = ov_ext.StridedSlice([source, [1, 0], [0, 5], [1, 2]], shrink_axis_mask=[1])
+        ov_ext.write_model(ov.Model([node], [source], "m"), folder / "m.xml")
+        return folder / "m.xml"
+
+    def path(self) -> str:
+        command = [sys.executable, "-m", "ov_ext.native", "--path"]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+        assert printed == f"{ov_ext.backend().path}\n"
+        return printed.strip()
+
+    def test_benchmark_app(self, tmp_path: Path) -> None:
+        words = ["-m", str(self.model(tmp_path)), "-extensions", self.path(), "-data_shape", "x[3,8]"]
+        words += ["-niter", "4", "-nireq", "2", "-d", "CPU"]
+        command = [sys.executable, "-c", "from openvino.tools.benchmark.main import main; main()", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stdout[-2000:]
+        assert "Count:" in done.stdout
+
+    def test_a_core_that_loads_it_needs_no_python_of_ours(self, tmp_path: Path) -> None:
+        script = """
+import sys
+import numpy as np
+import openvino as ov
+core = ov.Core()
+core.add_extension(sys.argv[1])
+print(core.compile_model(sys.argv[2], "CPU")([np.arange(24, dtype=np.float32).reshape(3, 8)])[0].tolist())
+print("ov_ext" in sys.modules)
+"""
+        command = [sys.executable, "-c", script, self.path(), str(self.model(tmp_path))]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+        assert done.stdout.splitlines() == ["[8.0, 10.0, 12.0]", "False"]
