@@ -7,15 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
-import onnx_ir as ir
 
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.nodes import SLICING
 from sliceport.directml.operators import to_json
 from sliceport.directml.program import LoweredNode
 from sliceport.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 PREFIX = "io.sliceport."
 """What the keys of the annotations start with."""
@@ -40,6 +43,8 @@ class OnnxSource:
         """
         if isinstance(self.model, onnx.ModelProto):
             return self.model
+        import onnx_ir as ir
+
         try:
             return ir.serde.serialize_model(self.model)
         except Exception as error:  # onnx-ir's own, and what tensors raise that are read when they are needed

@@ -13,20 +13,21 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import onnx
-import onnx_ir as ir
 
+from onnx_ops.element_type import BITS, ElementType
 from onnx_ops.nodes import MAX_AXES
 from sliceport.errors import ModelError
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
-_ELEMENTS = {dtype.value: dtype for dtype in ir.DataType}
-_BITS = {dtype: 8 if dtype == ir.DataType.STRING else dtype.bitwidth for dtype in ir.DataType if dtype.value}
+REPLACEABLE_VERSION = 4
+"""The version of the format from which on a caller may replace initializers that are inputs too."""
 _MAX_BYTES = 2**63
 _MAX_DIGITS = 19
 _MAX_VERSION = 2**31 - 1
 """Of NumPy's arrays."""
 _MAX_CHECKED_BYTES = 2**20
 """Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
+_UNDEFINED, _STRING = onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING
 _ATTRIBUTE = onnx.AttributeProto
 _TYPES = frozenset(_ATTRIBUTE.AttributeType.values()) - {_ATTRIBUTE.UNDEFINED}
 _HOLDERS = {
@@ -35,6 +36,17 @@ _HOLDERS = {
     _ATTRIBUTE.SPARSE_TENSOR: "sparse_tensor",
     _ATTRIBUTE.TYPE_PROTO: "tp",
 }
+_FIELDS: dict[int, tuple[str, int]] = {
+    ElementType.FLOAT: ("float_data", 1),
+    ElementType.DOUBLE: ("double_data", 1),
+    ElementType.COMPLEX64: ("float_data", 2),
+    ElementType.COMPLEX128: ("double_data", 2),
+    ElementType.INT64: ("int64_data", 1),
+    ElementType.UINT32: ("uint64_data", 1),
+    ElementType.UINT64: ("uint64_data", 1),
+    ElementType.STRING: ("string_data", 1),
+}
+"""Where a tensor without raw data lists its elements, and how many entries each takes; others in `int32_data`."""
 _CONSTANTS = {
     "value": (_ATTRIBUTE.TENSOR, "tensor"),
     "sparse_value": (_ATTRIBUTE.SPARSE_TENSOR, "sparse tensor"),
@@ -55,11 +67,13 @@ class Findings:
         is_sorted: Whether every node comes after the nodes that it reads from.
         has_external_data: Whether some tensor is stored in another file.
         has_negative_sizes: Whether a shape that is written for a value has a size below 0.
+        is_plain: Whether all its values and constants are dense tensors, and all text in attributes is UTF-8.
     """
 
     is_sorted: bool = True
     has_external_data: bool = False
     has_negative_sizes: bool = False
+    is_plain: bool = True
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
@@ -90,7 +104,7 @@ def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
     _check_imports(where, function.opset_import)
     _check_metadata(where, function.metadata_props)
     for value in function.value_info:
-        _check_value(value, where)
+        _check_value(value, where, found)
     for attribute in function.attribute_proto:
         _check_attribute(attribute, where, set(), found)
     defined = set(function.input)
@@ -134,7 +148,7 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> No
     _check_text(where, (graph.name, graph.doc_string))
     _check_metadata(where, graph.metadata_props)
     for value in (*graph.input, *graph.value_info, *graph.output):
-        _check_value(value, where)
+        _check_value(value, where, found)
     for tensor in graph.initializer:
         _check_tensor(tensor, where, found)
     for sparse in graph.sparse_initializer:
@@ -178,23 +192,25 @@ def _check_nodes(
     """Check the nodes of a graph or function; `defined` grows by what they define."""
     made: set[str] = set()
     label = f"a node of {where}"
+    lists: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
     for node in nodes:
-        texts = (node.name, node.op_type, node.domain, node.overload, node.doc_string, *node.input, *node.output)
-        _check_text(label, texts)
-        for name in node.output:
+        inputs, outputs = node.input[:], node.output[:]  # copied, which is faster than to iterate
+        _check_text(label, (node.name, node.op_type, node.domain, node.overload, node.doc_string, *inputs, *outputs))
+        for name in outputs:
             if name and (name in made or name in defined):
                 raise ModelError(f"{where} defines value {name!r} twice; node {_label(node)} is the second to do so.")
             made.add(name)
+        lists.append((node, inputs, outputs))
     defined.add("")
-    for node in nodes:
-        for name in node.input:
+    for node, inputs, outputs in lists:
+        for name in () if defined.issuperset(inputs) else inputs:
             if name not in defined and name not in outer:
                 if name not in made:
                     raise ModelError(f"node {_label(node)} reads value {name!r}, which nothing defines.")
                 found.is_sorted = False
         if node.attribute or node.metadata_props:
             _check_attributes(node, outer | defined | made if _has_graphs(node) else set(), found)
-        defined.update(node.output)
+        defined.update(outputs)
 
 
 def _has_graphs(node: onnx.NodeProto) -> bool:
@@ -235,19 +251,20 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: set[str]
     for sparse in (*sparse_tensor, *attribute.sparse_tensors):
         _check_sparse(sparse, where, found)
     for type_proto in (*((attribute.tp,) if attribute.HasField("tp") else ()), *attribute.type_protos):
-        _check_type(type_proto, f"attribute {attribute.name!r} of {where}")
+        _check_type(type_proto, f"attribute {attribute.name!r} of {where}", found)
 
 
-def _check_value(value: onnx.ValueInfoProto, where: str) -> None:
+def _check_value(value: onnx.ValueInfoProto, where: str, found: Findings) -> None:
     _check_text(where, (value.name, value.doc_string))
     if value.metadata_props:
         _check_metadata(f"value {value.name!r}", value.metadata_props)
     if value.HasField("type"):
-        _check_type(value.type, f"value {value.name!r}")
+        _check_type(value.type, f"value {value.name!r}", found)
 
 
-def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
+def _check_type(type_proto: onnx.TypeProto, where: str, found: Findings) -> None:
     kind = type_proto.WhichOneof("value")
+    found.is_plain &= kind in ("tensor_type", None)
     _check_text(where, (type_proto.denotation,))
     if kind in ("tensor_type", "sparse_tensor_type"):
         held = getattr(type_proto, kind)
@@ -256,10 +273,10 @@ def _check_type(type_proto: onnx.TypeProto, where: str) -> None:
         for dim in held.shape.dim:
             _check_text(where, (dim.dim_param, dim.denotation))
     elif kind in ("sequence_type", "optional_type"):
-        _check_type(getattr(type_proto, kind).elem_type, where)
+        _check_type(getattr(type_proto, kind).elem_type, where, found)
     elif kind == "map_type":
         _check_element(type_proto.map_type.key_type, where)
-        _check_type(type_proto.map_type.value_type, where)
+        _check_type(type_proto.map_type.value_type, where, found)
 
 
 def _check_rank(rank: int, where: str) -> None:
@@ -267,14 +284,13 @@ def _check_rank(rank: int, where: str) -> None:
         raise ModelError(f"{where} has {rank} axes, more than the {MAX_AXES} that an array can have.")
 
 
-def _check_element(number: int, where: str) -> ir.DataType:
-    dtype = _ELEMENTS.get(number)
-    if dtype is None:
+def _check_element(number: int, where: str) -> None:
+    if number not in BITS:
         raise ModelError(f"{where} has element type {number}, which ONNX does not define.")
-    return dtype
 
 
 def _check_sparse(sparse: onnx.SparseTensorProto, where: str, found: Findings) -> None:
+    found.is_plain = False
     _check_tensor(sparse.values, where, found)
     _check_tensor(sparse.indices, where, found)
 
@@ -284,67 +300,50 @@ def _check_tensor(tensor: onnx.TensorProto, where: str, found: Findings) -> None
     if tensor.metadata_props:
         _check_metadata(where, tensor.metadata_props)
     try:
-        _check_contents(tensor, found)
+        _check_contents(tensor, tensor.data_type, tensor.dims[:], found)
     except ModelError as error:
         label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {where}"
         raise ModelError(f"{label} {error}") from None
 
 
-def _check_contents(tensor: onnx.TensorProto, found: Findings) -> None:
+def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], found: Findings) -> None:
     """Check type, shape and data.
 
     Raises:
         ModelError: Half a sentence about the tensor.
     """
-    dims = list(tensor.dims)
-    if min(dims, default=0) < 0:
+    if dims and min(dims) < 0:
         raise ModelError(f"has a negative dimension in {dims}.")
-    dtype = _ELEMENTS.get(tensor.data_type)
-    if dtype is None:
-        raise ModelError(f"has element type {tensor.data_type}, which ONNX does not define.")
-    if dtype is ir.DataType.UNDEFINED:
+    if element not in BITS:
+        raise ModelError(f"has element type {element}, which ONNX does not define.")
+    if element == _UNDEFINED:
         raise ModelError("has no element type.")
     if len(dims) > MAX_AXES:
         raise ModelError(f"has {len(dims)} axes, more than the {MAX_AXES} that an array can have.")
     count = prod(dims)
-    bytes_ = count * _BITS[dtype] // 8
+    bytes_ = count * BITS[element] // 8
     if bytes_ >= _MAX_BYTES:
         raise ModelError(f"has shape {dims}, which is larger than any file.")
     if tensor.data_location == _EXTERNAL:
         found.has_external_data = True
         _check_location(tensor)
     elif bytes_ <= _MAX_CHECKED_BYTES:
-        _check_data(tensor, dtype, count, dims)
+        _check_data(tensor, element, count, dims)
 
 
-def _check_data(tensor: onnx.TensorProto, dtype: ir.DataType, count: int, dims: list[int]) -> None:
+def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
     """Check that the data are as much as the shape says. No data at all are fine until something reads them."""
     if tensor.HasField("raw_data"):
-        if dtype is ir.DataType.STRING:
+        if element == _STRING:
             raise ModelError("holds strings as raw data, which ONNX forbids.")
-        size, wanted, unit = len(tensor.raw_data), -(-count * _BITS[dtype] // 8), "bytes"
-    elif _BITS[dtype] < 8:
+        size, wanted, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
+    elif BITS[element] < 8:
         return
     else:
-        field, width = _field(dtype)
+        field, width = _FIELDS.get(element, ("int32_data", 1))
         size, wanted, unit = len(getattr(tensor, field)), count * width, "entries"
     if size and size != wanted:
-        raise ModelError(f"holds {size} {unit}, but its shape {dims} of {dtype.name} takes {wanted}.")
-
-
-def _field(dtype: ir.DataType) -> tuple[str, int]:
-    """Where a tensor's elements are listed, and how many entries each takes."""
-    if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
-        return ("float_data" if dtype == ir.DataType.COMPLEX64 else "double_data"), 2
-    fields = {
-        ir.DataType.FLOAT: "float_data",
-        ir.DataType.DOUBLE: "double_data",
-        ir.DataType.INT64: "int64_data",
-        ir.DataType.UINT32: "uint64_data",
-        ir.DataType.UINT64: "uint64_data",
-        ir.DataType.STRING: "string_data",
-    }
-    return fields.get(dtype, "int32_data"), 1
+        raise ModelError(f"holds {size} {unit}, but its shape {dims} of {ElementType(element).name} takes {wanted}.")
 
 
 def _check_location(tensor: onnx.TensorProto) -> None:
@@ -379,7 +378,7 @@ def _check_metadata(where: str, entries: Any) -> None:
 
 def _check_text(where: str, texts: Iterable[str]) -> None:
     """Check that strings are UTF-8: protobuf gives those that are not as bytes."""
-    if bytes in set(map(type, texts)):
+    if bytes in map(type, texts):
         found = next(text for text in texts if isinstance(text, bytes))
         raise ModelError(f"{where} has text that is not UTF-8: {found!r}.")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import onnx_ir as ir
 
-_REPLACEABLE_VERSION = 4
+from onnx_ops.check import REPLACEABLE_VERSION
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
     return [
         (graph, value)
         for graph in model.graphs()
-        if graph is not model.graph or model.ir_version >= _REPLACEABLE_VERSION
+        if graph is not model.graph or model.ir_version >= REPLACEABLE_VERSION
         for value in graph.initializers.values()
         if value.is_graph_input()
     ]

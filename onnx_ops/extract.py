@@ -5,35 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import onnx_ir as ir
-
-from onnx_ops.defaults import forget_defaults
-from onnx_ops.nodes import Known, MissingParameter, constant, is_slicing, known_shape, resolve
-from onnx_ops.resolve_shapes import bind_shapes, inline_functions, resolve_shapes, unknown_inputs
+from onnx_ops.nodes import Known, MissingParameter, constant, is_slicing, known_shape, node_name, resolve
+from onnx_ops.resolve_shapes import bind_shapes, resolve_shapes, unknown_inputs
+from onnx_ops.views import GRAPH, GRAPHS, GraphView, ModelView, NodeView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
 
 InputShapes = Mapping[str, Sequence[int]]
-_ORIGIN = "io.sliceport.origin"
 
 
-def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
+def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
     """The slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
 
-    The model is prepared in place: functions inlined, shapes bound and inferred, constants folded.
+    What the view says of values is changed: shapes are bound and inferred, constants folded.
 
     Args:
         model: The model; its large constants are not read.
         input_shapes: Sizes of inputs whose shape the model does not fix, by name.
 
     Raises:
-        ModelError: A function cannot be inlined.
         UsageError: `input_shapes` do not fit the model.
     """
-    forget_defaults(model)
-    _mark_origins(model)
-    inline_functions(model)
     bind_shapes(model, input_shapes or {})
     written = [_describe(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
     resolved = resolve_shapes(model, [w.node for w in written])
@@ -50,63 +43,53 @@ def read_slicing_nodes(model: ir.Model, input_shapes: InputShapes | None = None)
 class _Written(NamedTuple):
     """A slicing node before the model is prepared, which may rename values and remove their readers."""
 
-    node: ir.Node
+    node: NodeView
     name: str
     opset: int
     scope: tuple[str, ...]
     input: str
     outputs: tuple[str, ...]
     used: tuple[bool, ...]
+    origin: str
 
     def place(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
         """The fields that all slicing nodes have, in the order of `NodeInModel`."""
         node = self.node
-        origin = node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
         return (
             self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element(node), self.outputs,
-            origin,
+            self.origin,
         )  # fmt: skip
 
 
-def _mark_origins(model: ir.Model) -> None:
-    for (domain, name, overload), function in model.functions.items():
-        for i, node in enumerate(filter(is_slicing, function.all_nodes())):
-            node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
-            node.name = node.name or f"{name}.{_name(node)}"  # or inlining would call it just "node"
-
-
-def _slicing_nodes(graph: ir.Graph, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ir.Node]]:
+def _slicing_nodes(graph: GraphView, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], NodeView]]:
     for node in graph:
         if is_slicing(node):
             yield scope, node
         elif node.attributes:
             for name, attribute in node.attributes.items():
-                if attribute.is_ref() or attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+                if attribute.is_ref() or attribute.type not in (GRAPH, GRAPHS):
                     continue
-                graphs = attribute.as_graphs() if attribute.type == ir.AttributeType.GRAPHS else [attribute.as_graph()]
+                graphs = attribute.as_graphs() if attribute.type == GRAPHS else [attribute.as_graph()]
                 for subgraph in graphs:
-                    yield from _slicing_nodes(subgraph, (*scope, f"{_name(node)}.{name}"))
+                    yield from _slicing_nodes(subgraph, (*scope, f"{node_name(node)}.{name}"))
 
 
-def _is_used(output: ir.Value) -> bool:
+def _is_used(output: ValueView) -> bool:
     return bool(output.name) and (output.is_graph_output() or bool(output.uses()))
 
 
-def _name(node: ir.Node) -> str:
-    return node.name or next((output.name for output in node.outputs if output.name), "") or ""
-
-
-def _describe(scope: tuple[str, ...], node: ir.Node, model: ir.Model) -> _Written:
+def _describe(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Written:
     data = node.inputs[0] if node.inputs else None
     outputs = node.outputs
     return _Written(
         node,
-        _name(node),
+        node_name(node),
         model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
         scope,
         (data.name or "") if data is not None else "",
         tuple([output.name or "" for output in outputs]),
         tuple([_is_used(output) for output in outputs]),
+        model.origin(node),
     )
 
 
@@ -124,7 +107,7 @@ def _resolve(written: _Written, known: Known | None, hint: str) -> Resolved | Re
     return Resolved(*written.place(), cuts=cuts, spec=spec)
 
 
-def _element(node: ir.Node) -> str:
+def _element(node: NodeView) -> str:
     """The element type of the node's data, which is also that of its outputs; empty where it is not known."""
     data = node.inputs[0] if node.inputs else None
     if data is not None and data.const_value is not None:
@@ -133,7 +116,7 @@ def _element(node: ir.Node) -> str:
     return next((value.dtype.name for value in values if value.dtype is not None), "")
 
 
-def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint: str) -> Refusal:
+def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint: str) -> Refusal:
     if isinstance(error, InvalidSlice):
         return Refusal("invalid", f"{label}: {error}.")
     if isinstance(error, MissingParameter):
@@ -143,32 +126,32 @@ def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: ir.Node, hint:
     return Refusal("missing_shape", f"{label}: {_missing_shape(node)}{hint}")
 
 
-def _missing_shape(node: ir.Node) -> str:
+def _missing_shape(node: NodeView) -> str:
     """Which dimension of the node's input is not known."""
     data = node.inputs[0]
     assert data is not None
     producer = data.producer()
-    name = f"its input {data.name!r}" + (f" (made by {producer.op_type} {_name(producer)!r})" if producer else "")
+    name = f"its input {data.name!r}" + (f" (made by {producer.op_type} {node_name(producer)!r})" if producer else "")
     if data.shape is None:
         return f"the shape of {name} is not known"
     axis, dim = next((axis, dim) for axis, dim in enumerate(data.shape) if not isinstance(dim, int))
     return f"dimension {axis} of {name} is not known" + (f" ({dim.value!r})" if dim.value else "")
 
 
-def _shapes_hint(model: ir.Model) -> str:
+def _shapes_hint(model: ModelView) -> str:
     """The end of a message: which dimensions of which inputs are unknown, and how to give them."""
     wanted = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
-    for value, axes in unknown_inputs(model):
+    for value, dims in unknown_inputs(model):
         name = value.name or ""
         if constant(value) is not None:
             continue
-        if value.shape is None:
+        if dims is None:
             wanted.append(f"the shape of input {name!r}")
             open_shapes[name] = None
             continue
-        wanted += [f"dimension {axis} of input {name!r}" for axis in axes]
-        open_shapes[name] = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+        wanted += [f"dimension {axis} of input {name!r}" for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+        open_shapes[name] = list(dims)
     if not wanted:
         return "."
     several = " are" if len(wanted) > 1 else " is"

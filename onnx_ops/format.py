@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sliceport import guarded, progress
+from sliceport import progress
 from sliceport.diagnosis import Diagnosis, diagnose_package
-from sliceport.directml.program import Program
 from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RewriteOptions, RunOptions
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_ops.compare.verify import Verification
+    from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
 
@@ -78,6 +78,8 @@ class ONNX:
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
+        from sliceport import guarded
+
         guarded.start()  # it imports onnx while this process does
         from onnx_ops.compare.verify import verify_rewriting
         from onnx_ops.io import read_model
@@ -102,6 +104,8 @@ class ONNX:
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
+        from sliceport import guarded
+
         guarded.start()
         from onnx_ops.compare.verify_directml import verify_hardening
         from onnx_ops.io import read_model

@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
-
-import onnx_ir as ir
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.propagate import propagate
+from onnx_ops.views import all_values
 from sliceport import guarded
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 SECONDS = 4.0
 """Time after which nothing more is inferred of a small model."""
@@ -26,7 +29,6 @@ _MEMORY = 2**29
 _MEMORY_PER_BYTE = 32
 _MAX_DEATHS = 4
 _ALL = -1
-_ELEMENTS = frozenset(dtype.value for dtype in ir.DataType)
 
 _fatal: set[bytes] = set()
 """Digests of what ended or blocked a worker when onnx was asked it, so that it is not asked again."""
@@ -41,13 +43,32 @@ def infer(model: ir.Model) -> dict[ir.Value, Found]:
     Args:
         model: The model; it is not changed. Tensors in other files are not read.
     """
+    import onnx_ir as ir
+
+    values = [value for value in all_values(model.graph) if not _is_unwritten(value)]
+    return infer_values(values, lambda: ir.serde.serialize_model(model).SerializeToString())
+
+
+def _is_unwritten(value: Any) -> bool:
+    """Whether its node leaves out a value and all that would follow it: onnx-ir does not write these."""
+    producer = None if value.name else value.producer()
+    return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
+
+
+def infer_values(values: Iterable[Any], serialize: Callable[[], bytes]) -> dict[Any, Found]:
+    """What is known of the values of a model, where something is.
+
+    Args:
+        values: What `propagate` reports of, in its order.
+        serialize: Gives the model as a file has it.
+    """
     try:
-        serialized = ir.serde.serialize_model(model).SerializeToString()
+        serialized = serialize()
     except Exception as error:  # too large, or something that a file cannot hold
         logger.debug("shape inference is left out: %s", error)
         return {}
     found = _propagate(serialized)
-    values = list(_visited_values(model.graph))
+    values = list(values)
     if len(values) != len(found):
         return {}
     return {value: facts for value, facts in zip(values, found, strict=True) if facts != NOTHING_FOUND}
@@ -59,11 +80,14 @@ def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
     Returns:
         What was found, constants included.
     """
+    import onnx_ir as ir
+
+    elements = frozenset(ir.DataType)
     found = infer(model)
     for value, facts in found.items():
         if facts.dims is not None:
             value.shape = ir.Shape(facts.dims)
-        if facts.element and facts.element in _ELEMENTS:
+        if facts.element and facts.element in elements:
             dtype = ir.DataType(facts.element)
             if not isinstance(value.type, ir.TensorType) or value.type.dtype != dtype:
                 value.type = ir.TensorType(dtype)
@@ -97,36 +121,3 @@ def _propagate(model: bytes) -> list[Found]:
     finally:
         os.unlink(journal)
     return []
-
-
-def _visited_values(graph: ir.Graph) -> Iterator[ir.Value]:
-    """The values that `propagate` reports, in its order."""
-    yield from graph.inputs
-    for node in graph:
-        yield from node.outputs
-        for attribute in node.attributes.values():
-            if attribute.is_ref():
-                continue
-            if attribute.type == ir.AttributeType.GRAPH:
-                yield from _visited_values(attribute.as_graph())
-            elif attribute.type == ir.AttributeType.GRAPHS:
-                for subgraph in attribute.as_graphs():
-                    yield from _visited_values(subgraph)
-
-
-def open_negative_sizes(model: ir.Model) -> bool:
-    """Make sizes below 0, which some exporters write for an open one, open; whether there were any."""
-    changed = False
-    for value in all_values(model):
-        if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
-            value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])
-            changed = True
-    return changed
-
-
-def all_values(model: ir.Model) -> Iterator[ir.Value]:
-    """Every graph input and node output of the model, its control flow bodies included."""
-    for graph in model.graphs():
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs

@@ -12,28 +12,11 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
-from onnx_ops.check import check_proto
-from onnx_ops.inference import open_negative_sizes
-from onnx_ops.resolve_shapes import name_left_out_outputs
+from onnx_ops.check import Findings, check_proto
+from onnx_ops.prepare import name_left_out_outputs, open_negative_sizes
+from onnx_ops.read import file_named, read_proto
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
-
-
-def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
-    """The model in a file; tensors in external data files stay there.
-
-    Raises:
-        ModelError: The file cannot be read or is not an ONNX model.
-    """
-    if os.path.isdir(path):
-        raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
-    try:
-        return onnx.load(os.fspath(path), load_external_data=False)
-    except OSError as error:
-        reason = f"it cannot be read ({error.strerror or error})"
-    except Exception as error:  # protobuf has its own classes of errors, by format
-        reason = f"it is not an ONNX model ({' '.join(str(error).split()).rstrip('.')})"
-    raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -51,10 +34,8 @@ def from_file_proto(proto: onnx.ModelProto, path: str | os.PathLike[str]) -> ir.
     Raises:
         ModelError: See `from_proto`.
     """
-    try:
+    with file_named(path):
         return from_proto(proto, os.path.dirname(os.path.abspath(path)))
-    except ModelError as error:
-        raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
 
 
 def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
@@ -63,7 +44,15 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
     Raises:
         ModelError: The model is not well-formed (see `check_proto`), or onnx-ir cannot represent it.
     """
-    found = check_proto(proto)
+    return from_checked_proto(proto, check_proto(proto), base_dir)
+
+
+def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = "") -> ir.Model:
+    """`from_proto` of a model that is well-formed.
+
+    Raises:
+        ModelError: onnx-ir cannot represent the model.
+    """
     try:
         model = ir.serde.deserialize_model(proto)
     except Exception as error:

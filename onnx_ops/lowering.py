@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import gc
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import onnx
-import onnx_ir as ir
 
 from onnx_ops.annotate import OnnxSource
+from onnx_ops.check import Findings, check_proto
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.extract import read_slicing_nodes
 from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.io import data_files_released, from_file_proto, from_proto, read_proto
+from onnx_ops.proto_model import ProtoModel
+from onnx_ops.read import file_named, read_proto
+from onnx_ops.views import ModelView
+from sliceport.collector import collector_paused
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
 
-AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model
+
+
+_STRIDED_SLICE = (STRIDED_SLICE_DOMAIN, "StridedSlice", "")
+"""The one function that is known by what it means."""
 
 
 def lower(
@@ -53,34 +65,65 @@ def lower(
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
-    with _collector_paused():
-        prepared, source = _read(model)
-        with data_files_released(prepared, LARGE_BYTES):
-            program = replace(lower_nodes(read_slicing_nodes(prepared, input_shapes), options), source=source)
+    with collector_paused(), _view(model) as (view, source):
+        program = replace(lower_nodes(read_slicing_nodes(view, input_shapes), options), source=source)
     if strict:
         program.raise_refused()
     return program
 
 
-def _read(model: AnyModel) -> tuple[ir.Model, OnnxSource]:
-    """The model, to be prepared in place, and as it is."""
-    if isinstance(model, ir.Model):
-        return model.clone(), OnnxSource(model.clone())
+@contextmanager
+def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
+    """What is read, and the model as it is; no file is left open."""
+    given = _as_ir(model)
+    if given is not None:
+        with _ir_view(given.clone()) as view:
+            yield view, OnnxSource(given.clone())
+        return
     if isinstance(model, onnx.ModelProto):
-        owned = onnx.ModelProto()
-        owned.CopyFrom(model)
-        return from_proto(owned), OnnxSource(owned)
-    proto = read_proto(model)
-    return from_file_proto(proto, model), OnnxSource(proto)
+        proto = onnx.ModelProto()
+        proto.CopyFrom(model)
+        reading: AbstractContextManager[None] = nullcontext()
+        base_dir = ""
+    else:
+        path = cast("str | os.PathLike[str]", model)
+        proto = read_proto(path)
+        reading, base_dir = file_named(path), os.path.dirname(os.path.abspath(path))
+    with reading:
+        found = check_proto(proto)
+        prepared = None if _is_read_directly(proto, found) else _to_ir(proto, found, base_dir)
+    if prepared is None:
+        yield ProtoModel(proto, base_dir), OnnxSource(proto)
+        return
+    with _ir_view(prepared) as view:
+        yield view, OnnxSource(proto)
+
+
+def _to_ir(proto: onnx.ModelProto, found: Findings, base_dir: str) -> ir.Model:
+    from onnx_ops.io import from_checked_proto
+
+    return from_checked_proto(proto, found, base_dir)
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No garbage collection: it would walk the graph's objects again and again while they only grow in number."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+def _ir_view(model: ir.Model) -> Iterator[ModelView]:
+    from onnx_ops.io import data_files_released
+    from onnx_ops.ir_model import IrModel
+
+    with data_files_released(model, LARGE_BYTES):
+        yield IrModel.prepared(model)
+
+
+def _as_ir(model: AnyModel) -> ir.Model | None:
+    """The model if it is onnx-ir's, which is not loaded to find out."""
+    loaded = sys.modules.get("onnx_ir")
+    return model if loaded is not None and isinstance(model, loaded.Model) else None
+
+
+def _is_read_directly(proto: onnx.ModelProto, found: Findings) -> bool:
+    """Whether a model can be read as it is: nothing is to be inlined or sorted, and all is dense tensors."""
+    return (
+        found.is_sorted
+        and found.is_plain
+        and all((each.domain, each.name, each.overload) == _STRIDED_SLICE for each in proto.functions)
+    )

@@ -1,30 +1,37 @@
 """From one ONNX node to what it selects: Slice-1/10/11/13 and Split-1/2/11/13/18, in each version's own spelling.
 
-Source: the ONNX operator pages. Nodes are onnx-ir's; constants are initializers and outputs of Constant nodes.
+Source: the ONNX operator pages. Nodes are those of any view; constants are initializers and outputs of Constant nodes.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, TypeGuard, overload
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
-import numpy as np
-import numpy.typing as npt
-import onnx_ir as ir
+import onnx
 
-from onnx_ops.contested import contested_parts, contested_slice
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
-from sliceport.defects.defect import Defect
+from onnx_ops.element_type import ElementType
+from onnx_ops.views import INT, INTS, TENSOR, AttributeView, NodeView, TensorView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.slicing.spec import normalize_axis
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_ops.shape_arithmetic import Array
+    from sliceport.defects.defect import Defect
+
 SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
-_INT64_FORMAT = {ir.DataType.INT64.value: ("q", 8)}
-_FORMATS = {ir.DataType.INT32.value: ("i", 4), **_INT64_FORMAT}
+_INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
+_FORMATS = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
+_CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
+"""The attributes of Constant that are read, by their types."""
 _Formats = dict[int, tuple[str, int]]
 _MAX_PARAMETERS = 2**20
 MAX_AXES = 64
@@ -59,17 +66,17 @@ class MissingParameter(DynamicSlice):
     """A parameter is stored in an external data file that cannot be read."""
 
 
-def is_slicing(node: ir.Node) -> bool:
+def is_slicing(node: NodeView) -> bool:
     """Whether the node is one that this package lowers."""
     return is_standard(node, *SLICING) or is_strided_slice(node)
 
 
-def is_strided_slice(node: ir.Node | None) -> bool:
+def is_strided_slice(node: NodeView | None) -> bool:
     """Whether there is a node, and it is our `ov_ext::StridedSlice`."""
     return node is not None and node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
 
 
-def is_standard(node: ir.Node | None, *op_types: str) -> bool:
+def is_standard(node: NodeView | None, *op_types: str) -> bool:
     """Whether there is a node, and it is one of these standard operators."""
     return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
 
@@ -88,7 +95,16 @@ def has_its_values(node: ir.Node) -> bool:
     return least <= count <= most and is_complete and (outputs == 1 or (node.op_type == "Split" and outputs > 0))
 
 
-def constant(value: ir.Value) -> ir.TensorProtocol | None:
+def node_name(node: NodeView) -> str:
+    """The name of a node, or of its first output where it has none."""
+    return node.name or next((output.name for output in node.outputs if output.name), "") or ""
+
+
+@overload
+def constant(value: ir.Value) -> ir.TensorProtocol | None: ...
+@overload
+def constant(value: ValueView) -> TensorView | None: ...
+def constant(value: ValueView) -> TensorView | None:
     """The tensor that a value always is; None if it depends on the model's inputs.
 
     The data of the tensor are not read. In a model whose defaults are aside (`defaults.py`).
@@ -96,32 +112,36 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None:
     if value.const_value is not None:
         return value.const_value
     producer = value.producer()
-    if producer is None or not is_standard(producer, "Constant"):
+    if producer is None or producer.op_type != "Constant" or producer.domain not in ("", "ai.onnx"):
         return None
     for name, attribute in producer.attributes.items():
-        kind = None if attribute.is_ref() else attribute.type
-        if (name, kind) == ("value", ir.AttributeType.TENSOR):
-            tensor: ir.TensorProtocol = attribute.value  # as_tensor() checks it, which takes longer than all else here
-            return tensor
-        if (name, kind) == ("value_int", ir.AttributeType.INT):
-            return ir.tensor(attribute.as_int(), dtype=ir.DataType.INT64)
-        if (name, kind) == ("value_ints", ir.AttributeType.INTS):
-            return ir.tensor(list(attribute.as_ints()), dtype=ir.DataType.INT64)
+        if _CONSTANTS.get(name) == attribute.type and not attribute.is_ref():
+            return _as_tensor(attribute.value)
     return None
 
 
-def read_elements(value: ir.Value, most: int) -> npt.NDArray[Any] | None:
+def _as_tensor(value: Any) -> TensorView:
+    """What a Constant node holds as a tensor: onnx-ir gives integers as such."""
+    if not isinstance(value, int | Sequence):
+        tensor: TensorView = value
+        return tensor
+    import onnx_ir as ir
+
+    return ir.tensor(value if isinstance(value, int) else list(value), dtype=ir.DataType.INT64)
+
+
+def read_elements(value: ValueView, most: int) -> Array | None:
     """The elements of a constant; None where it is none, has more, or they cannot be read."""
     tensor = constant(value)
     if tensor is None or tensor.size > most:
         return None
     try:
-        return np.asarray(tensor.numpy())
+        return tensor.numpy()
     except Exception:  # onnx-ir has several classes of errors for it
         return None
 
 
-def known_shape(node: ir.Node) -> tuple[int, ...] | None:
+def known_shape(node: NodeView) -> tuple[int, ...] | None:
     """The shape of the node's data; None where it is not wholly known."""
     data = node.inputs[0] if node.inputs else None
     if data is None:
@@ -133,7 +153,7 @@ def known_shape(node: ir.Node) -> tuple[int, ...] | None:
     return dims if len(dims) == len(shape) else None
 
 
-def is_known(node: ir.Node) -> bool:
+def is_known(node: NodeView) -> bool:
     """Whether the shape of the node's data is known and its parameters are constants."""
     return known_shape(node) is not None and all(
         value is None or constant(value) is not None for value in node.inputs[1:]
@@ -144,7 +164,7 @@ Known = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, ...]]
 """A node as it is written, and what each of its outputs selects."""
 
 
-def resolve(node: ir.Node, opset: int) -> Known:
+def resolve(node: NodeView, opset: int) -> Known:
     """What is written in a slicing node, and what each output selects.
 
     Raises:
@@ -154,14 +174,20 @@ def resolve(node: ir.Node, opset: int) -> Known:
     shape = known_shape(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
-    if node.op_type != "Split":
-        spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
-        return spec, (spec.resolve(shape),)
-    parts = split_spec(node, opset, shape)
-    return parts, parts.resolve(shape)
+    if node.op_type == "Split":
+        parts = split_spec(node, opset, shape)
+        return parts, parts.resolve(shape)
+    spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
+    return spec, (_select(spec, shape),)
 
 
-def slice_spec(node: ir.Node, opset: int) -> SliceSpec:
+@lru_cache(maxsize=1024)
+def _select(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
+    """What the output selects; models repeat themselves in each of their layers."""
+    return spec.resolve(shape)
+
+
+def slice_spec(node: NodeView, opset: int) -> SliceSpec:
     """A Slice node as it is written.
 
     Raises:
@@ -198,6 +224,8 @@ def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = No
     if sizes is None and data is not None:
         shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
         sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
+    from onnx_ops.contested import contested_parts, contested_slice  # loads the defects, which lowering never asks
+
     try:
         if node.op_type == "Slice":
             return contested_slice(slice_spec(node, opset), sizes)
@@ -210,7 +238,7 @@ def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = No
         return None
 
 
-def strided_slice_spec(node: ir.Node) -> StridedSliceSpec:
+def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
     """An `ov_ext::StridedSlice` node as it is written.
 
     Raises:
@@ -225,7 +253,7 @@ def strided_slice_spec(node: ir.Node) -> StridedSliceSpec:
     return StridedSliceSpec(begin, end, strides, masks)
 
 
-def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:
+def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     """A Split node of data of `shape` as it is written, its part sizes spelled out.
 
     Raises:
@@ -257,14 +285,14 @@ def split_spec(node: ir.Node, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     return SplitSpec.evenly(axis, shape, count, uneven_last=True)
 
 
-def _check_inputs(node: ir.Node, least: int, most: int, opset: int) -> None:
+def _check_inputs(node: NodeView, least: int, most: int, opset: int) -> None:
     count = len(node.inputs)
     if not least <= count <= most:
         expected = str(least) if least == most else f"{least} to {most}"
         raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
 
 
-def _input(node: ir.Node, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
+def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
     """The integers of an input that is a one-dimensional constant; None where it is left out."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
@@ -279,15 +307,15 @@ def _input(node: ir.Node, index: int, name: str, formats: _Formats = _FORMATS) -
     return _integers(tensor, name, formats)
 
 
-def _integers(tensor: ir.TensorProtocol, name: str, formats: _Formats) -> tuple[int, ...]:
-    if isinstance(tensor, ir.TensorProtoTensor):  # the common case, without the objects that onnx-ir makes of it
-        proto = tensor.raw
-        dtype, dims, data = proto.data_type, list(proto.dims), proto.raw_data
+def _integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
+    proto = getattr(tensor, "raw", None)
+    if isinstance(proto, onnx.TensorProto):  # the common case, without the objects that are made of it
+        dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
     else:
         dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
     code, width = formats.get(dtype, ("", 0))
     if not code:
-        allowed = " or ".join(ir.DataType(number).name.lower() for number in formats)
+        allowed = " or ".join(ElementType(number).name.lower() for number in formats)
         raise InvalidSlice(f"{name} must be {allowed}, got {tensor.dtype.name}")
     if len(dims) != 1:
         raise InvalidSlice(f"{name} must have one dimension, got shape {dims}")
@@ -303,7 +331,7 @@ def _integers(tensor: ir.TensorProtocol, name: str, formats: _Formats) -> tuple[
     return struct.unpack(f"<{count}{code}", data)
 
 
-def read_ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
+def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
     """The integers of an attribute; None where it is left out.
 
     Raises:
@@ -313,16 +341,16 @@ def read_ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
     attribute = _attribute(node, name)
     if attribute is None:
         return None
-    if attribute.type != ir.AttributeType.INTS:
+    if attribute.type != INTS:
         raise InvalidSlice(f"attribute {name} must be a list of integers")
     return tuple(attribute.as_ints())
 
 
 @overload
-def read_int(node: ir.Node, name: str, default: int) -> int: ...
+def read_int(node: NodeView, name: str, default: int) -> int: ...
 @overload
-def read_int(node: ir.Node, name: str, default: None) -> int | None: ...
-def read_int(node: ir.Node, name: str, default: int | None) -> int | None:
+def read_int(node: NodeView, name: str, default: None) -> int | None: ...
+def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     """The integer of an attribute; the default where it is left out.
 
     Raises:
@@ -332,12 +360,12 @@ def read_int(node: ir.Node, name: str, default: int | None) -> int | None:
     attribute = _attribute(node, name)
     if attribute is None:
         return default
-    if attribute.type != ir.AttributeType.INT:
+    if attribute.type != INT:
         raise InvalidSlice(f"attribute {name} must be an integer")
     return attribute.as_int()
 
 
-def _attribute(node: ir.Node, name: str) -> ir.Attr | None:
+def _attribute(node: NodeView, name: str) -> AttributeView | None:
     attribute = node.attributes.get(name)
     if attribute is not None and attribute.is_ref():
         raise DynamicSlice(

@@ -22,7 +22,7 @@ from onnx_ops.compare.onnxruntime_cpu import Captured
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.io import from_proto
 from onnx_ops.lowering import lower
-from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
+from onnx_ops.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.strided_slice_op import embed_function
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program

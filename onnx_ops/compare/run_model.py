@@ -18,7 +18,7 @@ from onnx_ops.compare.inputs import make_inputs, run_with_inputs
 from onnx_ops.compare.known_defects import explain_findings
 from onnx_ops.compare.tolerance import relative_error, tolerance_of
 from onnx_ops.io import from_proto
-from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
+from onnx_ops.prepare import inline_functions, name_left_out_outputs
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun

@@ -12,7 +12,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.compare.external import load_small_tensors
-from onnx_ops.io import from_proto, read_proto
+from onnx_ops.io import from_proto
+from onnx_ops.read import read_proto
 from onnx_ops.strided_slice_op import embed_function
 from sliceport.errors import ModelError
 

@@ -10,7 +10,7 @@ from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, contested, is_standard, read_elements, slice_spec
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.passes.walk import every_node
-from onnx_ops.resolve_shapes import detach_large_initializers, inline_functions
+from onnx_ops.prepare import detach_large_initializers, inline_functions
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 
 _NUMBER = "sliceport.number"

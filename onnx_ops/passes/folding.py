@@ -15,7 +15,7 @@ from onnx_ops.facts import LARGE_BYTES, MAX_BYTES
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_elements, read_int, resolve
 from onnx_ops.passes.probe import build_probe
-from onnx_ops.resolve_shapes import detach_large_initializers, name_left_out_outputs
+from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Region, as_slice
 from sliceport.slicing.spec import normalize_axis

@@ -5,17 +5,20 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
 
+from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MARK, constant
-from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe
+from onnx_ops.passes.builders import build_tensor
+from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe, clone_model
 from onnx_ops.passes.walk import every_node, rewritable_nodes
-from onnx_ops.resolve_shapes import inline_functions, name_left_out_outputs
+from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 
@@ -63,6 +66,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     inline_functions(probe)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
+    for graph in probe.graph.subgraphs():  # what is an output of a body is left, and OnnxSlim forgets it
+        _make_constants(graph)
     name_left_out_outputs(probe)
     nodes = count_nodes(probe)
     detached = _detach(probe)
@@ -76,8 +81,15 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
         raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
     _attach(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph, name)
+    if model.ir_version < REPLACEABLE_VERSION:
+        _make_constants(optimized.graph)
     _restore_hidden(optimized)
-    return _like(model, optimized.graph), nodes
+    result = _like(model, optimized.graph)
+    try:
+        clone_model(result)
+    except ModelError as error:
+        raise ModelError(f"it cannot be simplified by {name}, which makes an invalid model of it: {error}") from error
+    return result, nodes
 
 
 def _like(model: ir.Model, graph: ir.Graph) -> ir.Model:
@@ -148,13 +160,31 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
             and not isinstance(tensor, ir.ExternalTensor)
         ):
             continue
-        detached[name] = tensor
         value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
         del model.graph.initializers[name]
         value.const_value = None
+        if value.is_graph_output():
+            _copy_to_output(model, value)
+        detached[value.name or ""] = tensor
         if not value.is_graph_input():
             model.graph.inputs.append(value)
     return detached
+
+
+def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
+    """Let a copy be the output: optimizers rename an input that is one."""
+    taken = {each.name for each in all_values(model)}.union(model.graph.initializers)
+    copy = ir.node("Identity", [value])
+    output, name = copy.outputs[0], value.name
+    output.shape, output.type = value.shape, value.type
+    value.replace_all_uses_with(output, replace_graph_outputs=True)
+    copy.replace_input_with(0, value)
+    value.name = next(new for i in count() if (new := f"{name}_{i}") not in taken)
+    output.name = name
+    if len(model.graph):
+        model.graph.insert_before(model.graph[0], copy)
+    else:
+        model.graph.append(copy)
 
 
 def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
@@ -190,6 +220,22 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
             graph.register_initializer(value)
     for domain, version in original.opset_imports.items():
         graph.opset_imports.setdefault(domain, version)
+
+
+def _make_constants(graph: ir.Graph) -> None:
+    """Make Constant nodes of the initializers that are no inputs, which there are none of before version 4."""
+    for name, value in list(graph.initializers.items()):
+        if value.is_graph_input() or value.const_value is None:
+            continue
+        made = build_tensor(value.const_value)
+        output = made.outputs[0]
+        output.name, output.shape, output.type = name, value.shape, value.type
+        del graph.initializers[name]
+        value.replace_all_uses_with(output, replace_graph_outputs=True)
+        if len(graph):
+            graph.insert_before(graph[0], made)
+        else:
+            graph.append(made)
 
 
 def _restore_hidden(model: ir.Model) -> None:

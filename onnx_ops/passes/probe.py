@@ -18,7 +18,7 @@ def build_probe(model: ir.Model) -> ir.Model:
     nothing is inferred from them.
     """
     _mark_by_constants(model)
-    probe = _clone(model)
+    probe = clone_model(model)
     marked = [node for node, _ in every_node(probe) if MARK in node.meta]
     if marked:  # what the file says of sizes may follow from them
         for node, _ in every_node(probe):
@@ -34,7 +34,7 @@ def build_probe(model: ir.Model) -> ir.Model:
     return probe
 
 
-def _clone(model: ir.Model) -> ir.Model:
+def clone_model(model: ir.Model) -> ir.Model:
     """A copy.
 
     Raises:

@@ -9,10 +9,11 @@ import onnx_ir as ir
 
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.inference import infer_shapes
+from onnx_ops.ir_model import fold
 from onnx_ops.nodes import SLICING, is_standard
 from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.probe import build_probe
-from onnx_ops.resolve_shapes import detach_large_initializers, fold, name_left_out_outputs
+from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
 
 Sizes = tuple[int | None, ...]
 

@@ -5,14 +5,13 @@ Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch);
 
 from __future__ import annotations
 
-import argparse
+import gc
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from types import ModuleType
+from importlib import import_module
 
-from sliceport.cli import compare, completion, console, defects, directml, doctor, harden, lower, rewrite
+from sliceport.cli import console
 from sliceport.cli.console import say
 from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
@@ -21,7 +20,8 @@ from sliceport.formats import formats
 from sliceport.wording import command_line
 
 CLEAN, FINDING = 0, 1
-COMMANDS = (lower, compare, harden, rewrite, defects, directml, doctor, completion)
+COMMANDS = ("lower", "compare", "harden", "rewrite", "defects", "directml", "doctor", "completion")
+"""Each is a module of this package."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,10 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             say("interrupted")
             return 128 + signal.SIGINT
+        finally:
+            if arguments is None:  # this process ends: it need not look for garbage in what it has loaded
+                gc.freeze()
 
 
 def _run(words: Sequence[str]) -> int:
-    options = _parse_doctor(words) if words[:1] == ["doctor"] else _parse(words)
+    options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
     subject = getattr(options, "model", None)
     try:
         return FINDING if options.run(options) is False else CLEAN
@@ -54,32 +57,31 @@ def _run(words: Sequence[str]) -> int:
         raise
     except Exception as error:  # whatever a library raises is about the file that it was given
         if options.verbose > 1:
+            import traceback
+
             traceback.print_exc()
         file = f"'{subject}': " if subject else ""
         say(f"{file}{_describe_unforeseen(error)}")
         return BAD_INPUT
 
 
-def _parse(words: Sequence[str]) -> argparse.Namespace:
-    endings = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
-    return make_parser().parse_args(split_repeated(words, endings))
+def _endings(words: Sequence[str]) -> list[str]:
+    """How the names of models end; `doctor` starts where a format is broken, too, as it tells that."""
+    if words[:1] == ["doctor"]:
+        return []
+    return [suffix for one in formats().values() for suffix in one.suffixes if suffix]
 
 
-def _parse_doctor(words: Sequence[str]) -> argparse.Namespace:
-    """The one command that starts where a format or an engine is broken: it tells that."""
-    return make_parser((doctor,)).parse_args(words)
-
-
-def make_parser(modules: Sequence[ModuleType] = COMMANDS) -> Parser:
-    """The parser of the whole command line, or of some commands."""
+def make_parser(words: Sequence[str] = ()) -> Parser:
+    """The parser of the whole command line, or of one that starts with these words."""
     parser = Parser(
         prog="sliceport", description="Converts slicing between ONNX, OpenVINO and DirectML exactly, and verifies it."
     )
     parser.add_argument("--version", action=Version, help="print the version")
     parser.set_defaults(run=lambda _: parser.print_help(), verbose=0)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for module in modules:
-        module.add(commands)
+    for name in [name for name in COMMANDS if name in words[:1]] or COMMANDS:
+        import_module(f"sliceport.cli.{name}").add(commands)
     return parser
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import shutil
 import sys
 import textwrap
@@ -51,6 +50,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
+        import difflib
+
         known = [str(choice) for choice in action.choices]
         nearest = difflib.get_close_matches(str(value), known, 1)
         hint = f", did you mean {nearest[0]!r}?" if nearest else ";"

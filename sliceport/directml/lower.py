@@ -20,7 +20,8 @@ from math import prod
 
 from sliceport.directml.choose_operator import NotLoweredError, choose_slice, choose_split
 from sliceport.directml.elements import ELEMENT_BITS
-from sliceport.directml.layouts import Options
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.layouts import Options, Strides
 from sliceport.directml.operators import Operator, check
 from sliceport.directml.program import Alias, Binding, Call, LoweredNode, Program, Verdict
 from sliceport.directml.siblings import group_siblings
@@ -36,15 +37,22 @@ _MAX_ELEMENTS = 2**60
 
 @dataclass
 class _Lowering:
-    """The state of one run: the numbers of operators given out, and where values lie."""
+    """The state of one run.
+
+    Attributes:
+        options: How to lower.
+        buffers: Where values lie.
+        slices: The operators for single cuts, checked: models repeat themselves in each of their layers.
+        ids: The numbers that are left for operators.
+    """
 
     options: Options
     buffers: Buffers
+    slices: dict[tuple[Region, str, Strides | None, Strides | None], Operator] = field(default_factory=dict)
     ids: Iterator[int] = field(default_factory=count)
 
     def call(self, operator: Operator, source: Location, outputs: Sequence[str]) -> Call:
-        """The operator, checked, with the next number."""
-        check(operator, self.options.feature_level)
+        """A checked operator with the next number."""
         return Call(next(self.ids), operator, source.binding, tuple(map(Binding, outputs)))
 
 
@@ -130,17 +138,30 @@ def _call_split(element: str, cuts: Sequence[Cut], source: Location, run: _Lower
         operator = choose_split(copy, element, run.options.feature_level)
     except NotLoweredError:
         return None  # slices may still do
+    check(operator, run.options.feature_level)
     return run.call(operator, source, [cut.output for cut in parts])
 
 
 def _call_slice(element: str, cut: Cut, source: Location, run: _Lowering) -> Call:
     """One operator for one cut."""
-    if _is_beyond_any_buffer(cut.region):
-        elements = prod(cut.region.input_shape)
+    strides = run.buffers.output_strides(cut)
+    key = (cut.region, element, source.strides, strides)
+    if key not in run.slices:
+        run.slices[key] = _choose_slice(element, cut.region, source.strides, strides, run.options.feature_level)
+    return run.call(run.slices[key], source, [cut.output])
+
+
+def _choose_slice(
+    element: str, region: Region, input_strides: Strides | None, output_strides: Strides | None, level: FeatureLevel
+) -> Operator:
+    """The operator that copies a region."""
+    if _is_beyond_any_buffer(region):
+        elements = prod(region.input_shape)
         raise NotLoweredError("size_limit", f"its input has {elements} elements, more than a tensor can have")
-    copy = StridedCopy.of([cut.region], source.strides, [run.buffers.output_strides(cut)])
-    operator = choose_slice(copy, element, run.options.feature_level, selects_all=cut.region.selects_all)
-    return run.call(operator, source, [cut.output])
+    copy = StridedCopy.of([region], input_strides, [output_strides])
+    operator = choose_slice(copy, element, level, selects_all=region.selects_all)
+    check(operator, level)
+    return operator
 
 
 def _is_beyond_any_buffer(region: Region) -> bool:

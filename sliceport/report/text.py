@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
-from sliceport.engines.comparison import Comparison, Report
-from sliceport.engines.model_run import ModelRun, describe_transient
 from sliceport.report.table import printable, table
+
+if TYPE_CHECKING:
+    from sliceport.engines.comparison import Comparison, Report
+    from sliceport.engines.model_run import ModelRun
 
 _MAX_NAME = 48
 
@@ -64,6 +67,8 @@ def report_summary(report: Report) -> str:
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     """A table of the outputs, as wide as `columns`, which operators ran where, all findings in full, the counts."""
+    from sliceport.engines.model_run import describe_transient
+
     rows = [("output", "elements", "shape", "result", "difference", "allowed")]
     rows += [
         (_shorten(o.name), o.element, _dims(o.shape), o.status, _number(o.difference), _number(o.tolerance))

@@ -29,7 +29,8 @@ from running import as_arrays
 
 from onnx_ops import inference, strided_slice_op
 from onnx_ops.io import from_proto
-from onnx_ops.passes import PASSES, harden_for_directml, rewrite
+from onnx_ops.passes import PASSES, harden_for_directml, rewrite, simplify
+from onnx_ops.passes.optimizers import OPTIMIZERS
 
 NAME = "graphs"
 BUDGET = 80
@@ -39,6 +40,8 @@ INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 OPSETS = (*range(1, 24), 13, 13, 17, 17, 18, 18)
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
+SIMPLIFIED = 0.9
+"""The share of cases that each optimizer takes part in."""
 _MAX_MESSAGE = 600
 _MAX_ELEMENTS = 400
 _FUNCTION_OPSET = 14
@@ -93,6 +96,7 @@ class _Builder:
             "sizes": sizes,
             "feeds": self.feeds,
             "passes": self.random.sample(list(PASSES), 1),
+            "optimizers": [name for name in OPTIMIZERS if self.random.random() < SIMPLIFIED],
         }
 
     def model(self, outputs: list[str]) -> onnx.ModelProto:
@@ -528,14 +532,20 @@ def check(case: Case) -> str | None:
         return None  # onnxruntime does not run it
     is_well_formed = _complaint(before) is None
     ways = {"default": None, "all": tuple(PASSES), **{name: (name,) for name in case["passes"]}}
-    for way, names in (*ways.items(), ("harden", None)):
+    optimizers = [(f"simplify by {name}", (name,)) for name in case.get("optimizers", ())]
+    for way, names in (*ways.items(), ("harden", None), *optimizers):
         model = from_proto(before)
+        is_simplified = way.startswith("simplify")
         try:
-            if way == "harden":
+            if is_simplified:
+                model, _ = simplify(model, optimizers=names or ())
+            elif way == "harden":
                 harden_for_directml(model)
             else:
                 rewrite(model) if names is None else rewrite(model, names)
         except Exception as error:
+            if "it cannot be simplified by onnxslim" in str(error):
+                continue  # which takes no old operator sets
             return f"{way}: {type(error).__name__}: {error}"
         after = ir.serde.serialize_model(model)
         for node in model.graph.all_nodes():
@@ -555,7 +565,7 @@ def check(case: Case) -> str | None:
             if wanted is not None and not isinstance(wanted, str) and wanted != seen and _is_sound(before, case, i):
                 shown = seen if isinstance(seen, str) else [shape for shape, _ in seen or ()]
                 return f"{way}: other values: {[shape for shape, _ in wanted]} became {shown}"
-        problem = _second_run(way, names, after)
+        problem = None if is_simplified else _second_run(way, names, after)
         if problem is not None:
             return problem
     return None
@@ -644,6 +654,8 @@ def _outcomes(proto: onnx.ModelProto, case: Case) -> list[list[tuple[Shape, byte
 def shrink(case: Case) -> Iterator[Case]:
     """Smaller cases, most reduced first."""
     proto = onnx.ModelProto.FromString(base64.b64decode(case["model"]))
+    for name in case.get("optimizers", ()):
+        yield {**case, "optimizers": [other for other in case["optimizers"] if other != name]}
     for name in case["passes"]:
         yield {**case, "passes": [other for other in case["passes"] if other != name]}
     for i in range(len(case["sizes"])):

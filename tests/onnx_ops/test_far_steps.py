@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import onnx
 import pytest
+from forked import run
 from onnx import TensorProto, helper
 
 COMMANDS = """
@@ -42,8 +41,6 @@ def test_far_steps_that_end_the_process_in_onnx(tmp_path: Path, step: int, in_fu
     )
     proto = helper.make_model(graph, opset_imports=opsets, functions=[function] if in_function else [], ir_version=8)
     onnx.save(proto, tmp_path / "m.onnx")
-    ran = subprocess.run(
-        [sys.executable, "-c", COMMANDS], check=False, capture_output=True, timeout=300, cwd=tmp_path, text=True
-    )
+    ran = run(["-c", COMMANDS], tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "0 0 0"

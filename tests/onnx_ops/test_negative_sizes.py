@@ -6,14 +6,13 @@ onnx's shape inference ends the process when a Slice meets one, so each model is
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from forked import run
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_ops
@@ -47,8 +46,7 @@ def crop(source: str) -> onnx.NodeProto:
 def lowered_apart(model: onnx.ModelProto, folder: Path) -> dict[str, dict[str, Any]]:
     """The nodes of `sliceport lower --format json` by name."""
     onnx.save(model, folder / "model.onnx")
-    command = [sys.executable, "-m", "sliceport", "lower", str(folder / "model.onnx"), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(["-m", "sliceport", "lower", str(folder / "model.onnx"), "--format", "json"])
     assert done.returncode in (0, 1), (done.returncode, done.stderr)
     return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
 

@@ -23,8 +23,8 @@ from onnx_ops import inference, shape_arithmetic
 from onnx_ops.facts import Found
 from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
+from onnx_ops.prepare import inline_functions
 from onnx_ops.propagate import propagate
-from onnx_ops.resolve_shapes import inline_functions
 
 OPSET = 18
 
@@ -200,6 +200,16 @@ def test_branches_of_an_if_are_followed() -> None:
     assert found(known)["y"].dims == (4, 3)
 
 
+@pytest.mark.parametrize("outputs", [["d", ""], ["d"], ["", "d"], ["", "d", ""]], ids=str)
+def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(outputs: list[str]) -> None:
+    """Whoever writes the model: onnx-ir does not write those at the end."""
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], outputs, hidden_size=5), helper.make_node("Neg", ["d"], ["y"])]
+    proto = model(nodes, {"x": [2, 3, 4], "w": [1, 20, 4], "r": [1, 20, 5]}, ["y"])
+    shape = (2, 1, 3, 5) if outputs[0] else (1, 3, 5)
+    assert found(proto)["y"].dims == shape
+    assert {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}["y"] == shape
+
+
 def test_slices_of_open_axes() -> None:
     nodes = [helper.make_node("Slice", ["x", "s", "e", "a"], ["y"])]
     bounds = {"s": np.array([0, 1]), "e": np.array([2**63 - 1, 3]), "a": np.array([0, -1])}
@@ -348,7 +358,7 @@ def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:
     constants = {"s": np.array([1]), "e": np.array([3])}
     proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], constants)
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    from onnx_ops.resolve_shapes import detach_large_initializers
+    from onnx_ops.prepare import detach_large_initializers
 
     loaded = ir.load(tmp_path / "m.onnx")
     detach_large_initializers(loaded)

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import onnx_ops
 from onnx_ops.extract import read_slicing_nodes
 from onnx_ops.io import read_model
+from onnx_ops.ir_model import IrModel
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -200,6 +201,18 @@ class TestWhereParametersComeFrom:
         assert node.reason is not None
         assert node.reason.code == "missing_parameter"
         assert node.reason.message.startswith("Slice 's': starts is stored outside the model and cannot be read")
+
+    def test_external_parameters_beyond_the_end_of_their_file_are_missing(self, tmp_path: Path) -> None:
+        model = slice_model(starts=[1], ends=[3])
+        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
+        model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+        (entry,) = [entry for entry in model.graph.initializer[1].external_data if entry.key == "offset"]
+        entry.value = "1000000"
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        (node,) = onnx_ops.lower(tmp_path / "m.onnx").nodes
+        assert node.reason is not None
+        assert node.reason.code == "missing_parameter"
+        assert node.reason.message.startswith("Slice 's': ends is stored outside the model and cannot be read (offset")
 
     def test_missing_external_parameters_of_a_model_that_needs_folding(self, models: Path, tmp_path: Path) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
@@ -454,7 +467,7 @@ class TestNames:
             a = Slice (same, zero, half, axis)
             b = Slice (same, half, six, axis)
         }"""
-        nodes = read_slicing_nodes(ir.serde.deserialize_model(parsed(text)))
+        nodes = read_slicing_nodes(IrModel.prepared(ir.serde.deserialize_model(parsed(text))))
         assert [(n.input, n.outputs) for n in nodes] == [("shape", ("six",)), ("same", ("a",)), ("same", ("b",))]
 
     def test_unnamed_nodes_go_by_their_first_output(self) -> None:

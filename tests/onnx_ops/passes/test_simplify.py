@@ -154,6 +154,25 @@ def test_constants_that_are_listed_as_inputs(name: str) -> None:
 
 
 @by_each
+def test_a_constant_that_is_an_output(name: str) -> None:
+    before = parse("""g (float[2] x) => (float[2] w, float[2] y, float[2] w_0) <float[2] w = {1.0, 2.0}>
+        { i = Identity(x) y = Add(i, w) w_0 = Neg(y) }""")
+    check(before, name, x=np.ones(2, np.float32))
+
+
+def test_before_version_4_every_initializer_is_an_input() -> None:
+    before = parse(
+        """g (float[4] x) => (float[n] y) {
+        b = Constant<value_ints = [1]>() e = Constant<value_ints = [3]>() s = Slice(x, b, e)
+        h = Constant<value_floats = [0.5, 0.25]>() i = Identity(s) y = Mul(i, h) }""",
+        ir_version=3,
+    )
+    after = check(before, "onnxscript", x=np.arange(4, dtype=np.float32))
+    assert not after.graph.initializer
+    assert operators(after) == ["Slice", "Mul"]
+
+
+@by_each
 def test_attributes_that_a_call_sets(name: str) -> None:
     before = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "f" : 1]>
         g (float[2, 3] x) => (int64[n] a, int64[n] b) { a = f.size <from = 0> (x) b = f.size <from = 1> (x) }

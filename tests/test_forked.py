@@ -1,0 +1,64 @@
+"""What `forked.py` runs ends, speaks and finds modules as what an interpreter of its own runs does."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from forked import run
+from platforms import POSIX
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("print('a', end='')", (0, "a", "")),
+        ("import sys; print(*sys.argv); sys.exit(3)", (3, "-c more words\n", "")),
+        ("import sys; sys.exit('why')", (1, "", "why\n")),
+        ("import atexit; atexit.register(print, 'last'); raise SystemExit", (0, "last\n", "")),
+        ("import os; os.write(1, b'a'); os.write(2, b'b')", (0, "a", "b")),
+    ],
+)
+def test_its_end_and_what_it_says(code: str, expected: tuple[int, str, str]) -> None:
+    done = run(["-c", code, "more", "words"])
+    assert (done.returncode, done.stdout, done.stderr) == expected
+
+
+def test_an_error_is_a_traceback() -> None:
+    done = run(["-c", "len(7)"])
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.endswith("TypeError: object of type 'int' has no len()\n")
+
+
+@POSIX
+def test_what_ends_the_process_is_told() -> None:
+    assert run(["-c", "import os; print(5, flush=True); os.abort()"]).returncode == -6
+
+
+def test_what_takes_too_long_is_ended() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(["-c", "import time; time.sleep(600)"], timeout=1)
+
+
+@pytest.mark.parametrize("words", [["-m", "sliceport"], ["-c", "import sliceport"]])
+def test_modules_are_those_of_the_folder(tmp_path: Path, words: list[str]) -> None:
+    """Ours are imported anew, although the server has them."""
+    (tmp_path / "sliceport.py").write_text("print(__name__, open('here').read())")
+    (tmp_path / "here").write_text("there")
+    done = run(words, tmp_path)
+    name = "__main__" if words[0] == "-m" else "sliceport"
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{name} there\n", "")
+
+
+def test_one_leaves_nothing_to_the_next() -> None:
+    assert run(["-c", "import sys, os; sys.left = 1; os.environ['LEFT'] = '1'; print(1)"]).stdout == "1\n"
+    assert run(["-c", "import sys, os; print(hasattr(sys, 'left'), 'LEFT' in os.environ)"]).stdout == "False False\n"
+
+
+def test_the_environment_is_that_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("one", "two"):
+        monkeypatch.setenv("SLICEPORT_OF_A_TEST", value)
+        code = "import os; print(os.environ['SLICEPORT_OF_A_TEST'], 'MALLOC_PERTURB_' in os.environ)"
+        assert run(["-c", code]).stdout == f"{value} False\n"
