@@ -12,13 +12,25 @@ from openvino._pyopenvino import TensorVector
 
 from ov_ext.copy import Plan, copy_packed
 from ov_ext.inference import Bounds
-from ov_ext.values import as_output, dimension, dimensions, element_bounds, index_array, integers, list_bounds
+from ov_ext.values import (
+    as_constant,
+    as_output,
+    dimension,
+    dimensions,
+    element_bounds,
+    index_array,
+    integers,
+    list_bounds,
+)
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Region, as_slice
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""
 _MAX_KEPT = 256
+_INT32 = np.iinfo(np.int32)
+_NO_INDEX = 2**62 + 1
+"""Stands for an attribute that is not there: plugins know no such index."""
 
 
 class _Known(NamedTuple):
@@ -173,6 +185,31 @@ class SlicingOp(ov.Op):
         """Start anew after a change of attributes."""
         self._memory = _Memory()
         self._connected = None
+
+    def connect_fixed(self, visitor: Any, names: Sequence[str]) -> None:
+        """Connect constants for indices that are attributes.
+
+        Native operators in compiled models have such, where a constant of them would cost time at each inference, and
+        so have blobs that were exported from there.
+
+        Args:
+            visitor: What reads the attributes; when they are written instead, nothing is done.
+            names: The names of the index inputs, in order.
+        """
+        if self.get_output_size() or not self.get_input_size():
+            return
+        lists = {name: [_NO_INDEX] for name in names}
+        visitor.on_attributes(lists)
+        given = iter(self.input_values()[1:])
+        sources = [self.input_value(0)]
+        for values in lists.values():
+            if values and values != [_NO_INDEX]:
+                array = np.clip(np.array(values, np.int64), _INT32.min, _INT32.max).astype(np.int32)
+                sources.append(as_constant(array).output(0))
+            else:
+                sources += [source for source in [next(given, None)] if source is not None]
+        if len(sources) > self.get_input_size():
+            self.set_arguments(sources)
 
     def _find_connected_plans(self) -> dict[Any, Plan] | None:
         """The plans for the constant indices that are connected now; None if one is no constant."""
