@@ -41,7 +41,7 @@ class Slice(SlicingOp):
             self.set_inputs(inputs)
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """There are no attributes but those of compiled models."""
+        """Read indices that are attributes; there are no others."""
         self.connect_fixed(visitor, NAMES)
         return True
 

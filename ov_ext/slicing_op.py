@@ -170,27 +170,6 @@ class SlicingOp(ov.Op):
         plan.copy(source, target)
         return True
 
-    def connect_fixed(self, visitor: Any, names: Sequence[str]) -> None:
-        """Connect indices that are attributes, in compiled models that operators in C++ were in, as constants.
-
-        Raises:
-            InvalidSlice: They are no lists of integers.
-        """
-        if self.get_output_size():  # it is being written
-            return
-        lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
-        try:
-            visitor.on_attributes(lists)
-        except RuntimeError:
-            raise InvalidSlice(f"{self.label()}: {', '.join(names)} must be lists of integers.") from None
-        fixed = {name: values for name, values in lists.items() if values != [_NO_ATTRIBUTE]}
-        if not fixed:
-            return
-        data, *given = self.input_values()
-        rest = iter(given)
-        indices = [as_indices(fixed[name]).output(0) if name in fixed else next(rest, None) for name in names]
-        self.set_arguments([data, *(source for source in indices if source is not None)])
-
     def clone_with_new_inputs(self, inputs: Sequence[Any]) -> SlicingOp:
         """The same operator of other inputs."""
         new = self.without_inputs()
@@ -206,6 +185,34 @@ class SlicingOp(ov.Op):
         """Start anew after a change of attributes."""
         self._memory = _Memory()
         self._connected = None
+
+    def connect_fixed(self, visitor: Any, names: Sequence[str]) -> None:
+        """Connect constants for indices that are attributes.
+
+        Operators in C++ have such in compiled models, where a constant would cost time at each inference, and so do
+        blobs that were exported from there.
+
+        Args:
+            visitor: What reads the attributes; when they are written instead, nothing is done.
+            names: The names of the index inputs, in order.
+
+        Raises:
+            InvalidSlice: They are no lists of integers.
+        """
+        if self.get_output_size() or not self.get_input_size():
+            return
+        lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
+        try:
+            visitor.on_attributes(lists)
+        except RuntimeError:
+            raise InvalidSlice(f"{self.label()}: {', '.join(names)} must be lists of integers.") from None
+        fixed = {name: values for name, values in lists.items() if values and values != [_NO_ATTRIBUTE]}
+        if not fixed:
+            return
+        data, *given = self.input_values()
+        rest = iter(given)
+        indices = [as_indices(fixed[name]).output(0) if name in fixed else next(rest, None) for name in names]
+        self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _find_connected_plans(self) -> dict[Any, Plan] | None:
         """The plans for the constant indices that are connected now; None if one is no constant."""
