@@ -40,8 +40,9 @@ class Slice(SlicingOp):
         if inputs is not None:
             self.set_inputs(inputs)
 
-    def visit_attributes(self, visitor: Any) -> bool:  # noqa: ARG002 - the base class's signature
-        """There are no attributes."""
+    def visit_attributes(self, visitor: Any) -> bool:
+        """Read indices that are attributes; there are no others."""
+        self.connect_fixed(visitor, NAMES)
         return True
 
     def check_inputs(self) -> None:

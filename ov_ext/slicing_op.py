@@ -12,13 +12,25 @@ from openvino._pyopenvino import TensorVector
 
 from ov_ext.copy import Plan, copy_packed
 from ov_ext.inference import Bounds
-from ov_ext.values import as_output, dimension, dimensions, element_bounds, index_array, integers, list_bounds
+from ov_ext.values import (
+    as_indices,
+    as_output,
+    dimension,
+    dimensions,
+    element_bounds,
+    index_array,
+    integers,
+    list_bounds,
+)
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Region, as_slice
+from sliceport.slicing.axis import INT64_MIN
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""
 _MAX_KEPT = 256
+_NO_ATTRIBUTE = INT64_MIN + 1
+"""What stands for an attribute that is not there: OpenVINO leaves what it is asked with, which must not be empty."""
 
 
 class _Known(NamedTuple):
@@ -173,6 +185,34 @@ class SlicingOp(ov.Op):
         """Start anew after a change of attributes."""
         self._memory = _Memory()
         self._connected = None
+
+    def connect_fixed(self, visitor: Any, names: Sequence[str]) -> None:
+        """Connect constants for indices that are attributes.
+
+        Operators in C++ have such in compiled models, where a constant would cost time at each inference, and so do
+        blobs that were exported from there.
+
+        Args:
+            visitor: What reads the attributes; when they are written instead, nothing is done.
+            names: The names of the index inputs, in order.
+
+        Raises:
+            InvalidSlice: They are no lists of integers.
+        """
+        if self.get_output_size() or not self.get_input_size():
+            return
+        lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
+        try:
+            visitor.on_attributes(lists)
+        except RuntimeError:
+            raise InvalidSlice(f"{self.label()}: {', '.join(names)} must be lists of integers.") from None
+        fixed = {name: values for name, values in lists.items() if values and values != [_NO_ATTRIBUTE]}
+        if not fixed:
+            return
+        data, *given = self.input_values()
+        rest = iter(given)
+        indices = [as_indices(fixed[name]).output(0) if name in fixed else next(rest, None) for name in names]
+        self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _find_connected_plans(self) -> dict[Any, Plan] | None:
         """The plans for the constant indices that are connected now; None if one is no constant."""

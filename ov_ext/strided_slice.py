@@ -70,6 +70,7 @@ class StridedSlice(SlicingOp):
         except RuntimeError:
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
         self._masks = Masks.of(lists)
+        self.connect_fixed(visitor, NAMES)
         self.forget()
         return True
 

@@ -31,6 +31,14 @@ def as_constant(array: Array) -> ov.Node:
     return ov.op.Constant(element, ov.Shape(array.shape), [])
 
 
+def as_indices(values: list[int]) -> ov.Node:
+    """A constant of indices, of 32 bits where they fit: `integers` takes it for the same."""
+    near = {far: value for value, far in _FAR.items()}
+    narrow = [near.get(value, value) for value in values]
+    fits = all(_INT32_MIN <= value <= _INT32_MAX for value in narrow)
+    return as_constant(np.array(narrow, np.int32) if fits else np.array(values, np.int64))
+
+
 def as_output(value: Any, i: int, label: str) -> ov.Output:
     """What an input of a node is given as: an output, a node of one, or values that become a constant.
 

@@ -214,12 +214,20 @@ def test_one_kind_reads_the_files_of_the_other(core: ov.Core, kind: str, tmp_pat
     assert np.array_equal(run(model), EXPECTED)
 
 
-def test_one_kind_imports_what_the_other_exported(core: ov.Core, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (-1, -1, -1)])
+@pytest.mark.parametrize("run_time", [False, True])
+def test_one_kind_imports_what_the_other_exported(
+    core: ov.Core, kind: str, sizes: tuple[int, ...], run_time: bool
+) -> None:
+    """Constant indices are attributes there, where the other is that in C++."""
     with using(other(kind)):
-        theirs = example()
-        ov.save_model(theirs, str(tmp_path / "m.xml"))
-        blob = ov.Core().compile_model(theirs, "CPU").export_model()
-    assert np.array_equal(run(core.import_model(blob, "CPU")), EXPECTED)
+        blob = ov.Core().compile_model(example(sizes, run_time=run_time), "CPU").export_model()
+    given = [DATA, *([np.array([0, 1, 0], np.int32)] if run_time else [])]
+    assert np.array_equal(run(core.import_model(blob, "CPU"), *given), EXPECTED)
+
+
+def test_one_kind_takes_from_the_cache_what_the_other_put_there(core: ov.Core, kind: str, tmp_path: Path) -> None:
+    ov.save_model(example(), str(tmp_path / "m.xml"))
     loaded = []
     for name in (other(kind), kind):
         with using(name):

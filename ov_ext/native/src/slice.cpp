@@ -19,7 +19,7 @@ bool Slice::visit_attributes(ov::AttributeVisitor& visitor) {
 }
 
 std::shared_ptr<ov::Node> Slice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
-    return make_with(inputs, m_fixed);
+    return make_with(inputs, fixed_indices());
 }
 
 std::shared_ptr<ov::Node> Slice::make_with(const ov::OutputVector& inputs, std::shared_ptr<const Indices> fixed) const {
@@ -33,14 +33,11 @@ void Slice::check_count(size_t count) const {
 
 void Slice::check_inputs() const {
     const auto rank = get_input_partial_shape(0).rank();
-    PerInput<std::optional<int64_t>> lengths;
-    lengths.count = get_input_size() - 1;
-    for (size_t i = 0; i < lengths.count; ++i) {
-        const auto length = lengths.of[i] = check_list(i + 1, names[i]);
-        if (length && rank.is_static() && rank.get_length() > 0 && *length > rank.get_length())
-            throw InvalidSlice(std::string(names[i]) + " has " + std::to_string(*length) +
-                               " entries, more than the rank " + std::to_string(rank.get_length()) + " of data");
-    }
+    const auto lengths = check_lists(names, [&](int64_t length, const char* name) {
+        if (rank.is_static() && rank.get_length() > 0 && length > rank.get_length())
+            throw InvalidSlice(std::string(name) + " has " + std::to_string(length) + " entries, more than the rank " +
+                               std::to_string(rank.get_length()) + " of data");
+    });
     check_lengths("start, stop, step and axes", names, lengths);
     if (rank.is_static() && rank.get_length() == 0)
         throw InvalidSlice("data is a scalar, but slicing needs at least one axis");

@@ -99,11 +99,29 @@ void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
 
 }  // namespace
 
-SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) {
+/// How many lists of indices there are, be they inputs or fixed.
+size_t SlicingOp::index_count() const {
+    return m_fixed ? m_fixed->count : get_input_size() - 1;
+}
+
+/// A list of indices that is fixed; null where it is an input.
+const Integers* SlicingOp::fixed(size_t index) const {
+    return m_fixed && !m_fixed->of[index].empty() ? &m_fixed->of[index] : nullptr;
+}
+
+/// The number of the input that a list of indices is.
+size_t SlicingOp::input_of(size_t index) const {
+    size_t input = index + 1;
+    for (size_t i = 0; i < index; ++i)
+        input -= fixed(i) ? 1 : 0;
+    return input;
+}
+
+SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) const {
     Indices indices;
-    indices.count = inputs.size() - 1;
+    indices.count = m_fixed ? m_fixed->count : inputs.size() - 1;
     for (size_t i = 0; i < indices.count; ++i)
-        indices.of[i] = integers(inputs[i + 1]);
+        indices.of[i] = fixed(i) ? *fixed(i) : integers(inputs[input_of(i)]);
     return indices;
 }
 
@@ -124,8 +142,10 @@ void SlicingOp::validate_and_infer_types() {
 }
 
 void SlicingOp::infer() {
-    if (!m_fixed)
-        check_count(get_input_size());
+    check_count(index_count() + 1);
+    if (input_of(index_count()) != get_input_size())
+        throw InvalidSlice("indices that are attributes leave " + std::to_string(input_of(index_count())) +
+                           " inputs, got " + std::to_string(get_input_size()));
     for (size_t i = 1; i < get_input_size() && !m_had_wide_indices; ++i)
         m_had_wide_indices = get_input_element_type(i) != ov::element::i32;
     const auto& element = get_input_element_type(0);
@@ -173,12 +193,16 @@ std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     if (shape.size() == 1 && !is_constant(get_input_node_ptr(0)))
         return std::nullopt;
     try {
-        if (m_fixed)
+        if (m_fixed && get_input_size() == 1)
             return region(shape, *m_fixed).output_shape;
         Indices indices;
-        indices.count = get_input_size() - 1;
+        indices.count = index_count();
         for (size_t i = 0; i < indices.count; ++i) {
-            const auto constant = ov::as_type<const ov::op::v0::Constant>(get_input_node_ptr(i + 1));
+            if (const auto list = fixed(i)) {
+                indices.of[i] = *list;
+                continue;
+            }
+            const auto constant = ov::as_type<const ov::op::v0::Constant>(get_input_node_ptr(input_of(i)));
             if (!constant)
                 return std::nullopt;
             const auto& list = constant->get_output_shape(0);
@@ -222,7 +246,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inpu
     const auto& data = inputs[0];
     Region selected;
     try {
-        selected = region(data.get_shape(), m_fixed ? *m_fixed : read_indices(inputs));
+        selected = region(data.get_shape(), m_fixed && inputs.size() == 1 ? *m_fixed : read_indices(inputs));
         check_element(data.get_element_type());
     } catch (const InvalidSlice& error) {
         throw_invalid(error.what());
@@ -286,72 +310,115 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
 }
 
 bool SlicingOp::can_constant_fold(const ov::OutputVector& inputs) const {
-    return Op::can_constant_fold(inputs) || can_fix(inputs);
-}
-
-bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) {
+    if (Op::can_constant_fold(inputs))
+        return true;
     if (!can_fix(inputs))
-        return Op::constant_fold(outputs, inputs);
-    auto indices = exact<Indices>(index_bounds());
-    if (!indices || indices->of[0].empty())
         return false;
-    outputs[0] = make_with({inputs[0]}, std::make_shared<const Indices>(std::move(*indices)))->output(0);
+    forget_narrowing(inputs);
     return true;
 }
 
-/// Whether indices can become attributes: where a plugin has made constants of other types 32-bit ones. Models that
-/// users hold are folded too, but not narrowed, and keep the inputs that every reader of their files knows.
+bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) {
+    if (Op::can_constant_fold(inputs))
+        return Op::constant_fold(outputs, inputs);
+    auto indices = std::make_shared<Indices>();
+    ov::OutputVector left{inputs[0]};
+    indices->count = index_count();
+    for (size_t i = 0; i < indices->count; ++i) {
+        if (const auto list = fixed(i)) {
+            indices->of[i] = *list;
+            continue;
+        }
+        const auto& input = inputs[input_of(i)];
+        if (const auto constant = ov::as_type<const ov::op::v0::Constant>(input.get_node()))
+            indices->of[i] = integers(constant->get_tensor_view());
+        if (indices->of[i].empty())
+            left.push_back(input);
+    }
+    if (left.size() == inputs.size())
+        return false;
+    outputs[0] = make_with(left, std::move(indices))->output(0);
+    return true;
+}
+
+/// Whether indices can become attributes: where a plugin has made 32-bit ones of those of other types. Models that users
+/// hold are folded too, but not narrowed, and keep the inputs that every reader of their files knows.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
-    if (m_fixed || !m_had_wide_indices || is_constant(inputs[0].get_node()) || is_folding_disabled(*this))
+    if (!(m_fixed || m_had_wide_indices) || is_folding_disabled(*this))
+        return false;
+    // What is folded of these types is computed in another one, for which OpenVINO expects constants again.
+    if (const auto data = inputs[0].get_element_type(); data == ov::element::f16 || data == ov::element::bf16)
         return false;
     return std::all_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
-        return index.get_element_type() == ov::element::i32 && is_constant(index.get_node());
-    });
+               return index.get_element_type() == ov::element::i32;
+           }) &&
+           std::any_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
+               return is_constant(index.get_node());
+           });
+}
+
+/// Takes away the mark that a plugin sets on what it narrows, from inputs that stay: what is folded is widened again by
+/// it, and OpenVINO fails where that is no constant.
+void SlicingOp::forget_narrowing(const ov::OutputVector& inputs) const {
+    for (const auto& source : inputs) {
+        if (is_constant(source.get_node()))
+            continue;
+        for (auto input : source.get_target_inputs())
+            if (input.get_node() == this)
+                input.get_rt_info().erase("original_precision");
+    }
 }
 
 SlicingOp::IndicesBounds SlicingOp::index_bounds() const {
     IndicesBounds bounds;
-    bounds.count = m_fixed ? m_fixed->count : get_input_size() - 1;
+    bounds.count = index_count();
     for (size_t i = 0; i < bounds.count; ++i) {
-        if (!m_fixed) {
-            bounds.of[i] = list_bounds(input_value(i + 1));
-            continue;
+        if (const auto list = fixed(i)) {
+            bounds.of[i].emplace();
+            for (const auto& index : *list)
+                bounds.of[i]->push_back({index, index});
+        } else {
+            bounds.of[i] = list_bounds(input_value(input_of(i)));
         }
-        bounds.of[i].emplace();
-        for (const auto& index : m_fixed->of[i])
-            bounds.of[i]->push_back({index, index});
     }
     return bounds;
 }
 
 void SlicingOp::visit_fixed(ov::AttributeVisitor& visitor, const char* const* names, size_t count) {
-    if (get_input_size() != 1)
+    const bool is_being_read = get_output_size() == 0;
+    if (!m_fixed && !is_being_read)
         return;
-    auto indices = std::make_shared<Indices>();
+    Indices indices;
+    size_t lists = 0;
     for (size_t i = 0; i < count; ++i) {
         std::vector<int64_t> values;
         for (const auto& index : m_fixed ? m_fixed->of[i] : Integers())
             values.push_back(index.value);
         visitor.on_attribute(names[i], values);
         for (const auto value : values)
-            indices->of[i].push_back(value);
-        if (!values.empty())
-            indices->count = i + 1;
+            indices.of[i].push_back(value);
+        lists += values.empty() ? 0 : 1;
     }
-    if (indices->count > 0)
-        m_fixed = std::move(indices);
+    if (lists == 0 || !is_being_read)
+        return;
+    indices.count = get_input_size() - 1 + lists;
+    m_fixed = std::make_shared<const Indices>(std::move(indices));
 }
 
 std::optional<int64_t> SlicingOp::entry_count() const {
-    if (m_fixed)
-        return static_cast<int64_t>(m_fixed->of[0].size());
-    for (size_t i = 1; i < get_input_size(); ++i)
-        if (const auto length = list_length(get_input_partial_shape(i)))
+    for (size_t i = 0; i < index_count(); ++i) {
+        if (const auto list = fixed(i))
+            return static_cast<int64_t>(list->size());
+        if (const auto length = list_length(get_input_partial_shape(input_of(i))))
             return length;
+    }
     return std::nullopt;
 }
 
-std::optional<int64_t> SlicingOp::check_list(size_t input, const char* name) const {
+std::optional<int64_t> SlicingOp::check_list(size_t index, const char* name) const {
+    if (const auto list = fixed(index))
+        return static_cast<int64_t>(list->size());
+    const auto input = input_of(index);
     const auto& element = get_input_element_type(input);
     const auto& shape = get_input_partial_shape(input);
     if (element.is_static() && !is_integral(element))
@@ -361,9 +428,7 @@ std::optional<int64_t> SlicingOp::check_list(size_t input, const char* name) con
     return list_length(shape);
 }
 
-void SlicingOp::check_lengths(const char* rule,
-                              const char* const* names,
-                              const PerInput<std::optional<int64_t>>& lengths) {
+void SlicingOp::check_lengths(const char* rule, const char* const* names, const Lengths& lengths) {
     std::optional<int64_t> first;
     bool differ = false;
     for (size_t i = 0; i < lengths.count; ++i) {

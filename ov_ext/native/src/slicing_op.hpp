@@ -50,7 +50,7 @@ protected:
     SlicingOp() = default;
     SlicingOp(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed);
 
-    /// The same operator of other inputs; with indices that are fixed, of data alone.
+    /// The same operator of other inputs and fixed indices.
     virtual std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,
                                                 std::shared_ptr<const Indices> fixed) const = 0;
 
@@ -76,29 +76,49 @@ protected:
     /// The length of the index inputs, if it is known of one.
     std::optional<int64_t> entry_count() const;
 
-    /// Checks that an index input is a list of integers, and gives its length, if it is known.
-    std::optional<int64_t> check_list(size_t input, const char* name) const;
+    using Lengths = PerInput<std::optional<int64_t>>;
+
+    /// Checks that the index inputs are lists of integers, and gives their lengths where they are known.
+    ///
+    /// \param check  Called with each length that is known and the name of its input.
+    template <class Check>
+    Lengths check_lists(const char* const* names, const Check& check) const {
+        Lengths lengths;
+        lengths.count = index_count();
+        for (size_t i = 0; i < lengths.count; ++i) {
+            lengths.of[i] = check_list(i, names[i]);
+            if (lengths.of[i])
+                check(*lengths.of[i], names[i]);
+        }
+        return lengths;
+    }
 
     /// Checks that the lengths that are known are one.
-    static void check_lengths(const char* rule,
-                              const char* const* names,
-                              const PerInput<std::optional<int64_t>>& lengths);
+    static void check_lengths(const char* rule, const char* const* names, const Lengths& lengths);
 
-    /// Indices that are no inputs but attributes.
+    const std::shared_ptr<const Indices>& fixed_indices() const {
+        return m_fixed;
+    }
+
+private:
+    size_t index_count() const;
+    const Integers* fixed(size_t index) const;
+    size_t input_of(size_t index) const;
+    Indices read_indices(const ov::TensorVector& inputs) const;
+    void infer();
+    bool can_fix(const ov::OutputVector& inputs) const;
+    void forget_narrowing(const ov::OutputVector& inputs) const;
+    IndicesBounds index_bounds() const;
+    std::optional<Sizes> find_exact_sizes() const;
+    void pass_values(const IndicesBounds& indices);
+    std::optional<int64_t> check_list(size_t index, const char* name) const;
+    bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
+
+    /// Indices that are no inputs but attributes; a list that is empty is still an input.
     ///
     /// For each input of a node the CPU plugin makes a tensor at each inference, and a node if the model is dynamic:
     /// that takes longer than a small slice. So where it folds constants, indices that are constant become these.
     std::shared_ptr<const Indices> m_fixed;
-
-private:
-    static Indices read_indices(const ov::TensorVector& inputs);
-    void infer();
-    bool can_fix(const ov::OutputVector& inputs) const;
-    IndicesBounds index_bounds() const;
-    std::optional<Sizes> find_exact_sizes() const;
-    void pass_values(const IndicesBounds& indices);
-    bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
-
     bool m_had_wide_indices = false;
 };
 

@@ -37,7 +37,7 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
 }
 
 std::shared_ptr<ov::Node> StridedSlice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
-    return make_with(inputs, m_fixed);
+    return make_with(inputs, fixed_indices());
 }
 
 std::shared_ptr<ov::Node> StridedSlice::make_with(const ov::OutputVector& inputs,
@@ -51,10 +51,7 @@ void StridedSlice::check_count(size_t count) const {
 }
 
 void StridedSlice::check_inputs() const {
-    PerInput<std::optional<int64_t>> lengths;
-    lengths.count = get_input_size() - 1;
-    for (size_t i = 0; i < lengths.count; ++i)
-        lengths.of[i] = check_list(i + 1, names[i]);
+    const auto lengths = check_lists(names, [](int64_t, const char*) {});
     check_lengths("begin, end and strides", names, lengths);
     m_masks->check();
 }

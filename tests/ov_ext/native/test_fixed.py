@@ -1,0 +1,125 @@
+"""Constant indices become attributes where the CPU plugin folds constants, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import passes
+from openvino.utils.node_factory import NodeFactory
+from openvino_models import constant, parameter
+
+import ov_ext.slice
+import ov_ext.strided_slice
+
+_KEPT: list[Any] = []
+DATA = np.arange(1, 121, dtype=np.float32).reshape(4, 5, 6)
+MASKS = {"begin_mask": [0, 1], "shrink_axis_mask": [0, 0, 1]}
+EXPECTED = {"Slice8": DATA[1:3, :, ::-2], "StridedSlice1": DATA[1:3, :4, 2]}
+
+
+@pytest.fixture(scope="session")
+def factory(library: Path) -> NodeFactory:
+    made = NodeFactory()
+    made.add_extension(str(library))
+    _KEPT.append(made)
+    return made
+
+
+def example(
+    factory: NodeFactory, op: str, late: Sequence[int] = (), *, sizes: Any = None, kind: str = "f32"
+) -> ov.Model:
+    """A slice of two or three axes, some of whose indices are inputs of the model."""
+    if op == "Slice8":
+        lists, masks = [[1, -1], [3, -9], [1, -2], [0, 2]], {}
+    else:
+        lists, masks = [[1, 0, 2], [3, 4, 0], [1, 1, 1]], MASKS
+    source = parameter([-1, -1, -1] if sizes is None else sizes, kind)
+    nodes = [parameter([len(v)], "i64") if i in late else constant(v) for i, v in enumerate(lists)]
+    node = factory.create(op, [source.output(0), *(n.output(0) for n in nodes)], masks)
+    return ov.Model([node], [source, *(nodes[i] for i in late)], "m")
+
+
+def given(op: str, late: Sequence[int]) -> list[np.ndarray]:
+    lists = [[1, -1], [3, -9], [1, -2], [0, 2]] if op == "Slice8" else [[1, 0, 2], [3, 4, 0], [1, 1, 1]]
+    return [np.array(lists[i]) for i in late]
+
+
+def operator_inputs(compiled: ov.CompiledModel) -> list[int]:
+    nodes = compiled.get_runtime_model().get_ops()
+    return [len(node.inputs()) for node in nodes if node.get_rt_info()["layerType"].value == "Reference"]
+
+
+@pytest.mark.parametrize("op", EXPECTED)
+@pytest.mark.parametrize("late", [(), (0,), (1,), (0, 1), (2,)])
+@pytest.mark.parametrize("sizes", [None, [4, 5, 6]])
+def test_the_plugin_has_no_inputs_for_them(factory: NodeFactory, op: str, late: tuple[int, ...], sizes: Any) -> None:
+    model = example(factory, op, late, sizes=sizes)
+    compiled = ov.Core().compile_model(model, "CPU")
+    assert operator_inputs(compiled) == [1 + len(late)], "the plugin folds otherwise now: performance is lost"
+    assert np.array_equal(compiled([DATA, *given(op, late)])[0], EXPECTED[op])
+    later = np.concatenate([DATA, DATA + 500])
+    if sizes is None:
+        again = compiled([later, *given(op, late)])[0]
+        assert np.array_equal(again, later[1:3, :, ::-2] if op == "Slice8" else later[1:3, :4, 2])
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f64", "i64", "u64", "i32", "i16", "u8", "boolean", "f8e4m3"])
+@pytest.mark.parametrize("late", [(), (1,)])
+def test_every_type_of_data(factory: NodeFactory, kind: str, late: tuple[int, ...]) -> None:
+    """What the plugin narrows, it marks, and OpenVINO would fail to widen what is no constant."""
+    model = example(factory, "Slice8", late, kind=kind)
+    request = ov.Core().compile_model(model, "CPU").create_infer_request()
+    element = getattr(ov.Type, kind)
+    data = ov.Tensor(element, ov.Shape(DATA.shape))
+    bits = data.data if kind == "f64" else data.data.view(f"u{element.size}")
+    bits[...] = DATA % 2 if kind == "boolean" else DATA.astype(bits.dtype)
+    request.set_input_tensor(0, data)
+    for i, values in enumerate(given("Slice8", late)):
+        request.set_input_tensor(1 + i, ov.Tensor(values))
+    request.infer()
+    result = request.get_output_tensor(0).data
+    assert np.array_equal(result.view(bits.dtype), bits[1:3, :, ::-2])
+
+
+@pytest.mark.parametrize("op", EXPECTED)
+@pytest.mark.parametrize("late", [(), (0,), (1,)])
+def test_blobs_open_with_both_kinds(factory: NodeFactory, library: Path, op: str, late: tuple[int, ...]) -> None:
+    blob = ov.Core().compile_model(example(factory, op, late), "CPU").export_model()
+    for kinds in ([str(library)], [ov_ext.slice.Slice, ov_ext.strided_slice.StridedSlice]):
+        core = ov.Core()
+        for kind in kinds:
+            core.add_extension(kind)
+        imported = core.import_model(blob, "CPU")
+        assert np.array_equal(imported([DATA, *given(op, late)])[0], EXPECTED[op])
+
+
+@pytest.mark.parametrize("op", EXPECTED)
+def test_models_that_users_hold_keep_their_inputs(factory: NodeFactory, op: str, tmp_path: Path) -> None:
+    model = example(factory, op)
+    manager = passes.Manager()
+    manager.register_pass(passes.ConstantFolding())
+    manager.run_passes(model)
+    node = model.get_results()[0].input_value(0).get_node()
+    assert node.get_input_size() == (5 if op == "Slice8" else 4)
+    ov.save_model(model, str(tmp_path / "m.xml"))
+    text = (tmp_path / "m.xml").read_text()
+    assert 'start="' not in text
+    assert 'begin="' not in text
+
+
+def test_attributes_that_do_not_fit_are_refused(factory: NodeFactory) -> None:
+    source, stop = parameter([4, 4]), constant([3])
+    fixed = {"start": [1], "step": [1]}
+    node = factory.create("Slice8", [source.output(0), stop.output(0)], fixed)
+    assert node.get_output_shape(0) == ov.Shape([2, 4])
+    with pytest.raises(RuntimeError, match=r"^Slice8 '.*': it has 4 or 5 inputs, got 3\.$"):
+        factory.create("Slice8", [source.output(0)], fixed)
+    with pytest.raises(RuntimeError, match=r"^Slice8 '.*': indices that are attributes leave 3 inputs, got 2\.$"):
+        factory.create("Slice8", [source.output(0), stop.output(0)], {"start": [1], "axes": [0]})
+    with pytest.raises(RuntimeError, match=r"^Slice8 '.*': start, stop, step and axes must have the same length, got "):
+        factory.create("Slice8", [source.output(0), stop.output(0)], {"start": [1, 1], "step": [1]})
