@@ -66,8 +66,9 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     inline_functions(probe)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
-    for graph in probe.graph.subgraphs():  # what is an output of a body is left, and OnnxSlim forgets it
-        _make_constants(graph)
+    for graph in probe.graphs():
+        if graph is not probe.graph:  # what is an output of a body is left, and OnnxSlim forgets it
+            _make_constants(graph)
     name_left_out_outputs(probe)
     nodes = count_nodes(probe)
     detached = _detach(probe)
