@@ -85,6 +85,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     if model.ir_version < REPLACEABLE_VERSION:
         _make_constants(optimized.graph)
     _restore_hidden(optimized)
+    _restore_shapes(optimized, model)
     result = _like(model, optimized.graph)
     try:
         clone_model(result)
@@ -240,10 +241,19 @@ def _make_constants(graph: ir.Graph) -> None:
 
 
 def _restore_hidden(model: ir.Model) -> None:
+    """Show the hidden nodes again."""
     for node in model.graph.all_nodes():
         if node.domain == OPAQUE_DOMAIN:
             node.domain = ""
-        for output in node.outputs:
-            if output.dtype == ir.DataType.UNDEFINED:  # OnnxSlim writes that of values that follow from hidden nodes
-                output.type = None
     model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
+
+
+def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
+    """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
+    said = {value.name: value for value in all_values(original)}
+    outputs = {id(output) for graph in model.graphs() for output in graph.outputs}
+    for node in model.graph.all_nodes():
+        for output in node.outputs:
+            if id(output) not in outputs:
+                known = said.get(output.name)
+                output.type, output.shape = (None, None) if known is None else (known.type, known.shape)

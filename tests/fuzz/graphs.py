@@ -40,8 +40,8 @@ INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 OPSETS = (*range(1, 24), 13, 13, 17, 17, 18, 18)
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
-SIMPLIFIED = 0.9
-"""The share of cases that each optimizer takes part in."""
+SIMPLIFIED = 0.1
+"""The share of cases that onnxscript's optimizer takes part in; OnnxSlim takes no old operator sets."""
 _MAX_MESSAGE = 600
 _MAX_ELEMENTS = 400
 _FUNCTION_OPSET = 14
@@ -96,7 +96,7 @@ class _Builder:
             "sizes": sizes,
             "feeds": self.feeds,
             "passes": self.random.sample(list(PASSES), 1),
-            "optimizers": [name for name in OPTIMIZERS if self.random.random() < SIMPLIFIED],
+            "optimizers": [name for name in OPTIMIZERS[:1] if self.random.random() < SIMPLIFIED],
         }
 
     def model(self, outputs: list[str]) -> onnx.ModelProto:
@@ -544,8 +544,6 @@ def check(case: Case) -> str | None:
             else:
                 rewrite(model) if names is None else rewrite(model, names)
         except Exception as error:
-            if "it cannot be simplified by onnxslim" in str(error):
-                continue  # which takes no old operator sets
             return f"{way}: {type(error).__name__}: {error}"
         after = ir.serde.serialize_model(model)
         for node in model.graph.all_nodes():
