@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to a file")
     options = parser.parse_args()
     backends = ["native", "python"] if options.python else ["native"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     print(f"{'model':38}{'shapes':8}{'slices':>7}{'built-in us':>13}" + "".join(f"{name:>9}" for name in backends))
     for path, shapes in exports(options.folders):
         if options.only not in path.name:
@@ -105,9 +105,9 @@ def main() -> None:
         )
     for name in backends:
         for kind in ("dynamic", "static"):
-            ratios = [row["ratios"][name] for row in rows if row["shapes"] == kind]
-            if ratios:
-                print(f"{name}, {kind}: geometric mean {mean(ratios):.3f}, worst {max(ratios):.2f} of {len(ratios)}")
+            found = [row["ratios"][name] for row in rows if row["shapes"] == kind]
+            if found:
+                print(f"{name}, {kind}: geometric mean {mean(found):.3f}, worst {max(found):.2f} of {len(found)}")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
