@@ -1,4 +1,8 @@
-"""Memory of the DirectML host program over many operators, sessions and sizes: `python benchmarks/soak.py [--full]`."""
+"""Memory over many operators, sessions and sizes: `python benchmarks/soak.py [--full]`.
+
+That of the DirectML host program; with `--openvino` that of this process over inferences of dynamic models of our
+operators in C++, at each of which OpenVINO makes nodes of them.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +54,41 @@ def session_model() -> bytes:
     return bytes(model.SerializeToString())
 
 
+def infer_dynamic_models(count: int) -> None:
+    """Infer slices of constant indices and of others, and print what the process holds."""
+    import openvino as ov
+    from openvino import opset8
+
+    import ov_ext
+
+    assert ov_ext.backend().name == "native", ov_ext.backend().reason
+    source, stop = opset8.parameter([-1, -1, 8], np.float32), opset8.parameter([1], np.int64)
+    first = ov_ext.StridedSlice([source, [0, 1], [0, 9], [1, 1]], begin_mask=[1], end_mask=[1])
+    second = ov_ext.Slice([first, [1], stop, [1], [2]])
+    compiled = ov.Core().compile_model(ov.Model([second], [source, stop], "m"), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    request = compiled.create_infer_request()
+    tensors = [ov.Tensor(np.ones((2, rows, 8), np.float32)) for rows in range(3, 11)]
+    ends = [ov.Tensor(np.array([end])) for end in range(2, 9)]
+    started = time.perf_counter()
+    for i in range(count):
+        request.infer([tensors[i % 8], ends[i % 7]], share_outputs=True)
+        if (i + 1) % (count // 10) == 0:
+            kib = int(Path("/proc/self/statm").read_text().split()[1]) * 4
+            print(f"{i + 1} inferences: {kib} KiB, {time.perf_counter() - started:.1f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--operators", type=int, default=2000)
     parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--megabytes", type=int, nargs="*", default=[16, 64, 256, 1024])
+    parser.add_argument("--openvino", action="store_true", help="OpenVINO's operators instead of DirectML")
+    parser.add_argument("--inferences", type=int, default=100_000, help="with --openvino; default 100000")
     options = parser.parse_args()
+    if options.openvino:
+        infer_dynamic_models(options.inferences)
+        return
     random = np.random.default_rng(0)
     with device.open(full=options.full, timeout=600) as dml:
         dml.facts()

@@ -238,12 +238,12 @@ CopyWords choose_copy(size_t width, ptrdiff_t stride) {
     }
 }
 
-/// More than a cache holds: what is written is not read into it first.
-bool is_worth_streaming(size_t bytes) {
+/// Whether to write runs past the caches: where these do not hold all of it, reading it into them first is lost time.
+bool is_worth_streaming(size_t bytes, size_t run) {
 #ifdef SLICEPORT_STREAMS
-    return bytes >= 32 * 1024 * 1024;
+    return bytes >= 32 * 1024 * 1024 && run >= 16 * 1024;
 #else
-    return bytes == 0;
+    return bytes < run;
 #endif
 }
 
@@ -271,7 +271,7 @@ void stream([[maybe_unused]] char* target, [[maybe_unused]] const char* source, 
 /// Copies the runs of bytes at the places of a grid.
 void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
     const auto bytes = grid.size() * run;
-    const bool streams = is_worth_streaming(bytes) && run >= 1024;
+    const bool streams = is_worth_streaming(bytes, run);
     in_parallel(bytes, bytes, [&](size_t begin, size_t end) {
         auto next = target + begin;
         for_lines(grid, run, begin, end, [&](const Lines& lines) {
@@ -290,24 +290,12 @@ void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
 void copy_lines(const Grid& grid, Axis along, size_t width, CopyWords copy, const char* source, char* target) {
     const auto words = grid.size() * along.size;
     const auto step = along.stride / static_cast<ptrdiff_t>(width);
-    const bool streams = is_worth_streaming(words * width) && along.size * width >= 1024;
     in_parallel(words, words * width, [&](size_t begin, size_t end) {
         auto next = target + begin * width;
-        for_lines(grid, along.size, begin, end, [&](Lines lines) {
-            auto from = source + lines.offset + static_cast<ptrdiff_t>(lines.first) * along.stride;
-            if (!streams) {
-                copy(from, lines, step, next);
-                next += lines.count * lines.length * width;
-                return;
-            }
-            char buffer[4096];
-            for (; lines.count > 0; --lines.count, from += lines.stride) {
-                for (size_t i = 0, taken; i < lines.length; i += taken, next += taken * width) {
-                    taken = std::min(lines.length - i, sizeof(buffer) / width);
-                    copy(from + static_cast<ptrdiff_t>(i) * along.stride, {0, 1, 0, 0, taken}, step, buffer);
-                    stream(next, buffer, taken * width);
-                }
-            }
+        for_lines(grid, along.size, begin, end, [&](const Lines& lines) {
+            const auto from = source + lines.offset + static_cast<ptrdiff_t>(lines.first) * along.stride;
+            copy(from, lines, step, next);
+            next += lines.count * lines.length * width;
         });
     });
 }
