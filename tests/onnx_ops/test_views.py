@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -76,6 +77,25 @@ def test_graphs() -> None:
     for number in range(FUZZED // 3):
         case = generate(load("graphs"), "views", number)
         assert_read_alike(onnx.ModelProto.FromString(base64.b64decode(case["model"])))
+
+
+@pytest.mark.parametrize("ir_version", [3, 8])
+def test_defaults_of_graphs_in_graphs(ir_version: int) -> None:
+    """Only those of the main graph were constants once; a loop gives the inputs of its body."""
+    proto = onnx.parser.parse_model(f"""<ir_version: {ir_version}, opset_import: ["" : 17]>
+        g (float[9] x, int64[1] e) => (float[9] y, float[a, b] parts) <int64[1] e = {{3}}> {{
+            z = Constant<value_ints=[0]>()  m = Constant<value_int=2>()  t = Constant<value_int=1>()  c = Cast<to=9>(t)
+            y, parts = Loop(m, c, x)
+        }}""")
+    body = onnx.parser.parse_graph("""body (int64 n, bool c, float[9] v) => (bool d, float[9] w, float[k] part) {
+        d = Identity(c)  w = Neg(v)  s = Unsqueeze(n, z)  part = Slice(v, s, e)
+    }""")
+    body.initializer.append(onnx.numpy_helper.from_array(np.array(1), "n"))
+    proto.graph.node[-1].attribute.append(onnx.helper.make_attribute("body", body))
+    assert_read_alike(proto)
+    (node,) = onnx_ops.lower(proto).nodes
+    assert node.reason is not None
+    assert "starts comes from node" in node.reason.message
 
 
 def test_damaged_files() -> None:
