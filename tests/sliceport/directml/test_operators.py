@@ -93,6 +93,10 @@ class TestRules:
     def test_good_ones_pass(self, operator: Operator) -> None:
         check(operator)
 
+    @pytest.mark.parametrize("stride", [2**31 - 1, -(2**31)])
+    def test_strides_may_be_any_32_bit_integer(self, stride: int) -> None:
+        check(replace(GOOD_SLICE1, output_tensor=t(1, 3), input_window_strides=(stride, 2)))
+
     @pytest.mark.parametrize(
         ("operator", "message"),
         [
@@ -125,6 +129,11 @@ class TestRules:
                 replace(GOOD_SLICE1, output_tensor=t(2, 3, data_type=DataType.INT32)),
                 "got INT32 and 2 for FLOAT32 and 2",
             ),
+            (replace(GOOD_SLICE1, input_window_strides=(-(2**31) - 1, 1)), "must be a non-zero 32-bit integer"),
+            (replace(GOOD_SLICE, dimension_count=3), "DimensionCount must be the tensors' 2, got 3"),
+            (replace(GOOD_SLICE, offsets=(0,)), "Offsets must have DimensionCount=2 values"),
+            (replace(GOOD_SLICE, sizes=(2, 3, 1)), "Sizes must have DimensionCount=2 values"),
+            (replace(GOOD_SLICE, strides=()), "Strides must have DimensionCount=2 values"),
             (replace(GOOD_SLICE, strides=(0, 2)), r"Strides\[0\] must be between 1 and 2147483647, got 0"),
             (replace(GOOD_SLICE, strides=(2, -2)), r"Strides\[1\] must be between 1 and 2147483647, got -2"),
             (replace(GOOD_SLICE, strides=(2**31, 2)), "between 1 and 2147483647, got 2147483648"),

@@ -144,6 +144,11 @@ class TestClassification:
         assert not BufferTensor.of(F32, (3, 2), (2, 3)).may_overlap
         assert BufferTensor.of(F32, (2**10, 2**10, 3), (2**11, 2, 3)).may_overlap
 
+    @pytest.mark.parametrize("stride", [300, 301])
+    def test_large_nested_layouts_do_not_overlap(self, stride: int) -> None:
+        assert not BufferTensor.of(F32, (300, 300), (stride, 1)).may_overlap
+        assert BufferTensor.of(F32, (300, 300), (299, 1)).may_overlap
+
     def test_padded_leading_dimensions_keep_strides_valid(self) -> None:
         tensor = BufferTensor.of(F32, (2, 3), (5, 1)).padded_to(4)
         assert tensor.strides == (10, 10, 5, 1)
