@@ -15,7 +15,8 @@ from pathlib import Path
 import openvino as ov
 import pytest
 
-SOURCE = Path(__file__).parents[3] / "ov_ext" / "native"
+from ov_ext.native import SOURCE
+
 TESTS = Path(__file__).parent
 
 
@@ -40,7 +41,7 @@ def build(folder: Path, *options: str) -> None:
         f"-DOpenVINO_DIR={openvino}",
         "-DCMAKE_BUILD_TYPE=Release",
     ]
-    configure += ["-DSLICEPORT_TESTS=ON", *options]
+    configure += [f"-DSLICEPORT_TESTS={TESTS}", *options]
     for command in (configure, ["cmake", "--build", str(folder), "--parallel", "2"]):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
