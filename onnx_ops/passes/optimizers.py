@@ -251,9 +251,10 @@ def _restore_hidden(model: ir.Model) -> None:
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
     said = {value.name: value for value in all_values(original)}
-    outputs = {id(output) for graph in model.graphs() for output in graph.outputs}
-    for node in model.graph.all_nodes():
-        for output in node.outputs:
-            if id(output) not in outputs:
-                known = said.get(output.name)
-                output.type, output.shape = (None, None) if known is None else (known.type, known.shape)
+    declared = {id(value) for graph in model.graphs() for value in (*graph.inputs, *graph.outputs)}
+    for value in all_values(model):
+        known = said.get(value.name)
+        if known is not None:
+            value.type, value.shape = known.type, known.shape
+        elif id(value) not in declared or value.dtype == ir.DataType.UNDEFINED:
+            value.type = value.shape = None

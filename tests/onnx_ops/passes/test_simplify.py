@@ -127,6 +127,16 @@ def test_what_engines_read_differently_stays_with_all_that_follows(name: str, en
     assert "Shape" in operators(after)
 
 
+def test_bodies_keep_their_types() -> None:
+    """Where a node is hidden, no shape is known but what the model says; onnxruntime wants those of a body."""
+    before = parse("""g (float[4] x, int64 m) => (float[4] y, float[n] z)
+        <int64[1] b = {-1}, int64[1] e = {9223372036854775807}, int64[1] a = {0}> {
+        z = Slice(x, b, e, a, b)
+        y = Loop(m, , x) <body = body (int64 i, bool c, float[4] v) => (bool d, float[4] w) {
+            d = Identity(c) u = Identity(v) w = Neg(u) }> }""")
+    check(before, "onnxscript", x=np.arange(4, dtype=np.float32), m=np.array(3))
+
+
 @by_each
 def test_defaults_stay_defaults(name: str) -> None:
     before = parse("""g (float[4] x, int64[1] e) => (float[n] y) <int64[1] e = {3}, int64[1] b = {0}, int64[1] f = {9}>
