@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 
+from onnx_ops.compare.inputs import run_with_inputs
 from onnx_ops.io import from_proto
 from onnx_ops.nodes import constant
 from onnx_ops.passes import rewrite, simplify
@@ -20,6 +21,9 @@ from onnx_ops.passes import rewrite, simplify
 ROOT = Path(__file__).parents[1]
 ZOO = ROOT.parent / "shared" / "zoo"
 ZOO_SHAPES = {"gptneox_dyn.onnx": {"x": [1, 16]}, "ts_roformer_op13.onnx": {"x": [1, 16]}, "gpt2.onnx": {"x": [1, 16]}}
+
+
+Shapes = dict[str, list[int]]
 
 
 def static(path: Path, shapes: dict[str, list[int]]) -> onnx.ModelProto:
@@ -102,3 +106,17 @@ def models() -> list[tuple[Path, dict[str, list[int]]]]:
     own = [path for path in sorted((ROOT / "models").glob("*.onnx")) if not path.name.startswith("rule_")]
     zoo = [(path, ZOO_SHAPES.get(path.name, {})) for path in sorted(ZOO.glob("*.onnx"))]
     return zoo + [(path, shapes.get(path.name) or {}) for path in own]
+
+
+def runnable(names: Sequence[str]) -> Iterator[tuple[Path, onnx.ModelProto, dict[str, np.ndarray], Shapes]]:
+    """The models with one of these in their names, all if there are none: each static, with inputs and their shapes."""
+    for path, shapes in models():
+        if names and not any(name in path.name for name in names):
+            continue
+        proto = static(path, shapes)
+        outputs = [output.name for output in proto.graph.output]
+        arrays, _ = run_with_inputs(proto, from_proto(proto), shapes, {}, 0, outputs)
+        if any(array.dtype.kind == "V" or array.dtype.name == "bfloat16" for array in arrays.values()):
+            print(f"{path.name:36} not compared: NumPy does not hand its inputs to onnxruntime")
+            continue
+        yield path, proto, arrays, shapes

@@ -25,10 +25,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-from peers import PEERS, by_sliceport, count, is_slicing, models, static
-
-from onnx_ops.compare.inputs import run_with_inputs
-from onnx_ops.io import from_proto
+from peers import PEERS, by_sliceport, count, is_slicing, runnable
 
 TOOLS = {"sliceport": by_sliceport, **PEERS}
 VIEWS = ("Squeeze", "Unsqueeze")
@@ -102,15 +99,7 @@ def main() -> None:
     nodes: dict[str, int] = defaultdict(int)
     logs: dict[str, list[float]] = defaultdict(list)
     worse = []
-    for path, shapes in models():
-        if options.names and not any(name in path.name for name in options.names):
-            continue
-        proto = static(path, shapes)
-        names = [output.name for output in proto.graph.output]
-        arrays, _ = run_with_inputs(proto, from_proto(proto), shapes, {}, 0, names)
-        if any(array.dtype.kind == "V" or array.dtype.name == "bfloat16" for array in arrays.values()):
-            print(f"{path.name:36} not compared: NumPy does not hand its inputs to onnxruntime")
-            continue
+    for path, proto, arrays, _ in runnable(options.names):
         before, (time_before, bytes_before) = count(proto), profile(proto, arrays, options.runs)
         nodes["exported"] += before
         cells, counts, mine = [], {}, proto

@@ -22,11 +22,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-from peers import PEERS, SIMPLIFY, by_sliceport, count, models, static
+from peers import PEERS, SIMPLIFY, by_sliceport, count, runnable
 
-from onnx_ops.compare.inputs import run_with_inputs
 from onnx_ops.compare.verify import verify_rewriting
-from onnx_ops.io import from_proto
 from onnx_ops.passes.optimizers import count_nodes
 
 TOOLS = {"sliceport": by_sliceport, **SIMPLIFY, **PEERS}
@@ -70,15 +68,7 @@ def main() -> None:
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     logs: dict[str, list[float]] = defaultdict(list)
     wrong: dict[str, int] = defaultdict(int)
-    for path, shapes in models():
-        if options.names and not any(name in path.name for name in options.names):
-            continue
-        proto = static(path, shapes)
-        names = [output.name for output in proto.graph.output]
-        arrays, _ = run_with_inputs(proto, from_proto(proto), shapes, {}, 0, names)
-        if any(array.dtype.kind == "V" or array.dtype.name == "bfloat16" for array in arrays.values()):
-            print(f"{path.name:36} not compared: NumPy does not hand its inputs to onnxruntime")
-            continue
+    for path, proto, arrays, shapes in runnable(options.names):
         protos, failed = {"exported": proto}, {}
         for tool, run in TOOLS.items():
             try:
