@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import count
 
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
 
-from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MARK, constant
@@ -82,8 +81,9 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
         raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
     _attach(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph, name)
-    if model.ir_version < REPLACEABLE_VERSION:
-        _make_constants(optimized.graph)
+    _make_constants(
+        optimized.graph, model.graph.initializers
+    )  # onnxruntime 1.23 infers no shapes by longer initializers
     _restore_hidden(optimized)
     _restore_shapes(optimized, model)
     result = _like(model, optimized.graph)
@@ -224,10 +224,10 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
         graph.opset_imports.setdefault(domain, version)
 
 
-def _make_constants(graph: ir.Graph) -> None:
-    """Make Constant nodes of the initializers that are no inputs, which there are none of before version 4."""
+def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
+    """Make Constant nodes of the initializers that are no inputs and not among these."""
     for name, value in list(graph.initializers.items()):
-        if value.is_graph_input() or value.const_value is None:
+        if value.is_graph_input() or value.const_value is None or name in initializers:
             continue
         made = build_tensor(value.const_value)
         output = made.outputs[0]
