@@ -54,6 +54,6 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
         return Diagnosis(name, "missing", "not installed", advice)
     try:
         import_module(module)
-    except Exception as error:  # whatever a package raises that does not fit this machine
+    except (Exception, SystemExit) as error:  # whatever a package raises that does not fit this machine
         return Diagnosis(name, "broken", f"{', '.join(versions)}: {type(error).__name__}: {error}", advice)
     return Diagnosis(name, "ok", ", ".join(versions).removeprefix(f"{name} "))

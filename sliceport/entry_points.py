@@ -42,14 +42,14 @@ def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") 
         where = f"entry point {point.name!r} of {group} ({point.value})"
         try:
             loaded = point.load()
-        except Exception as error:  # whatever importing somebody's module raises
+            complaint = complain(loaded)
+            if not complaint and loaded.name in names:
+                complaint = f"takes the name {loaded.name!r}, which another one has"
+        except (Exception, SystemExit) as error:  # whatever importing and asking somebody's module raises
             failure = UsageError(f"{where} cannot be loaded: {type(error).__name__}: {error}.")
             failure.__cause__ = error
             yield EntryPoint(*place, error=failure)
             continue
-        complaint = complain(loaded)
-        if not complaint and loaded.name in names:
-            complaint = f"takes the name {loaded.name!r}, which another one has"
         if complaint:
             yield EntryPoint(*place, error=UsageError(f"{where} {complaint}."))
             continue

@@ -70,6 +70,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             _make_constants(graph)
     name_left_out_outputs(probe)
     nodes = count_nodes(probe)
+    _keep_own_outputs(probe.graph)
     detached = _detach(probe)
     try:
         serialized = ir.serde.serialize_model(probe).SerializeToString()
@@ -147,6 +148,13 @@ def by_onnxslim(model: bytes) -> bytes:
 _FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {"onnxscript": by_onnxscript, "onnxslim": by_onnxslim}
 
 
+def _keep_own_outputs(graph: ir.Graph) -> None:
+    """Leave out the outputs that are inputs and those that are there twice, which optimizers rename."""
+    own = {value.name: value for value in graph.outputs if not value.is_graph_input()}
+    graph.outputs.clear()
+    graph.outputs.extend(own.values())
+
+
 def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     """Make inputs of the main graph's initializers that no optimizer shall look into.
 
@@ -207,10 +215,9 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
     Raises:
         ModelError: The outputs have other names.
     """
-    if [value.name for value in graph.outputs] != [value.name for value in original.outputs]:
+    own = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
+    if [value.name for value in graph.outputs] != list(own):
         raise ModelError(f"it cannot be simplified by {name}, which renames the outputs of the model.")
-    for new, old in zip(graph.outputs, original.outputs, strict=True):
-        new.shape, new.type = old.shape, old.type
     there = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
     graph.inputs.clear()
     for old in original.inputs:
@@ -220,6 +227,12 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
         if old.const_value is not None:  # as before version 4 of the format
             value.const_value = old.const_value
             graph.register_initializer(value)
+    outputs = {value.name: value for value in (*graph.inputs, *graph.outputs)}
+    graph.outputs.clear()
+    for old in original.outputs:
+        value = outputs[old.name]
+        value.shape, value.type = old.shape, old.type
+        graph.outputs.append(value)
     for domain, version in original.opset_imports.items():
         graph.opset_imports.setdefault(domain, version)
 

@@ -72,6 +72,11 @@ def hash_sources() -> str:
     return digest.hexdigest()
 
 
+def hash_file(path: Path) -> str:
+    """What tells a whole file from a damaged one."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def make_record(openvino: str) -> dict[str, str]:
     """What stands beside a library that is built now for a release of openvino."""
     return {"openvino": openvino, "sources": hash_sources()}
@@ -93,4 +98,8 @@ def _complain(folder: Path, record: dict[str, Any], openvino: str) -> str | None
         return f"is built for openvino {record.get('openvino')} and not for {openvino}, which is loaded"
     if record.get("sources") != hash_sources():
         return "is built from the sources of another sliceport"
-    return None if (folder / LIBRARY).is_file() else "is gone"
+    if not (folder / LIBRARY).is_file():
+        return "is gone"
+    # That of the package may have been stripped by who packed it; one cut short ends the process that loads it.
+    is_whole = folder == PACKAGED or record.get("library") in (None, hash_file(folder / LIBRARY))
+    return None if is_whole else "is damaged"

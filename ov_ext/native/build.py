@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, make_record
+from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
 from sliceport.atomic_write import fill_folder, write_json
 from sliceport.errors import SliceportError
 
@@ -33,6 +33,9 @@ def build(say: Progress) -> Path:
         BuildError: Something is missing on this machine, or a step failed.
     """
     folder, version = find_openvino()
+    found = find_library(version)
+    if found.path is not None:  # also where no lock can be made
+        return found.path
     target = cached_folder(version)
     with _lock(target.with_name(f"{target.name}.lock")):
         found = find_library(version)
@@ -118,14 +121,14 @@ def put(folder: Path, openvino: Path, version: str) -> None:
         raise BuildError(f"the operators in C++ cannot be built here: {lacking}.")
     with tempfile.TemporaryDirectory(prefix="sliceport-") as made:
         work = Path(made)
-        _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)], _environment(openvino))
+        _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)], _environment())
         jobs = str(os.cpu_count() or 1)
-        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs], _environment(openvino))
+        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs], _environment())
         built = next((path for path in sorted(work.rglob(LIBRARY)) if path.is_file()), None)
         if built is None:
             raise BuildError(f"CMake built no {LIBRARY}.")
         shutil.copyfile(built, folder / LIBRARY)
-    write_json(folder / RECORD, make_record(version))
+    write_json(folder / RECORD, {**make_record(version), "library": hash_file(folder / LIBRARY)})
 
 
 def put_failure(folder: Path, reason: str) -> None:
@@ -140,12 +143,9 @@ def _configuration(openvino: Path) -> list[str]:
     return [*options, "-G", generator] if generator else options
 
 
-def _environment(openvino: Path) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     environment = dict(os.environ)
     environment["PATH"] = _search_path()
-    if sys.platform != "win32":
-        maps = [f"-ffile-prefix-map={SOURCE}=ov_ext/native", f"-ffile-prefix-map={openvino}=openvino"]
-        environment["CXXFLAGS"] = " ".join([environment.get("CXXFLAGS", ""), *maps]).strip()
     return environment
 
 

@@ -72,7 +72,7 @@ def _ask(name: str, point: EntryPoint) -> Iterator[Diagnosis]:
     """What a format or an engine says about itself; one that cannot does not silence the others."""
     try:
         said = list(point.loaded.diagnose()) if isinstance(point.loaded, Diagnosable) else []
-    except Exception as error:  # whatever somebody's method raises
+    except (Exception, SystemExit) as error:  # whatever somebody's method raises
         yield Diagnosis(name, "broken", f"{type(error).__name__}: {error}")
         return
     yield Diagnosis(name, "ok", point.value)

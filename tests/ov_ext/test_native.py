@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from platforms import POSIX
 
 import ov_ext
 from ov_ext import backends, native
-from ov_ext.native import LIBRARY, RECORD, cached_folder, find_library, hash_sources, make_record
+from ov_ext.native import LIBRARY, RECORD, build, cached_folder, find_library, hash_file, hash_sources, make_record
 from sliceport.errors import UsageError
 
 VERSION = ov.__version__
@@ -79,6 +80,7 @@ def test_that_of_another_release_is_not_loaded(cache: Path) -> None:
     [
         ({"openvino": VERSION, "sources": "others"}, True, "is built from the sources of another sliceport"),
         ({"openvino": VERSION, "sources": hash_sources()}, False, "is gone"),
+        ({"openvino": VERSION, "sources": hash_sources(), "library": "another"}, True, "is damaged"),
         ({"failed": "cmake failed"}, False, "was not built (cmake failed)"),
         ({}, True, f"is built for openvino None and not for {VERSION}, which is loaded"),
     ],
@@ -199,7 +201,9 @@ def test_of_two_that_build_at_once_one_does(tmp_path: Path) -> None:
     (output,) = outputs
     assert Path(output.strip()).read_text() == "built\n"
     assert run("--path", cache=tmp_path).stdout == output
-    assert json.loads(Path(output.strip()).with_name(RECORD).read_text()) == make_record(VERSION)
+    library = Path(output.strip())
+    recorded = json.loads(library.with_name(RECORD).read_text())
+    assert recorded == {**make_record(VERSION), "library": hash_file(library)}
 
 
 @pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
@@ -210,6 +214,34 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.splitlines()[-1] == "ov_ext.native: cmake failed with exit code 3 ()."
     assert [entry.suffix for entry in (tmp_path / "cache" / "sliceport" / "openvino").iterdir()] == [".lock"]
+
+
+@pytest.mark.skipif(not POSIX, reason="made with g++ or clang++")
+def test_folders_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if build.missing_tools() is not None:
+        pytest.skip("there are no tools")
+    source = tmp_path / "a b \u00e9 $c" / "native"
+    (source / "src").mkdir(parents=True)
+    shutil.copy(native.SOURCE / "CMakeLists.txt", source)
+    for file in (native.SOURCE / "src").glob("*.cpp"):
+        text = f'extern "C" const char* in_{file.stem}() {{ return __FILE__; }}\n'
+        (source / "src" / file.name).write_text(text)
+    monkeypatch.setattr(build, "SOURCE", source)
+    made = tmp_path / "made here"
+    made.mkdir()
+    build.put(made, *build.find_openvino())
+    content = (made / LIBRARY).read_bytes()
+    assert b"ov_ext/native/src/copy.cpp" in content
+    assert str(tmp_path).encode() not in content
+
+
+@pytest.mark.skipif(not POSIX, reason="a file instead of the cache's folder is another error there")
+def test_where_nothing_is_to_build_nothing_is_written(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    packaged = put(native.PACKAGED, make_record(VERSION))
+    monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
+    assert build.build(pytest.fail) == packaged
 
 
 def test_without_words_it_prints_help(tmp_path: Path) -> None:

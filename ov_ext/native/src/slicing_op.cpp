@@ -243,6 +243,9 @@ bool SlicingOp::has_evaluate() const {
 }
 
 bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const {
+    if (inputs.size() != get_input_size() || outputs.size() != 1)
+        throw_invalid("it has " + std::to_string(get_input_size()) + " inputs and 1 output, got " +
+                      std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()) + " tensors");
     const auto& data = inputs[0];
     Region selected;
     try {
@@ -263,7 +266,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs,
     ov::TensorVector packed;
     for (const auto& input : inputs)
         packed.push_back(pack(input));
-    if (outputs[0].is_continuous())
+    if (outputs.size() != 1 || outputs[0].is_continuous())
         return evaluate(outputs, packed);
     ov::TensorVector results{{outputs[0].get_element_type(), outputs[0].get_shape()}};
     evaluate(results, packed);

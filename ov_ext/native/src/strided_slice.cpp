@@ -21,17 +21,22 @@ StridedSlice::StridedSlice(const ov::OutputVector& arguments,
 bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
     auto masks = *m_masks;
     size_t i = 0;
+    bool is_changed = false;
     try {
         for (auto* const mask : {&masks.begin, &masks.end, &masks.new_axis, &masks.shrink_axis, &masks.ellipsis}) {
             // The operator in Python cannot write an empty list, and 0 alone means the same.
             if (mask->empty())
                 mask->push_back(0);
+            const auto before = *mask;
             visitor.on_attribute(Masks::names[i++], *mask);
+            is_changed = is_changed || *mask != before;
         }
     } catch (const std::exception&) {
         throw_invalid("the masks must be lists of 0 and 1");
     }
-    m_masks = std::make_shared<const Masks>(std::move(masks));
+    // Nothing is written where it is only asked: several threads may save or compile one model.
+    if (is_changed)
+        m_masks = std::make_shared<const Masks>(std::move(masks));
     visit_fixed(visitor, names, 3);
     return true;
 }

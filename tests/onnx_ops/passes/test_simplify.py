@@ -170,6 +170,19 @@ def test_a_constant_that_is_an_output(name: str) -> None:
     check(before, name, x=np.ones(2, np.float32))
 
 
+@by_each
+def test_outputs_that_are_inputs_or_come_twice(name: str) -> None:
+    body = """g (float[4] x, float[4] z) => (float[4] y, float[4] x, float[4] y, float[4] z, float[4] x) {
+        a = Identity(x)
+        y = Relu(a)
+    }"""
+    x, z = np.array([[1, -2, 3, -4], [5, 6, 7, 8]], np.float32)
+    before = parse(body)
+    after = check(before, name, x=x, z=z)
+    assert operators(after) == ["Relu"]
+    assert list(after.graph.output) == list(before.graph.output)
+
+
 def test_before_version_4_every_initializer_is_an_input() -> None:
     before = parse(
         """g (float[4] x) => (float[n] y) {

@@ -303,3 +303,21 @@ def test_parts_of_tensors(native: Make) -> None:
     expected = np.zeros((4, 6), np.float32)
     expected[1:3, 1:5] = whole[1:4, 2:9][1:3, ::-2]
     assert np.array_equal(target, expected)
+
+
+@pytest.mark.parametrize("op", ["Slice", "StridedSlice"])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 6, 9])
+def test_tensors_of_another_number_are_refused(native: Make, op: str, count: int) -> None:
+    source = ov.op.Parameter(ov.Type.f32, ov.PartialShape([5]))
+    node = native(op, [source.output(0), *(constant([value], "i64").output(0) for value in (1, 4, 2))], {})
+    tensors = [
+        ov.Tensor(np.arange(1, 6, dtype=np.float32)),
+        *(ov.Tensor(np.array([v])) for v in (1, 4, 2, 0, 3, 6, 7, 8)),
+    ]
+    out = ov.Tensor(ov.Type.f32, ov.Shape([2]))
+    with pytest.raises(RuntimeError, match=f"it has 4 inputs and 1 output, got {count} and 1 tensors"):
+        node.evaluate([out], tensors[:count])
+    with pytest.raises(RuntimeError, match="it has 4 inputs and 1 output, got 4 and 0 tensors"):
+        node.evaluate([], tensors[:4])
+    assert node.evaluate([out], tensors[:4])
+    assert out.data.tolist() == [2, 4]

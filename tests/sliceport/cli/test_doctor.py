@@ -187,3 +187,25 @@ def test_engines_of_others_and_broken_ones(tmp_path: Path) -> None:
     assert by_name["format onnx"]["status"] == "ok"
     broken = [name for name, one in by_name.items() if one["status"] == "broken"]
     assert broken == ["format none", "engine gone", "engine raising"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import sys\nsys.exit(3)", "cannot be loaded: SystemExit: 3"),
+        (
+            "class Silent:\n    @property\n    def name(self):\n        raise ValueError('no name')\nx = Silent()",
+            "no name",
+        ),
+        ("class Many:\n    name = ['a']\n    run_operator = print\nx = Many()", "formats"),
+    ],
+)
+def test_what_ends_the_process_or_cannot_be_asked_is_broken(tmp_path: Path, source: str, reason: str) -> None:
+    install(tmp_path, source, "[sliceport.formats]\ncapricious = throwaway:x\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "sliceport", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    assert done.returncode == 1, done.stderr
+    (broken,) = (one for one in json.loads(done.stdout)["diagnoses"] if one["name"] == "format capricious")
+    assert broken["status"] == "broken"
+    assert reason in broken["detail"]
