@@ -20,12 +20,15 @@ from sliceport.errors import ModelError, UsageError
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
-    """The model in a file as onnx-ir has it; external tensors are opened only when something reads them.
+    """The model in a file as onnx-ir has it, to be changed; external tensors are opened only when something reads them.
 
     Raises:
-        ModelError: See `read_proto`.
+        ModelError: See `read_proto`; or it has training_info, which onnx-ir does not keep.
     """
-    return from_file_proto(read_proto(path), path)
+    proto = read_proto(path)
+    if proto.training_info:
+        raise ModelError(f"'{os.fspath(path)}': it has training_info, which would be lost; remove it first.")
+    return from_file_proto(proto, path)
 
 
 def from_file_proto(proto: onnx.ModelProto, path: str | os.PathLike[str]) -> ir.Model:
@@ -53,6 +56,9 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
     Raises:
         ModelError: onnx-ir cannot represent the model.
     """
+    if proto.graph.sparse_initializer:
+        name = proto.graph.sparse_initializer[0].values.name
+        raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
     try:
         model = ir.serde.deserialize_model(proto)
     except Exception as error:

@@ -17,6 +17,7 @@ import onnx_ops
 from onnx_ops.extract import read_slicing_nodes
 from onnx_ops.io import read_model
 from onnx_ops.ir_model import IrModel
+from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -484,3 +485,24 @@ def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
     model.graph.initializer.append(weight)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     assert isinstance(read_model(tmp_path / "m.onnx").graph.initializers["w"].const_value, ir.ExternalTensor)
+
+
+def test_what_would_be_lost_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }')
+    trained = onnx.ModelProto.FromString(plain.SerializeToString())
+    trained.training_info.add().algorithm.name = "a"
+    sparse = onnx.ModelProto.FromString(plain.SerializeToString())
+    values = numpy_helper.from_array(np.array([1.0], np.float32), "w")
+    indices = numpy_helper.from_array(np.array([1]), "i")
+    sparse.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2]))
+    sparse.graph.node[0].op_type = "Add"
+    sparse.graph.node[0].input.append("w")
+    for model, message in (
+        (trained, "it has training_info, which would be lost; remove it first."),
+        (sparse, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
+    ):
+        onnx.save(model, tmp_path / "m.onnx")
+        for command in ("rewrite", "harden"):
+            assert main([command, str(tmp_path / "m.onnx"), "-o", str(tmp_path / "o.onnx")]) == 2
+            assert message in capsys.readouterr().err
+    assert not (tmp_path / "o.onnx").exists()
