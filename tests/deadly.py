@@ -49,3 +49,11 @@ def refuse(_: bytes) -> bytes:
 def scribble(_: bytes) -> bytes:
     """What is called in place of an optimizer, and gives no model."""
     return b"nothing of the kind"
+
+
+def break_up(model: bytes) -> bytes:
+    """What is called in place of an optimizer, and gives a model whose node has an attribute that it must not have."""
+    proto = onnx.ModelProto.FromString(model)
+    proto.graph.node[0].attribute.append(onnx.helper.make_attribute("num_outputs", 1))
+    broken: bytes = proto.SerializeToString()
+    return broken

@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
 
+from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MARK, constant
@@ -117,12 +118,38 @@ def count_nodes(model: ir.Model) -> int:
 
 def _call(name: str, model: bytes) -> bytes:
     optimized: bytes = guarded.call(
+        run_checked,
         _FUNCTIONS[name],
         model,
         timeout=_SECONDS + _SECONDS_PER_BYTE * len(model),
         memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
     )
     return optimized
+
+
+def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
+    """Call a function of a serialized model.
+
+    Raises:
+        ValueError: It makes an invalid model of a valid one.
+    """
+    was_valid = _complain(model) is None
+    made = function(model)
+    complaint = _complain(made) if was_valid else None
+    if complaint is not None:
+        raise ValueError(f"it makes an invalid model of it: {complaint}")
+    return made
+
+
+def _complain(model: bytes) -> str | None:
+    """What onnx's checker finds; None where it finds nothing."""
+    proto = onnx.ModelProto.FromString(model)
+    proto.ir_version = max(proto.ir_version, REPLACEABLE_VERSION)  # before, it wants each initializer to be an input
+    try:
+        onnx.checker.check_model(proto)
+    except Exception as error:
+        return str(error)
+    return None
 
 
 def by_onnxscript(model: bytes) -> bytes:

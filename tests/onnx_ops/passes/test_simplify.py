@@ -32,6 +32,9 @@ EXPORTS = {
     "dynamo_mamba_dyn.onnx": "x:1,16",
 }
 
+if ort.__version__.startswith("1.23."):  # which with optimisation infers no shapes by constants of more than 127 bytes
+    del EXPORTS["dynamo_mamba_dyn.onnx"]
+
 
 def parse(body: str, head: str = "", ir_version: int = 8, opset: int = 17) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}{head}]> {body}')
@@ -239,6 +242,7 @@ def test_weights_are_not_read(tmp_path: Path) -> None:
         (deadly.abort, "it cannot be simplified by onnxscript: its process was ended by SIGABRT."),
         (deadly.refuse, "it cannot be simplified by onnxscript: a list is no tensor."),
         (deadly.scribble, "it cannot be simplified by onnxscript: Error parsing message"),
+        (deadly.break_up, "it cannot be simplified by onnxscript: it makes an invalid model of it: Unrecognized attr"),
     ],
 )
 def test_an_optimizer_that_fails(monkeypatch: pytest.MonkeyPatch, function: Any, message: str) -> None:
