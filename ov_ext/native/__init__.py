@@ -23,6 +23,7 @@ PACKAGED = SOURCE / "lib"
 """The folder of the library that came with the package."""
 LIBRARY = "sliceport_openvino.dll" if sys.platform == "win32" else "libsliceport_openvino.so"
 RECORD = "built.json"
+_DIGITS = 12
 BUILD_COMMAND = "python -m ov_ext.native build"
 
 
@@ -58,9 +59,9 @@ def find_library(openvino: str) -> Found:
 
 
 def cached_folder(openvino: str) -> Path:
-    """The folder of the user's cache for the library of a release of openvino on this kind of machine."""
+    """The folder of the user's cache for the library of a release of openvino and of these sources on this machine."""
     release = re.sub(r"[^\w.-]", "_", openvino)
-    return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}"
+    return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}-{hash_sources()[:_DIGITS]}"
 
 
 def hash_sources() -> str:
