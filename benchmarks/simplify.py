@@ -25,7 +25,7 @@ import onnxruntime as ort
 from peers import PEERS, SIMPLIFY, by_sliceport, count, runnable
 
 from onnx_ops.compare.verify import verify_rewriting
-from onnx_ops.passes.optimizers import count_nodes
+from onnx_ops.passes.optimize import count_nodes
 
 TOOLS = {"sliceport": by_sliceport, **SIMPLIFY, **PEERS}
 

@@ -14,7 +14,7 @@ from onnx_ops import shape_arithmetic
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES, MAX_RANK, NOTHING, Fact, read_tensor
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, as_slice, resolve_axis
+from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.slicing.spec import normalize_axis
 
@@ -114,7 +114,7 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
 def _select(data: Fact, results: Sequence[Fact], regions: Sequence[Region]) -> None:
     """Put what is selected of known elements into what is known of outputs."""
     for result, region in zip(results, regions, strict=True):
-        kept = tuple(map(as_slice, region.ranges))
+        kept = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
             result.data = data.data[kept].reshape(region.output_shape).copy()
         elif data.integers is not None:

@@ -19,7 +19,7 @@ from onnx_ops.domains import STRIDED_SLICE_DOMAIN as DOMAIN
 from onnx_ops.nodes import STRIDED_SLICE_VERSION as VERSION
 from onnx_ops.nodes import constant, is_strided_slice
 from sliceport.errors import InvalidSlice, UsageError
-from sliceport.slicing import Masks, StridedSliceSpec, as_slice, resolve_axis
+from sliceport.slicing import Masks, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 _MIN_OPSET = 14
@@ -117,7 +117,7 @@ def reference_op() -> type:
             steps = None if strides is None else tuple(map(int, strides))
             spec = StridedSliceSpec(tuple(map(int, begin)), tuple(map(int, end)), steps, Masks.of(masks))
             region = spec.resolve(data.shape)
-            return (data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape),)
+            return (data[region.slices].reshape(region.output_shape),)
 
     return StridedSlice
 

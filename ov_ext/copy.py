@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sliceport.slicing import Region, as_slice
+from sliceport.slicing import Region
 
 Array = npt.NDArray[Any]
 
@@ -39,7 +39,7 @@ class Plan:
         merged = region.coalesce()
         self.output_shape = region.output_shape
         self._is_empty = region.is_empty
-        self._index = tuple(map(as_slice, merged.ranges))
+        self._index = merged.slices
         self._sizes = None if merged.input_shape == region.input_shape else merged.input_shape
         self._target = None if merged.output_shape == region.output_shape else merged.output_shape
 

@@ -22,7 +22,7 @@ from ov_ext.values import as_constant, list_bounds, ones_like
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.errors import InvalidSlice, ModelError
-from sliceport.slicing import Region, as_slice
+from sliceport.slicing import Region
 from sliceport.slicing.node import Resolved
 
 Bytes = npt.NDArray[np.uint8]
@@ -152,7 +152,7 @@ def _select(region: Region, data: Bytes, element: ov.Type) -> Bytes:
     if element.bitwidth < 8:
         return np.asarray(copy_packed(region, data, element.bitwidth, lowest_first=element != ov.Type.u1), np.uint8)
     elements = data.reshape(*region.input_shape, element.size)
-    return np.ascontiguousarray(elements[tuple(map(as_slice, region.ranges))]).reshape(-1)
+    return np.ascontiguousarray(elements[region.slices]).reshape(-1)
 
 
 _RUNS: dict[str, Callable[[OneNode, Bytes], list[Bytes]]] = {

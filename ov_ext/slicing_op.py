@@ -23,7 +23,7 @@ from ov_ext.values import (
     list_bounds,
 )
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Region, as_slice
+from sliceport.slicing import Region
 from sliceport.slicing.axis import INT64_MIN
 
 VERSION = "ov_ext"
@@ -261,7 +261,7 @@ class SlicingOp(ov.Op):
         if found is None:
             return
         region = self.region(found[0].shape, tuple(map(tuple, exact)))
-        index = tuple(map(as_slice, region.ranges))
+        index = region.slices
         target, element = self.get_output_tensor(0), self.get_output_element_type(0)
         lower, upper = (np.ascontiguousarray(values[index]).reshape(region.output_shape) for values in found)
         if not lower.size:
@@ -316,7 +316,7 @@ def _evaluate_strings(region: Region, data: ov.Tensor, output: ov.Tensor) -> Non
     if region.is_empty:
         output.shape = region.output_shape
         return
-    kept = data.str_data.reshape(region.input_shape)[tuple(map(as_slice, region.ranges))]
+    kept = data.str_data.reshape(region.input_shape)[region.slices]
     output.shape = region.output_shape
     output.str_data = np.ascontiguousarray(kept).reshape(region.output_shape)  # strides would be ignored
 

@@ -17,7 +17,7 @@ from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, re
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
 from sliceport.errors import DynamicSlice, InvalidSlice
-from sliceport.slicing import Region, as_slice
+from sliceport.slicing import Region
 from sliceport.slicing.spec import normalize_axis
 
 Array = npt.NDArray[Any]
@@ -108,7 +108,7 @@ def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Sele
 
 
 def _cut(region: Region, array: Array) -> Array:
-    return array[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
+    return array[region.slices].reshape(region.output_shape)
 
 
 def may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:

@@ -1,24 +1,15 @@
-"""Optimizers of whole graphs that others have written, called in a worker process on models without weights."""
+"""Optimizers of whole graphs that others have written, called in a worker process."""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Container, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Sequence
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
 
 from onnx_ops.check import REPLACEABLE_VERSION
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.nodes import MARK, constant
-from onnx_ops.passes.builders import build_tensor
-from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe, clone_model
-from onnx_ops.passes.walk import every_node, rewritable_nodes
-from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 
@@ -26,105 +17,50 @@ _SECONDS = 60.0
 _SECONDS_PER_BYTE = 50e-6
 _MEMORY = 2**30
 _MEMORY_PER_BYTE = 256
-_PACKAGES = {"onnxscript": "onnxscript", "onnxslim": "onnxslim"}
-OPTIMIZERS = tuple(_PACKAGES)
-"""What `optimize` takes; the first is installed with sliceport."""
+ONNXSCRIPT, ONNXSLIM = "onnxscript", "onnxslim"
+OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM)
+"""What `run_optimizer` takes, by the packages; the first is installed with sliceport."""
 
 
 def check_optimizers(names: Sequence[str]) -> None:
-    """Whether `optimize` can run them all.
+    """Whether `run_optimizer` can run them all.
 
     Raises:
         UsageError: One is not known.
         MissingExtra: One is not installed.
     """
     for name in names:
-        if name not in _PACKAGES:
+        if name not in OPTIMIZERS:
             raise unknown_name("optimizer", name, OPTIMIZERS)
-        if importlib.util.find_spec(_PACKAGES[name]) is None:
+        if importlib.util.find_spec(name) is None:
             raise MissingExtra.of(name, name, "to simplify by it")
 
 
-def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
-    """A model as an optimizer makes it, functions inlined, and how many nodes the model has with functions inlined.
-
-    The optimizer sees the shapes of weights and floats, and the values of integers: what it could compute, or take for
-    0 or 1, would be rounded in another way than by the engine that runs the model. Nodes that engines read
-    differently are hidden from it.
+def run_optimizer(name: str, model: ir.Model) -> ir.Model:
+    """A model as an optimizer makes it.
 
     Args:
-        model: The model, which has been rewritten; it is not changed.
         name: One of `OPTIMIZERS`.
+        model: The model, with no weights; it is not changed.
 
     Raises:
-        ModelError: It cannot be optimized.
+        ModelError: The optimizer fails, takes too much time or memory, or makes an invalid model of a valid one.
     """
-    probe = build_probe(model)
-    for (node, _), (twin, _) in zip(every_node(model), every_node(probe), strict=True):
-        if MARK not in node.meta:
-            twin.domain = node.domain  # inlining gives it its attributes
-    inline_functions(probe)
-    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
-    LiftSubgraphInitializersToMainGraphPass()(probe)
-    for graph in probe.graphs():
-        if graph is not probe.graph:  # what is an output of a body is left, and OnnxSlim forgets it
-            _make_constants(graph)
-    name_left_out_outputs(probe)
-    nodes = count_nodes(probe)
-    _keep_own_outputs(probe.graph)
-    detached = _detach(probe)
     try:
-        serialized = ir.serde.serialize_model(probe).SerializeToString()
-        optimized = ir.serde.deserialize_model(onnx.ModelProto.FromString(_call(name, serialized)))
+        serialized = ir.serde.serialize_model(model).SerializeToString()
+        optimized = guarded.call(
+            run_checked,
+            _FUNCTIONS[name],
+            serialized,
+            timeout=_SECONDS + _SECONDS_PER_BYTE * len(serialized),
+            memory=_MEMORY + _MEMORY_PER_BYTE * len(serialized),
+        )
+        return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
     except (guarded.WorkerDied, MemoryError) as error:
         raise ModelError(f"it cannot be simplified by {name}: its process {error or 'ran out of memory'}.") from None
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
-    _attach(optimized.graph, detached)
-    _restore_interface(optimized.graph, model.graph, name)
-    _make_constants(
-        optimized.graph, model.graph.initializers
-    )  # onnxruntime 1.23 infers no shapes by longer initializers
-    _restore_hidden(optimized)
-    _restore_shapes(optimized, model)
-    result = _like(model, optimized.graph)
-    try:
-        clone_model(result)
-    except ModelError as error:
-        raise ModelError(f"it cannot be simplified by {name}, which makes an invalid model of it: {error}") from error
-    return result, nodes
-
-
-def _like(model: ir.Model, graph: ir.Graph) -> ir.Model:
-    """A graph as a model with all that another says of itself."""
-    return ir.Model(
-        graph,
-        ir_version=model.ir_version,
-        producer_name=model.producer_name,
-        producer_version=model.producer_version,
-        domain=model.domain,
-        model_version=model.model_version,
-        doc_string=model.doc_string,
-        functions=[function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN],
-        metadata_props=dict(model.metadata_props),
-    )
-
-
-def count_nodes(model: ir.Model) -> int:
-    """The nodes of graphs, subgraphs and functions, constants left out."""
-    return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
-
-
-def _call(name: str, model: bytes) -> bytes:
-    optimized: bytes = guarded.call(
-        run_checked,
-        _FUNCTIONS[name],
-        model,
-        timeout=_SECONDS + _SECONDS_PER_BYTE * len(model),
-        memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
-    )
-    return optimized
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
@@ -172,129 +108,4 @@ def by_onnxslim(model: bytes) -> bytes:
     return serialized
 
 
-_FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {"onnxscript": by_onnxscript, "onnxslim": by_onnxslim}
-
-
-def _keep_own_outputs(graph: ir.Graph) -> None:
-    """Leave out the outputs that are inputs and those that are there twice, which optimizers rename."""
-    own = {value.name: value for value in graph.outputs if not value.is_graph_input()}
-    graph.outputs.clear()
-    graph.outputs.extend(own.values())
-
-
-def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Make inputs of the main graph's initializers that no optimizer shall look into.
-
-    Returns:
-        Their tensors by name.
-    """
-    detached: dict[str, ir.TensorProtocol] = {}
-    for name, value in list(model.graph.initializers.items()):
-        tensor = constant(value)
-        if tensor is None or (
-            tensor.nbytes <= LARGE_BYTES
-            and (tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL)
-            and not isinstance(tensor, ir.ExternalTensor)
-        ):
-            continue
-        value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
-        del model.graph.initializers[name]
-        value.const_value = None
-        if value.is_graph_output():
-            _copy_to_output(model, value)
-        detached[value.name or ""] = tensor
-        if not value.is_graph_input():
-            model.graph.inputs.append(value)
-    return detached
-
-
-def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
-    """Let a copy be the output: optimizers rename an input that is one."""
-    taken = {each.name for each in all_values(model)}.union(model.graph.initializers)
-    copy = ir.node("Identity", [value])
-    output, name = copy.outputs[0], value.name
-    output.shape, output.type = value.shape, value.type
-    value.replace_all_uses_with(output, replace_graph_outputs=True)
-    copy.replace_input_with(0, value)
-    value.name = next(new for i in count() if (new := f"{name}_{i}") not in taken)
-    output.name = name
-    if len(model.graph):
-        model.graph.insert_before(model.graph[0], copy)
-    else:
-        model.graph.append(copy)
-
-
-def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
-    """Make the inputs that `_detach` made initializers again; what nothing reads any more is left out."""
-    for value in list(graph.inputs):
-        tensor = detached.get(value.name or "")
-        if tensor is None:
-            continue
-        graph.inputs.remove(value)
-        if value.uses() or value.is_graph_output():
-            value.const_value = tensor
-            graph.register_initializer(value)
-
-
-def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
-    """Give a graph the inputs and outputs of another, which an optimizer has left out, or whose types it has.
-
-    Raises:
-        ModelError: The outputs have other names.
-    """
-    own = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
-    if [value.name for value in graph.outputs] != list(own):
-        raise ModelError(f"it cannot be simplified by {name}, which renames the outputs of the model.")
-    there = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
-    graph.inputs.clear()
-    for old in original.inputs:
-        value = there.get(old.name) or ir.Value(name=old.name)
-        value.shape, value.type = old.shape, old.type
-        graph.inputs.append(value)
-        if old.const_value is not None:  # as before version 4 of the format
-            value.const_value = old.const_value
-            graph.register_initializer(value)
-    outputs = {value.name: value for value in (*graph.inputs, *graph.outputs)}
-    graph.outputs.clear()
-    for old in original.outputs:
-        value = outputs[old.name]
-        value.shape, value.type = old.shape, old.type
-        graph.outputs.append(value)
-    for domain, version in original.opset_imports.items():
-        graph.opset_imports.setdefault(domain, version)
-
-
-def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
-    """Make Constant nodes of the initializers that are no inputs and not among these."""
-    for name, value in list(graph.initializers.items()):
-        if value.is_graph_input() or value.const_value is None or name in initializers:
-            continue
-        made = build_tensor(value.const_value)
-        output = made.outputs[0]
-        output.name, output.shape, output.type = name, value.shape, value.type
-        del graph.initializers[name]
-        value.replace_all_uses_with(output, replace_graph_outputs=True)
-        if len(graph):
-            graph.insert_before(graph[0], made)
-        else:
-            graph.append(made)
-
-
-def _restore_hidden(model: ir.Model) -> None:
-    """Show the hidden nodes again."""
-    for node in model.graph.all_nodes():
-        if node.domain == OPAQUE_DOMAIN:
-            node.domain = ""
-    model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
-
-
-def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
-    said = {value.name: value for value in all_values(original)}
-    declared = {id(value) for graph in model.graphs() for value in (*graph.inputs, *graph.outputs)}
-    for value in all_values(model):
-        known = said.get(value.name)
-        if known is not None:
-            value.type, value.shape = known.type, known.shape
-        elif id(value) not in declared or value.dtype == ir.DataType.UNDEFINED:
-            value.type = value.shape = None
+_FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}

@@ -11,7 +11,8 @@ import onnx_ir as ir
 
 from onnx_ops.defaults import put_defaults, take_defaults
 from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.optimizers import OPTIMIZERS, check_optimizers, count_nodes, optimize
+from onnx_ops.passes.optimize import count_nodes, optimize
+from onnx_ops.passes.optimizers import OPTIMIZERS, check_optimizers
 from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
 from sliceport import progress
 
@@ -49,7 +50,8 @@ def simplify(
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
     What an optimizer makes is taken where it and the passes after it leave fewer nodes, and no more that slice. So an
-    optimizer undoes nothing of what the passes do. Values stay the same bit for bit: optimizers see no floats.
+    optimizer undoes nothing of what the passes do. Optimizers see no floats, so that values stay the same bit for bit;
+    what else an optimizer gets wrong, only a verification finds (`verify_rewriting`).
 
     Args:
         model: The model; it may be changed, and is not to be used any more.

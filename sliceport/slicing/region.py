@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing.axis import Window, canonicalize, coalesce, compose, window
+from sliceport.slicing.axis import Window, as_slice, canonicalize, coalesce, compose, window
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,15 @@ class Region:
     def whole(cls, shape: Sequence[int]) -> Region:
         """The region that selects a whole tensor as it is."""
         return cls.of(shape, tuple(map(range, shape)))
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """What selects the elements from an array of the input's shape; new and dropped axes take a reshape.
+
+        >>> Region((2, 3), (range(1, 2), range(2, -1, -1)), (3,)).slices
+        (slice(1, 2, 1), slice(2, None, -1))
+        """
+        return tuple(map(as_slice, self.ranges))
 
     @property
     def size(self) -> int:

@@ -18,7 +18,7 @@ from openvino_models import MASKS, constant, fixed, make, pack, parameter, unpac
 from vectors import load
 
 import ov_ext
-from sliceport.slicing import SliceSpec, as_slice
+from sliceport.slicing import SliceSpec
 
 CORE = ov.Core()
 REFERENCE = load("openvino_reference")
@@ -210,7 +210,7 @@ def slice_of(element: ov.Type, shape: tuple[int, ...] = SHAPE) -> ov.Model:
 
 def selected(array: np.ndarray) -> np.ndarray:
     region = SPEC.resolve(array.shape)
-    return array[tuple(map(as_slice, region.ranges))]
+    return array[region.slices]
 
 
 def as_bytes(tensor: ov.Tensor) -> bytes:
@@ -357,5 +357,5 @@ def test_a_large_tensor_by_several_threads() -> None:
     for bounds in (([0, 1, 0], [4, 511, 1024], [1, 1, 1]), ([3, 511, 1023], [-9, -999, -2000], [-1, -1, -1])):
         model = build("Slice", data, [np.array(values) for values in bounds], {})
         spec = SliceSpec(tuple(bounds[0]), tuple(bounds[1]), None, tuple(bounds[2]))
-        index = tuple(map(as_slice, spec.resolve(data.shape).ranges))
+        index = spec.resolve(data.shape).slices
         assert np.array_equal(run_on_cpu(model, data), data[index])

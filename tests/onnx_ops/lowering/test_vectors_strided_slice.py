@@ -12,7 +12,7 @@ from running import as_bytes, run_node
 from vectors import array, load
 
 from sliceport.directml.lower import lower_nodes
-from sliceport.slicing import Masks, Region, SliceSpec, StridedSliceSpec, as_slice
+from sliceport.slicing import Masks, Region, SliceSpec, StridedSliceSpec
 from sliceport.slicing.node import Cut, Resolved
 
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
@@ -32,7 +32,7 @@ def optional(values: list[int] | None) -> tuple[int, ...] | None:
 
 
 def select(data: np.ndarray, region: Region) -> np.ndarray:
-    return data[tuple(map(as_slice, region.ranges))].reshape(region.output_shape)
+    return data[region.slices].reshape(region.output_shape)
 
 
 @pytest.mark.parametrize("case", TENSORFLOW, ids=lambda c: c["name"])

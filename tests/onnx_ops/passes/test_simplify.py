@@ -18,7 +18,8 @@ from running import as_arrays
 from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
 from onnx_ops.passes import BY_DEFAULT, optimizers, rewrite, simplify
-from onnx_ops.passes.optimizers import OPTIMIZERS, count_nodes
+from onnx_ops.passes.optimize import count_nodes
+from onnx_ops.passes.optimizers import OPTIMIZERS
 from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError
 
@@ -138,6 +139,16 @@ def test_bodies_keep_their_types() -> None:
         y = Loop(m, , x) <body = body (int64 i, bool c, float[4] v) => (bool d, float[4] w) {
             d = Identity(c) u = Identity(v) w = Neg(u) }> }""")
     check(before, "onnxscript", x=np.arange(4, dtype=np.float32), m=np.array(3))
+
+
+@by_each
+def test_parameters_that_come_at_run_time(name: str) -> None:
+    """OnnxSlim takes such a Split for one into equal parts, and removes such a Slice, whatever its domain."""
+    before = parse("""g (float[6, 3] x, int64[2] s, int64[1] a) => (float[p, 3] y, float[q, 3] z, float[u, v] w)
+        <int64[2] t = {3, 3}, int64[1] b = {0}, int64[1] e = {2}> {
+        k, l = Split(x, s) y = Expand(k, t) z = Neg(l) i = Identity(x) w = Slice(i, b, e, a) }""")
+    for axis in (0, 1):
+        check(before, name, x=np.arange(18, dtype=np.float32).reshape(6, 3), s=np.array([1, 5]), a=np.array([axis]))
 
 
 @by_each

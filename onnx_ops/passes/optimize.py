@@ -1,0 +1,227 @@
+"""A whole graph made simpler by an optimizer that sees no more of the model than it may change."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from itertools import count
+
+import onnx_ir as ir
+from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
+
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.facts import LARGE_BYTES
+from onnx_ops.nodes import MARK, SLICING, constant, is_standard
+from onnx_ops.passes.builders import build_tensor
+from onnx_ops.passes.optimizers import ONNXSLIM, run_optimizer
+from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe, clone_model
+from onnx_ops.passes.walk import every_node, rewritable_nodes
+from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
+from sliceport.errors import ModelError
+
+_HIDDEN = "Hidden"
+
+
+def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
+    """A model as an optimizer makes it, functions inlined, and how many nodes the model has with functions inlined.
+
+    The optimizer sees the shapes of weights and floats, and the values of integers: what it could compute, or take for
+    0 or 1, would be rounded in another way than by the engine that runs the model. Nodes that engines read
+    differently are hidden from it; from OnnxSlim those, too, of which it infers wrong shapes.
+
+    Args:
+        model: The model, which has been rewritten; it is not changed.
+        name: One of `OPTIMIZERS`.
+
+    Raises:
+        ModelError: See `run_optimizer`; or a function cannot be inlined.
+    """
+    probe = build_probe(model)
+    for (node, _), (twin, _) in zip(every_node(model), every_node(probe), strict=True):
+        if MARK not in node.meta:
+            twin.domain = node.domain  # inlining gives it its attributes
+    inline_functions(probe)
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
+    LiftSubgraphInitializersToMainGraphPass()(probe)
+    for graph in probe.graphs():
+        if graph is not probe.graph:  # what is an output of a body is left, and OnnxSlim forgets it
+            _make_constants(graph)
+    name_left_out_outputs(probe)
+    nodes = count_nodes(probe)
+    _hide(probe, open_slices=name == ONNXSLIM)
+    _keep_own_outputs(probe.graph)
+    detached = _detach(probe)
+    optimized = run_optimizer(name, probe)
+    _attach(optimized.graph, detached)
+    _restore_interface(optimized.graph, model.graph, name)
+    # they were nodes: onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
+    _make_constants(optimized.graph, model.graph.initializers)
+    _restore_hidden(optimized)
+    _restore_shapes(optimized, model)
+    result = _like(model, optimized.graph)
+    try:
+        clone_model(result)
+    except ModelError as error:
+        raise ModelError(f"it cannot be simplified by {name}, which makes an invalid model of it: {error}") from error
+    return result, nodes
+
+
+def _like(model: ir.Model, graph: ir.Graph) -> ir.Model:
+    """A graph as a model with all that another says of itself."""
+    return ir.Model(
+        graph,
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        model_version=model.model_version,
+        doc_string=model.doc_string,
+        functions=[function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN],
+        metadata_props=dict(model.metadata_props),
+    )
+
+
+def count_nodes(model: ir.Model) -> int:
+    """The nodes of graphs, subgraphs and functions, constants left out."""
+    return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
+
+
+def _hide(model: ir.Model, *, open_slices: bool) -> None:
+    """Hide nodes that no optimizer may know: OnnxSlim goes by the operator alone, whatever its domain.
+
+    Args:
+        model: The model, in which nodes that engines read differently are of an unknown domain.
+        open_slices: Whether to hide the slices whose parameters are not constant, too. OnnxSlim 0.1.98 removes such a
+            Slice, and takes such a Split for one into equal parts.
+    """
+    for node in model.graph.all_nodes():
+        parameters = [value for value in node.inputs[1:] if value is not None]
+        is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in parameters)
+        if node.domain == OPAQUE_DOMAIN or (open_slices and is_open):
+            node.domain, node.op_type = OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
+    model.graph.opset_imports[OPAQUE_DOMAIN] = 1
+
+
+def _prepend(graph: ir.Graph, node: ir.Node) -> None:
+    if len(graph):
+        graph.insert_before(graph[0], node)
+    else:
+        graph.append(node)
+
+
+def _keep_own_outputs(graph: ir.Graph) -> None:
+    """Leave out the outputs that are inputs and those that are there twice, which optimizers rename."""
+    own = {value.name: value for value in graph.outputs if not value.is_graph_input()}
+    graph.outputs.clear()
+    graph.outputs.extend(own.values())
+
+
+def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    """Make inputs of the main graph's initializers that no optimizer shall look into.
+
+    Returns:
+        Their tensors by name.
+    """
+    detached: dict[str, ir.TensorProtocol] = {}
+    for name, value in list(model.graph.initializers.items()):
+        tensor = constant(value)
+        if tensor is None or (
+            tensor.nbytes <= LARGE_BYTES
+            and (tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL)
+            and not isinstance(tensor, ir.ExternalTensor)
+        ):
+            continue
+        value.shape, value.dtype = tensor.shape, tensor.dtype  # type: ignore[assignment]
+        del model.graph.initializers[name]
+        value.const_value = None
+        if value.is_graph_output():
+            _copy_to_output(model, value)
+        detached[value.name or ""] = tensor
+        if not value.is_graph_input():
+            model.graph.inputs.append(value)
+    return detached
+
+
+def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
+    """Let a copy be the output: optimizers rename an input that is one."""
+    taken = {each.name for each in all_values(model)}.union(model.graph.initializers)
+    copy = ir.node("Identity", [value])
+    output, name = copy.outputs[0], value.name
+    output.shape, output.type = value.shape, value.type
+    value.replace_all_uses_with(output, replace_graph_outputs=True)
+    copy.replace_input_with(0, value)
+    value.name = next(new for i in count() if (new := f"{name}_{i}") not in taken)
+    output.name = name
+    _prepend(model.graph, copy)
+
+
+def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
+    """Make the inputs that `_detach` made initializers again; what nothing reads any more is left out."""
+    for value in list(graph.inputs):
+        tensor = detached.get(value.name or "")
+        if tensor is None:
+            continue
+        graph.inputs.remove(value)
+        if value.uses() or value.is_graph_output():
+            value.const_value = tensor
+            graph.register_initializer(value)
+
+
+def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
+    """Give a graph the inputs and outputs of another, which an optimizer has left out, or whose types it has.
+
+    Raises:
+        ModelError: The outputs have other names.
+    """
+    own = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
+    if [value.name for value in graph.outputs] != list(own):
+        raise ModelError(f"it cannot be simplified by {name}, which renames the outputs of the model.")
+    there = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
+    graph.inputs.clear()
+    for old in original.inputs:
+        value = there.get(old.name) or ir.Value(name=old.name)
+        value.shape, value.type = old.shape, old.type
+        graph.inputs.append(value)
+        if old.const_value is not None:  # as before version 4 of the format
+            value.const_value = old.const_value
+            graph.register_initializer(value)
+    outputs = {value.name: value for value in (*graph.inputs, *graph.outputs)}
+    graph.outputs.clear()
+    for old in original.outputs:
+        value = outputs[old.name]
+        value.shape, value.type = old.shape, old.type
+        graph.outputs.append(value)
+    for domain, version in original.opset_imports.items():
+        graph.opset_imports.setdefault(domain, version)
+
+
+def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
+    """Make Constant nodes of the initializers that are no inputs and not among these."""
+    for name, value in list(graph.initializers.items()):
+        if value.is_graph_input() or value.const_value is None or name in initializers:
+            continue
+        made = build_tensor(value.const_value)
+        output = made.outputs[0]
+        output.name, output.shape, output.type = name, value.shape, value.type
+        del graph.initializers[name]
+        value.replace_all_uses_with(output, replace_graph_outputs=True)
+        _prepend(graph, made)
+
+
+def _restore_hidden(model: ir.Model) -> None:
+    """Show the hidden nodes again."""
+    for node in model.graph.all_nodes():
+        if node.domain == OPAQUE_DOMAIN:
+            node.domain, node.op_type = "", node.op_type.removeprefix(_HIDDEN)
+    model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
+
+
+def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
+    """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
+    said = {value.name: value for value in all_values(original)}
+    declared = {id(value) for graph in model.graphs() for value in (*graph.inputs, *graph.outputs)}
+    for value in all_values(model):
+        known = said.get(value.name)
+        if known is not None:
+            value.type, value.shape = known.type, known.shape
+        elif id(value) not in declared or value.dtype == ir.DataType.UNDEFINED:
+            value.type = value.shape = None
