@@ -29,16 +29,36 @@ _HEADER = struct.Struct("<Q")
 _START = "import sys; sys.path[:] = sys.argv[1:]; from sliceport.guarded import serve; serve()"
 _MAX_STDERR = 2000
 _GRACE = 2.0
+_MAX_IDLE_MEMORY = 2**30
+"""Bytes that an idle worker may hold; one that holds more is replaced."""
+_is_worker = False
+"""Whether this process is a worker. The workers of workers end with them, as one group of processes."""
 
 logger = logging.getLogger(__name__)
 
 
 class WorkerDied(SliceportError):
-    """The worker ended, or was ended because it took too long; the message says which, as half a sentence."""
+    """The worker ended, or was ended because it took too long; the message says which, as half a sentence.
+
+    Attributes:
+        is_late: Whether it took too long.
+        stderr: The last lines that it wrote to stderr during the call.
+    """
+
+    def __init__(self, message: str, *, is_late: bool = False, stderr: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.is_late = is_late
+        self.stderr = stderr
 
 
 class _Worker:
-    """A worker process."""
+    """A worker process.
+
+    Attributes:
+        is_worn: Whether it is to be replaced.
+    """
+
+    is_worn = False
 
     def __init__(self) -> None:
         try:
@@ -52,12 +72,13 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
+                process_group=None if _is_worker or os.name != "posix" else 0,
             )
         except OSError as error:
             self._stderr.close()
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
 
-    def call(self, request: bytes, timeout: float) -> Any:
+    def call(self, request: bytes, timeout: float | None) -> Any:
         """Send a request and wait for the answer.
 
         Raises:
@@ -66,13 +87,16 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         is_late = threading.Event()
+        self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
+        self._stderr.truncate()
 
         def kill() -> None:
             is_late.set()
-            self._process.kill()
+            self.kill()
 
-        timer = threading.Timer(timeout, kill)
-        timer.start()
+        timer = threading.Timer(timeout or 0, kill)
+        if timeout is not None:
+            timer.start()
         try:
             _write(self._process.stdin, request)
             answer = _read(self._process.stdout)
@@ -84,13 +108,28 @@ class _Worker:
         finally:
             timer.cancel()
         if answer is None:
+            self.kill()
+            self._process.wait()
+            said = self._last_words()
             self.close()
-            raise WorkerDied(f"took longer than {timeout:g} s" if is_late.is_set() else self._ending())
-        return pickle.loads(answer)  # noqa: S301 - from the process that this one started
+            ending = f"took longer than {timeout:g} s" if is_late.is_set() else self._ending()
+            raise WorkerDied(ending, is_late=is_late.is_set(), stderr=tuple(said.splitlines()))
+        value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
+        return value
+
+    def kill(self) -> None:
+        """End the process, and on POSIX those that it has started."""
+        if self._process.returncode is not None:
+            return
+        if os.name == "posix" and not _is_worker:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        else:
+            self._process.kill()
 
     def close(self) -> None:
         """End the process; what it printed goes to the log."""
-        self._process.kill()
+        self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
@@ -119,6 +158,7 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
         self._owner = os.getpid()
 
     def take(self) -> _Worker:
@@ -126,14 +166,31 @@ class _Pool:
         if self._owner != os.getpid():
             self.__init__()  # type: ignore[misc]
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return _Worker()
+            worker = self._idle.pop() if self._idle else None
+        worker = worker or _Worker()
+        with self._lock:
+            self._busy.add(worker)
+        return worker
 
     def give_back(self, worker: _Worker) -> None:
-        """Keep a worker for the next call."""
+        """Keep a worker for the next call, or end it if it is worn."""
         with self._lock:
-            self._idle.append(worker)
+            self._busy.discard(worker)
+            if not worker.is_worn:
+                self._idle.append(worker)
+                return
+        worker.close()
+
+    def forget(self, worker: _Worker) -> None:
+        """Drop a worker that has ended."""
+        with self._lock:
+            self._busy.discard(worker)
+
+    def kill_busy(self) -> None:
+        """End the workers that are at work."""
+        with self._lock:
+            for worker in self._busy:
+                worker.kill()
 
     def close(self) -> None:
         """End the workers."""
@@ -155,14 +212,22 @@ def start() -> None:
         _pool.give_back(_pool.take())
 
 
-def call(function: Callable[..., Any], *args: Any, timeout: float, memory: int = DEFAULT_MEMORY) -> Any:
+def end_calls() -> None:
+    """End the calls that other threads are waiting for: they raise `WorkerDied`."""
+    _pool.kill_busy()
+
+
+def call(
+    function: Callable[..., Any], *args: Any, timeout: float | None, memory: int | None = DEFAULT_MEMORY
+) -> Any:
     """Call a function in a worker process.
 
     Args:
         function: A function of a module that the worker can import.
         args: Its arguments; they and what it returns are pickled.
-        timeout: Seconds that it may take, the start of the worker included.
-        memory: Bytes that it may allocate beyond what the worker has; not enforced on Windows.
+        timeout: Seconds that it may take, the start of the worker included; None for any.
+        memory: Bytes that it, and each process that it starts, may allocate beyond what the worker has; not enforced
+            on Windows. What this process may allocate bounds it, too. None for any.
 
     Raises:
         WorkerDied: The worker ended, took longer, or could not be started.
@@ -170,7 +235,11 @@ def call(function: Callable[..., Any], *args: Any, timeout: float, memory: int =
     """
     request = pickle.dumps((function.__module__, function.__qualname__, args, timeout, memory))
     worker = _pool.take()
-    is_error, value = worker.call(request, timeout)
+    try:
+        is_error, value = worker.call(request, timeout)
+    except BaseException:
+        _pool.forget(worker)
+        raise
     _pool.give_back(worker)
     if is_error:
         raise value
@@ -179,6 +248,8 @@ def call(function: Callable[..., Any], *args: Any, timeout: float, memory: int =
 
 def serve() -> None:
     """Answer calls until the other side closes the pipe: what a worker process does."""
+    global _is_worker  # noqa: PLW0603 - it is about this process
+    _is_worker = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that waits
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
@@ -200,39 +271,45 @@ def _answer(request: bytes) -> bytes:
         for part in name.split("."):
             function = getattr(function, part)
         with _limits(timeout, memory):
-            return pickle.dumps((False, function(*args)))  # type: ignore[operator]
+            return _dump((False, function(*args)))  # type: ignore[operator]
     except Exception as error:
         try:
-            return pickle.dumps((True, error.with_traceback(None)))
+            return _dump((True, error.with_traceback(None)))
         except Exception:
-            return pickle.dumps((True, RuntimeError(f"{type(error).__name__}: {error}")))
+            return _dump((True, RuntimeError(f"{type(error).__name__}: {error}")))
+
+
+def _dump(answer: tuple[bool, Any]) -> bytes:
+    """An answer, and whether this worker is worn."""
+    return pickle.dumps((answer, (_allocated() or 0) > _MAX_IDLE_MEMORY))
 
 
 @contextlib.contextmanager
-def _limits(timeout: float, memory: int) -> Any:
+def _limits(timeout: float | None, memory: int | None) -> Any:
     """Bound memory, and time where nobody waits any more, as far as the system can."""
     try:
         import resource
     except ImportError:
         yield
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    signal.setitimer(signal.ITIMER_REAL, timeout + _GRACE)
-    used = _address_space()
-    if used is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (used + memory, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + _GRACE)
+    allocated = _allocated()
+    if allocated is not None and memory is not None:
+        bounds = [allocated + memory, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _address_space() -> int | None:
-    """Bytes of address space that this process has; None where the system does not say."""
+def _allocated() -> int | None:
+    """Bytes that this process has allocated, files that it maps left out; None where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return None
 

@@ -6,13 +6,11 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sliceport.array_file import load_array
 from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """What can be an input's shape and no file: no dot and no slash after the last colon."""
@@ -74,7 +72,7 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(f"the seed must not be negative, got {options.seed}.")
     return {
         "input_shapes": parse_input_shapes(options.input_shapes),
-        "inputs": dict(map(load_array, options.input)),
+        "inputs": {name: load_array(file) for name, file in parse_inputs(options.input).items()},
         "seed": options.seed,
     }
 
@@ -147,22 +145,18 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def load_array(text: str) -> tuple[str, npt.NDArray[Any]]:
-    """The array of an option `NAME=FILE.npy`.
+def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
+    """The files written as `NAME=FILE.npy`, by input.
 
     Raises:
-        UsageError: It is not of that form, or the file holds no array.
+        UsageError: One is not written like that, or an input has two.
     """
-    import numpy as np
-
-    name, equals, file = text.partition("=")
-    if not equals or not name or not file:
-        raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
-    try:
-        array = np.load(os.fspath(file), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"input file {file!r} cannot be read ({reason}).") from None
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"input file {file!r} holds no single array.")
-    return name, array
+    files: dict[str, str] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or not name or not file:
+            raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
+        if name in files:
+            raise UsageError(f"input {name!r} is given two files.")
+        files[name] = file
+    return files
