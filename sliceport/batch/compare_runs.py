@@ -19,7 +19,8 @@ from sliceport.report.table import printable, table
 Key = tuple[str, str, str, str, str]
 """What makes a finding the same in both runs: reason, operator, engine, defect, node."""
 
-_PARTS = ("message", "findings", "input_shapes", "stderr", "result")
+_Mask = Callable[[str], str]
+_PARTS = ("message", "findings", "input_shapes", "result")
 _DIGEST_SIZE = 8
 _INFORMATIVE = "rewritten"
 
@@ -186,7 +187,7 @@ def compare_runs(
     Raises:
         UsageError: The runs are of different commands, or have no model in common.
     """
-    mask_a = mask_b = _keep
+    masks: tuple[_Mask, _Mask] = (_keep, _keep)
     versions: tuple[VersionChange, ...] = ()
     options: tuple[OptionChange, ...] = ()
     if headers is not None:
@@ -195,35 +196,40 @@ def compare_runs(
             raise UsageError(f"the runs are of different commands, {commands[0]} and {commands[1]}.")
         versions = _compare_versions(*headers)
         options = _compare_options(*headers)
-        mask_a = _mask({one.package: one.before for one in versions if one.before and one.after})
-        mask_b = _mask({one.package: one.after for one in versions if one.before and one.after})
-    earlier = {row["model"]: _Earlier.of(row, mask_a) for row in rows_a}
-    found = _compare_rows(earlier, rows_b, mask_b)
+        upgraded = [one for one in versions if one.before and one.after]
+        masks = (_mask([one.before for one in upgraded]), _mask([one.after for one in upgraded]))
+    earlier = {row["model"]: _Earlier.of(row, masks[0]) for row in rows_a}
+    found = _compare_rows(earlier, rows_b, masks[1])
     if earlier and found.added and not found.common:
         raise UsageError(
             f"the runs have no model in common, such as {found.added[0]!r}; give runs over the same sources."
         )
     return RunComparison(
-        versions,
-        options,
-        *(tuple(sorted(changes, key=lambda change: change.model)) for changes in (found.new, found.fixed)),
-        tuple(sorted(found.changed, key=lambda change: change.model)),
-        tuple(sorted(found.added)),
-        tuple(sorted(set(earlier) - found.common)),
-        found.same,
+        versions=versions,
+        options=options,
+        new=_by_model(found.new),
+        fixed=_by_model(found.fixed),
+        changed=_by_model(found.changed),
+        added=tuple(sorted(found.added)),
+        removed=tuple(sorted(set(earlier) - found.common)),
+        same=found.same,
     )
+
+
+def _by_model(changes: Iterable[ModelChange]) -> tuple[ModelChange, ...]:
+    return tuple(sorted(changes, key=lambda change: change.model))
 
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What is kept of a row of the earlier run: an eighth of a kilobyte beside the findings."""
+    """What is kept of a row of the earlier run, whatever the size of its result."""
 
     verdict: str
     problems: tuple[Key, ...]
     digests: bytes
 
     @classmethod
-    def of(cls, row: Row, mask: Callable[[str], str]) -> _Earlier:
+    def of(cls, row: Row, mask: _Mask) -> _Earlier:
         return cls(intern(row["verdict"]), tuple(_key(finding) for finding in _problems(row)), _digests(row, mask))
 
 
@@ -237,7 +243,7 @@ class _Found:
     same: int = 0
 
 
-def _compare_rows(earlier: Mapping[str, _Earlier], rows: Iterable[Row], mask: Callable[[str], str]) -> _Found:
+def _compare_rows(earlier: Mapping[str, _Earlier], rows: Iterable[Row], mask: _Mask) -> _Found:
     found = _Found()
     for row in rows:
         before = earlier.get(row["model"])
@@ -252,7 +258,8 @@ def _compare_rows(earlier: Mapping[str, _Earlier], rows: Iterable[Row], mask: Ca
                 left[_key(finding)] -= 1
             else:
                 new.append(finding)
-        fixed = [_finding(key) for key in left.elements()]
+        # Where a model fails, nothing is known of what it had before.
+        fixed = [] if row["verdict"] in FAILURES else [_finding(key) for key in left.elements()]
         digests = _digests(row, mask)
 
         def change(*findings: Finding, before: _Earlier = before, row: Row = row, **rest: Any) -> ModelChange:
@@ -296,7 +303,7 @@ def _finding(key: Key) -> Finding:
     return {"reason": reason, "operator": operator, "engine": engine, "defect": defect, "node": node, "message": ""}
 
 
-def _digests(row: Row, mask: Callable[[str], str]) -> bytes:
+def _digests(row: Row, mask: _Mask) -> bytes:
     """A digest of each part of a row, in the order of `_PARTS`. The order of findings makes no difference."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda one: sorted(one.items()))}
     digests = b""
@@ -328,14 +335,11 @@ def _keep(text: str) -> str:
     return text
 
 
-def _mask(versions: Mapping[str, str | None]) -> Callable[[str], str]:
-    """A function that puts the package's name for its version, with a build's suffix or without, in JSON text."""
-    packages: dict[str, str] = {}
-    for package, version in sorted(versions.items()):
-        if version is not None and "." in version:  # a number alone means anything
-            packages.setdefault(version, package)
-    if not packages:
+def _mask(versions: Iterable[str | None]) -> _Mask:
+    """A function that takes versions, with a build's suffix or without, out of JSON text."""
+    known = {version for version in versions if version and "." in version}  # a number alone means anything
+    if not known:
         return _keep
-    known = "|".join(re.escape(version) for version in sorted(packages, key=len, reverse=True))
-    pattern = re.compile(rf"(?<![\w.])({known})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)")
-    return lambda text: pattern.sub(lambda match: f"{{{packages[match[1]]}}}", text)
+    either = "|".join(re.escape(version) for version in sorted(known, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w.])(?:{either})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)")
+    return lambda text: pattern.sub("{version}", text)

@@ -14,7 +14,13 @@ from sliceport.report.table import printable, table
 
 MAX_LISTED = 20
 
-_WORDS = {"error": "with an error", "finding": "with findings", "memory": "out of memory", "timeout": "timed out", "crash": "crashed"}
+_WORDS = {
+    "error": "with an error",
+    "finding": "with findings",
+    "memory": "out of memory",
+    "timeout": "timed out",
+    "crash": "crashed",
+}
 
 
 def verdict_words(verdict: str) -> str:
