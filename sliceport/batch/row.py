@@ -51,3 +51,14 @@ class Header(TypedDict):
     memory: int | None  # bytes a model
     jobs: int
     models: int
+
+
+def reasons_of(row: Row) -> list[str]:
+    """The reasons of a row's findings, each once and in order; where there are none, the verdict unless it is clean."""
+    found = sorted({finding["reason"] for finding in row["findings"]})
+    return found or [row["verdict"]] * (row["verdict"] != "clean")
+
+
+def severity(verdict: str) -> int:
+    """The place of a verdict from the worst, 0, to clean; one that is not known counts as an error."""
+    return VERDICTS.index(verdict) if verdict in VERDICTS else 0
