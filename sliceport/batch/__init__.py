@@ -1,0 +1,1 @@
+"""Many models in one run, one result each."""
