@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
 from sliceport.diagnosis import Diagnosis, diagnose_package
-from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RewriteOptions, RunOptions
+from sliceport.formats import (
+    ChangeOptions,
+    CompareOptions,
+    DeclaredShapes,
+    LowerOptions,
+    Path,
+    Result,
+    RewriteOptions,
+    RunOptions,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -55,6 +64,18 @@ class ONNX:
             providers = ", ".join(onnxruntime.get_available_providers())
             runtime = replace(runtime, detail=f"{runtime.detail}: {providers}")
         yield runtime
+
+    def declared_shapes(self, model: Path) -> DeclaredShapes:
+        """See `onnx_ops.declared.declared_shapes`."""
+        from onnx_ops.declared import declared_shapes
+
+        return declared_shapes(model)
+
+    def files_beside(self, model: Path) -> tuple[str, ...]:
+        """See `onnx_ops.declared.files_beside`."""
+        from onnx_ops.declared import files_beside
+
+        return files_beside(model)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `onnx_ops.lower`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -10,7 +11,16 @@ from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
 from sliceport.errors import UsageError
-from sliceport.formats import ChangeOptions, CompareOptions, LowerOptions, Path, Result, RewriteOptions, RunOptions
+from sliceport.formats import (
+    ChangeOptions,
+    CompareOptions,
+    DeclaredShapes,
+    LowerOptions,
+    Path,
+    Result,
+    RewriteOptions,
+    RunOptions,
+)
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -43,6 +53,16 @@ class OpenVINO:
             from ov_ext.backends import diagnose_native
 
             yield diagnose_native()
+
+    def declared_shapes(self, model: Path) -> DeclaredShapes:
+        """See `ov_ext.declared.declared_shapes`; it needs no openvino."""
+        from ov_ext.declared import declared_shapes
+
+        return declared_shapes(model)
+
+    def files_beside(self, model: Path) -> tuple[str, ...]:
+        """The weights: the file of the same name that ends in .bin."""
+        return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `ov_ext.lower`."""

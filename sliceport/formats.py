@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
@@ -28,6 +28,10 @@ InputShapes = Mapping[str, Sequence[int]]
 Path = str | os.PathLike[str]
 Lines = Mapping[str, str]
 """Names and a line about each."""
+DeclaredDim = int | str | range | None
+"""What a model says of a size: the number, a symbol, the numbers that it may be, or nothing."""
+DeclaredShapes = Mapping[str, Sequence[DeclaredDim] | None]
+"""By input, what a model says of its sizes; None where it does not say how many there are."""
 
 
 class Changes(Protocol):
@@ -233,6 +237,31 @@ class Format(Protocol):
 
         Raises:
             SliceportError: The model cannot be read, verified or written, or an option does not fit it.
+        """
+        ...
+
+
+@runtime_checkable
+class DeclaresShapes(Protocol):
+    """A format that tells the shapes of a model's inputs without reading weights; a format need not be one."""
+
+    def declared_shapes(self, model: Path) -> DeclaredShapes:
+        """The shapes of the inputs that a caller has to give, in the model's order.
+
+        Raises:
+            ModelError: The model cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class KnowsFilesBeside(Protocol):
+    """A format whose models consist of several files; a format need not be one."""
+
+    def files_beside(self, model: Path) -> tuple[str, ...]:
+        """The other files of a model, whether they are there or not, sorted: names relative to its folder.
+
+        None leaves that folder by its name. There are none for a file that is no model; nothing is raised.
         """
         ...
 

@@ -1,0 +1,126 @@
+"""What an ONNX file says of itself: the shapes of its inputs, and the files that hold the rest of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath, PureWindowsPath
+
+import onnx
+from onnx.serialization import registry
+
+from onnx_ops.read import read_proto
+from sliceport.errors import ModelError
+from sliceport.formats import DeclaredDim, DeclaredShapes
+
+_LOCATION = b"location"
+"""The key that names an external file. Protobuf writes text as it is, so no file names one without these bytes."""
+_BLOCK = 2**22
+
+
+def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
+    """The shapes of the inputs in a model's file that have no default; weights in other files are not read.
+
+    A size below 0 is open here, though most of what takes the model refuses it. Inputs that are no tensors have no shape.
+
+    Raises:
+        ModelError: The file cannot be read or is not an ONNX model.
+    """
+    graph = read_proto(path).graph
+    given = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+    return {
+        _text(value.name): [_read_dim(dim) for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.HasField("shape")
+        else None
+        for value in graph.input
+        if value.name not in given
+    }
+
+
+def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> DeclaredDim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return _text(dim.dim_param) or None
+
+
+def _text(text: str | bytes) -> str:
+    """Text of a model; protobuf has as bytes what is not UTF-8."""
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+
+
+def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The external data files of a model's file: relative to its folder, sorted, whether they are there or not.
+
+    Names that leave the folder are left out: whatever reads the model refuses them. The file is parsed only where its
+    bytes can name a file. There are none where it cannot be read.
+    """
+    try:
+        if not os.path.isfile(path) or (_is_binary(path) and not _contains(path, _LOCATION)):
+            return ()
+        proto = read_proto(path)
+    except (ModelError, OSError, ValueError, MemoryError):
+        return ()
+    entries = (
+        entry
+        for tensor in _all_tensors(proto)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+        for entry in tensor.external_data
+    )
+    locations = {entry.value for entry in entries if entry.key == "location"}
+    return tuple(sorted({str(PurePosixPath(each)) for each in locations if _is_beside(each)}))
+
+
+def _is_binary(path: str | os.PathLike[str]) -> bool:
+    """Whether onnx reads a file as protobuf; in the texts that it reads, names may be written in escapes."""
+    return registry.get_format_from_file_extension(os.path.splitext(path)[1]) in (None, "protobuf")
+
+
+def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
+    tail = b""
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_BLOCK):
+            if text in block or text in tail + block[: len(text)]:
+                return True
+            tail = (tail + block)[-len(text) :]
+    return False
+
+
+def _is_beside(location: str | bytes) -> bool:
+    """Whether a name stays in the model's folder; see `check`, which refuses the others."""
+    if isinstance(location, bytes) or "\0" in location:
+        return False
+    windows, posix = PureWindowsPath(location), PurePosixPath(location)
+    return bool(posix.parts) and not (windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts)
+
+
+def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _graph_tensors(proto.graph)
+    for function in proto.functions:
+        yield from _node_tensors(function.node)
+        yield from _attribute_tensors(function.attribute_proto)
+    for training in proto.training_info:
+        yield from _graph_tensors(training.initialization)
+        yield from _graph_tensors(training.algorithm)
+
+
+def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        yield from _attribute_tensors(node.attribute)
+
+
+def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for attribute in attributes:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield from (sparse.values, sparse.indices)
+        for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+            yield from _graph_tensors(graph)

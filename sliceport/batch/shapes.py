@@ -1,0 +1,155 @@
+"""Sizes for inputs that a model leaves open, chosen without asking anybody."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+
+from sliceport.formats import DeclaredDim, DeclaredShapes, DeclaresShapes, Path, format_of
+
+FIRST_PRIME = 2
+
+
+def choose_shapes(model: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes for the inputs of a model's file that have open sizes.
+
+    Each symbol gets a prime of its own, the same wherever it stands, and each open size without a symbol, too: sizes
+    that differ are told from one another. A symbol that is an expression in others (`past + 1`) gets its value, and a
+    size with bounds keeps to them. Inputs of unknown rank, and those without open sizes, are left out.
+
+    Args:
+        model: The file.
+
+    Raises:
+        ModelError: It cannot be read.
+        UsageError: No format takes it.
+    """
+    format_ = format_of(model)
+    return choose_sizes(format_.declared_shapes(model)) if isinstance(format_, DeclaresShapes) else {}
+
+
+def choose_sizes(declared: DeclaredShapes, first: int = FIRST_PRIME) -> dict[str, tuple[int, ...]]:
+    """See `choose_shapes`.
+
+    Args:
+        declared: What a model says of its inputs.
+        first: The first of the primes.
+
+    >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "past + batch"), "y": (4,), "z": None})
+    {'x': (2, 3, 3), 'mask': (2, 5)}
+    """
+    primes = _Primes(first)
+    dims = [dim for shape in declared.values() for dim in shape or ()]
+    alone = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
+    formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, alone))}
+    sizes: dict[str, int] = {}
+
+    def size_of(dim: DeclaredDim) -> int | None:
+        if isinstance(dim, int):
+            return dim
+        if not isinstance(dim, str):
+            return primes.take(dim)
+        if dim not in formulas and dim not in sizes:
+            sizes[dim] = primes.take()
+        return sizes.get(dim)
+
+    chosen = {name: [size_of(dim) for dim in shape] for name, shape in declared.items() if _is_open(shape)}
+    for dim, formula in formulas.items():
+        for name in _names(formula):
+            if name not in sizes:
+                sizes[name] = primes.take()
+        value = _compute(formula, sizes)
+        sizes[dim] = primes.take() if value is None or value < 0 else value
+    return {
+        name: tuple(sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), found, strict=True))
+        for name, found in chosen.items()
+    }
+
+
+def _is_open(shape: Sequence[DeclaredDim] | None) -> bool:
+    return shape is not None and not all(isinstance(dim, int) for dim in shape)
+
+
+class _Primes:
+    """Primes in their order, each given once."""
+
+    def __init__(self, first: int) -> None:
+        self._primes = [n for n in (first,) if _is_prime(n)]
+        self._next = count(first + 1)
+        self._taken: set[int] = set()
+
+    def take(self, allowed: range | None = None) -> int:
+        """The first that is left; if none is allowed, the largest number that is."""
+        for prime in self._all():
+            if allowed and prime > allowed[-1]:
+                return allowed[-1]
+            if prime not in self._taken and (not allowed or prime in allowed):
+                self._taken.add(prime)
+                return prime
+        raise AssertionError("there is always another prime")
+
+    def _all(self) -> Iterator[int]:
+        yield from self._primes
+        for n in self._next:
+            if _is_prime(n):
+                self._primes.append(n)
+                yield n
+
+
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % divisor for divisor in range(2, int(n**0.5) + 1))
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_MAX_FORMULA = 200
+
+
+def _read_formula(symbol: str, known: set[str]) -> ast.expr | None:
+    """The formula that a symbol is; None if it is a name.
+
+    A hyphen may be part of a name: `batch-size` is a formula only where `batch` and `size` are sizes, too.
+    """
+    if symbol.isidentifier() or len(symbol) > _MAX_FORMULA:
+        return None
+    try:
+        formula = ast.parse(symbol.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    nodes = list(ast.walk(formula))
+    if not all(isinstance(node, ast.BinOp | ast.Name | ast.Load | ast.operator) or _is_number(node) for node in nodes):
+        return None
+    if not all(type(node) in _OPERATORS for node in nodes if isinstance(node, ast.operator)):
+        return None
+    return formula if any(map(_is_number, nodes)) or known.issuperset(_names(formula)) else None
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _names(formula: ast.expr) -> list[str]:
+    return [node.id for node in ast.walk(formula) if isinstance(node, ast.Name)]
+
+
+def _compute(formula: ast.expr, sizes: Mapping[str, int]) -> int | None:
+    """The value of a formula; None where it divides by 0."""
+    match formula:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return sizes[name]
+        case ast.BinOp(left=left, op=op, right=right):
+            first, second = _compute(left, sizes), _compute(right, sizes)
+            try:
+                return None if first is None or second is None else _OPERATORS[type(op)](first, second)
+            except ZeroDivisionError:
+                return None
+    raise AssertionError(f"{formula} is checked before")
