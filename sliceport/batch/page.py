@@ -37,8 +37,8 @@ def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison |
 def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> None:
     """Write a run as an HTML page, all of it in one file.
 
-    The rows are read once. What the table shows is one compressed block of JSON in the page; findings and results are in
-    further ones, which the browser opens as they are looked at.
+    The rows are read once. What the table shows is one compressed block of JSON in the page; findings and results are
+    in further ones, which the browser opens as they are looked at.
 
     Args:
         stream: Where to, as UTF-8.
@@ -51,7 +51,6 @@ def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: 
     """
     try:
         import jinja2
-        import markupsafe
     except ImportError:
         raise MissingExtra.of("jinja2", "batch", "by --html") from None
 
@@ -74,9 +73,9 @@ def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: 
             listed=MAX_LISTED,
             title=printable(f"sliceport {header['command']}: {' '.join(header['sources'])}"),
             summary_line=data.summary.verdict_line(),
-            style=markupsafe.Markup(style),
+            style=style,
             style_hash=_hash(style),
-            script=markupsafe.Markup(script),
+            script=script,
             script_hash=_hash(script),
             index=data.index(),
             chunks=data.chunks(),
