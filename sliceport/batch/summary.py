@@ -130,7 +130,7 @@ class Summary:
 
     def text(self, columns: int | None) -> str:
         """The counts as lines, as wide as `columns`, and the models that need attention."""
-        parts = [self._verdict_line()]
+        parts = [self.verdict_line()]
         for word, tallies in self.groups():
             if tallies:
                 parts.append(_table(word, tallies, columns))
@@ -141,7 +141,8 @@ class Summary:
             parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self._attention))))
         return "\n\n".join(parts)
 
-    def _verdict_line(self) -> str:
+    def verdict_line(self) -> str:
+        """How many models there are, and of each verdict."""
         counts = [
             f"{self.verdicts[verdict]} {verdict_words(verdict)}"
             for verdict in reversed(_known_first(self.verdicts))
