@@ -217,9 +217,7 @@ def end_calls() -> None:
     _pool.kill_busy()
 
 
-def call(
-    function: Callable[..., Any], *args: Any, timeout: float | None, memory: int | None = DEFAULT_MEMORY
-) -> Any:
+def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory: int | None = DEFAULT_MEMORY) -> Any:
     """Call a function in a worker process.
 
     Args:

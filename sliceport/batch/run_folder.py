@@ -37,7 +37,7 @@ class Journal:
         self._written = time.monotonic()
         self._file = open(self._local, "w", encoding="ascii")  # noqa: SIM115 - closed by `close`
         self._add(header)
-        self._flush()
+        self.flush()
 
     def add(self, done: Done) -> None:
         """Add a model."""
@@ -50,17 +50,18 @@ class Journal:
         }
         self._add(line if done.row is None else line | {"row": done.row})
         if time.monotonic() - self._written > _INTERVAL:
-            self._flush()
+            self.flush()
 
     def close(self) -> None:
         """Store what is not stored yet."""
-        self._flush()
+        self.flush()
         self._file.close()
 
     def _add(self, line: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(line) + "\n")
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Store what was added."""
         self._file.flush()
         self._store.write(self.name, self._local.read_bytes())
         self._written = time.monotonic()
@@ -72,7 +73,7 @@ class Run:
 
     Attributes:
         store: Where the results are.
-        headers: The headers of its journals, the latest first: one, or one for each shard and each run at the same time.
+        headers: The headers of its journals, the latest first: one for each shard and each run at the same time.
         entries: By model, the last line that a journal has about it.
     """
 
@@ -138,7 +139,9 @@ def join(runs: Iterable[Run]) -> Run:
     """
     listed = list(runs)
     headers = [header for run in listed for header in run.headers]
-    kinds = {(header["command"], json.dumps(header["options"], sort_keys=True), _count_of(header)) for header in headers}
+    kinds = {
+        (header["command"], json.dumps(header["options"], sort_keys=True), _count_of(header)) for header in headers
+    }
     shards = [run.header["shard"] for run in listed]
     if len(kinds) > 1 or None in shards or len(set(shards)) < len(shards):
         roots = ", ".join(f"'{run.store.root}'" for run in listed)

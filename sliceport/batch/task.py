@@ -27,7 +27,7 @@ from sliceport.batch.commands import COMMANDS, Outcome
 from sliceport.batch.row import FAILURES, Row, Verdict
 from sliceport.batch.store import Store, open_store
 from sliceport.errors import ModelError, SliceportError, UsageError
-from sliceport.formats import ManyFiles, format_of
+from sliceport.formats import KnowsFilesBeside, format_of
 from sliceport.unforeseen import describe_unforeseen
 
 SCHEMA_VERSION = 1
@@ -208,7 +208,7 @@ def _make_key(job: Job, task: Task, path: str) -> str:
     try:
         content = _digest(path)
         beside = []
-        for name in one.files_beside(path) if isinstance(one, ManyFiles) else ():
+        for name in one.files_beside(path) if isinstance(one, KnowsFilesBeside) else ():
             try:
                 status = os.stat(os.path.join(os.path.dirname(path), name))
                 beside.append([name, status.st_size, status.st_mtime_ns])
@@ -388,8 +388,8 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
     """The row of a model with a result."""
     named = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
     shown = {name: _show_path(result[name], model) for name in named if name in result}
-    row = {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": result["command"], **shown}
-    return row  # type: ignore[return-value]
+    command = result["command"]
+    return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **shown}  # type: ignore[typeddict-item]
 
 
 def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool = False) -> Done:

@@ -21,7 +21,7 @@ from sliceport.unforeseen import describe_unforeseen
 from sliceport.wording import command_line
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("lower", "compare", "harden", "rewrite", "defects", "directml", "doctor", "completion")
+COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -19,14 +18,17 @@ _NAMES = re.compile(r"[^./\\]*")
 _MAX_DIGITS = 18
 
 
-def add_lowering(command: argparse.ArgumentParser) -> None:
-    """Add MODEL and what says how it is lowered and how the result is printed."""
+def add_model(command: argparse.ArgumentParser) -> None:
+    """Add MODEL and what says how the result is printed."""
     command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
-    add_input_shapes(command)
-    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
     add_format(command)
     command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
     add_verbose(command)
+
+
+def add_feature_level(command: argparse.ArgumentParser) -> None:
+    """Add --feature-level."""
+    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
 
 
 def add_format(command: argparse.ArgumentParser) -> None:
@@ -63,18 +65,27 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_input_shapes` and `add_inputs` found, as Python functions take it.
+    """What `add_input_shapes` and `add_inputs` found, as Python functions take it, but inputs by the names of files.
 
     Raises:
-        UsageError: A value is not written as it must be, or a file cannot be read.
+        UsageError: A value is not written as it must be.
     """
     if options.seed < 0:
         raise UsageError(f"the seed must not be negative, got {options.seed}.")
     return {
         "input_shapes": parse_input_shapes(options.input_shapes),
-        "inputs": {name: load_array(file) for name, file in parse_inputs(options.input).items()},
+        "inputs": parse_inputs(options.input),
         "seed": options.seed,
     }
+
+
+def load_inputs(options: dict[str, Any]) -> dict[str, Any]:
+    """The same with the arrays of the inputs.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    return options | {"inputs": {name: load_array(file) for name, file in options["inputs"].items()}}
 
 
 def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
