@@ -21,6 +21,7 @@ from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import versions
 from sliceport.errors import unknown_name
+from sliceport.formats import formats
 
 DEFAULT_TIMEOUT = 300.0
 DEFAULT_MEMORY = 4 * 2**30
@@ -134,7 +135,8 @@ def _follow(
 
 
 def _list_models(batch: Batch) -> list[str]:
-    models: Iterator[str] = expand(batch.sources)
+    suffixes = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
+    models = expand(batch.sources, suffixes, leave_out=[batch.root])
     return list(models if batch.shard is None else take_shard(models, *batch.shard))
 
 

@@ -313,11 +313,19 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
 def _verdict_of(outcome: Outcome) -> dict[str, Any]:
     made: dict[str, Any] = {
         "verdict": "clean" if outcome.is_clean else "finding",
-        "message": outcome.message,
+        "message": outcome.message if outcome.is_clean else _describe_findings(outcome),
         "findings": list(outcome.findings),
         "result": outcome.data,
     }
     return made if outcome.output is None else made | {"output": outcome.output}
+
+
+def _describe_findings(outcome: Outcome) -> str:
+    """The first finding that says something, and how many more there are."""
+    said = [found["message"] for found in outcome.findings if found["message"]]
+    if not said:
+        return outcome.message
+    return said[0] + (f" (and {len(said) - 1} more)" if len(said) > 1 else "")
 
 
 def _failure(job: Job, error: BaseException) -> dict[str, Any]:
