@@ -25,7 +25,7 @@ def write_parquet(rows: Iterable[Row], path: str | os.PathLike[str], *, overwrit
 
     The columns are `model`, `key`, `command`, `verdict`, `message` (strings), `findings` (int64), `reasons`,
     `operators`, `engines`, `defects` (lists of strings, each once), `result` (a string, or null). The file is written
-    group by group, beside, and renamed into place. A lone surrogate, which Parquet cannot hold, is escaped: `\\udc80`.
+    group by group, beside, and renamed into place. A lone surrogate, which Parquet cannot hold, is escaped.
 
     Args:
         rows: Those of the run, which are read once.
