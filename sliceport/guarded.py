@@ -1,6 +1,7 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
-A worker is started when it is first needed, serves one call after another, and ends with the process that started it.
+A worker is started when it is first needed, serves one call after another, and ends with the process that started it,
+whatever it is doing then (on Windows once it has done it).
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -13,6 +14,7 @@ import io
 import logging
 import os
 import pickle
+import select
 import signal
 import struct
 import subprocess
@@ -41,14 +43,16 @@ class WorkerDied(SliceportError):
     """The worker ended, or was ended because it took too long; the message says which, as half a sentence.
 
     Attributes:
-        is_late: Whether it took too long.
-        stderr: The last lines that it wrote to stderr during the call.
+        stderr: The last of what it wrote to stderr during the call.
     """
 
-    def __init__(self, message: str, *, is_late: bool = False, stderr: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, stderr: str = "") -> None:
         super().__init__(message)
-        self.is_late = is_late
         self.stderr = stderr
+
+
+class WorkerTimedOut(WorkerDied):
+    """The worker was ended because it took too long."""
 
 
 class _Worker:
@@ -112,8 +116,9 @@ class _Worker:
             self._process.wait()
             said = self._last_words()
             self.close()
-            ending = f"took longer than {timeout:g} s" if is_late.is_set() else self._ending()
-            raise WorkerDied(ending, is_late=is_late.is_set(), stderr=tuple(said.splitlines()))
+            if is_late.is_set():
+                raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
+            raise WorkerDied(self._ending(), said)
         value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         return value
 
@@ -228,7 +233,8 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
             on Windows. What this process may allocate bounds it, too. None for any.
 
     Raises:
-        WorkerDied: The worker ended, took longer, or could not be started.
+        WorkerTimedOut: The worker took longer.
+        WorkerDied: The worker ended, or could not be started.
         Exception: What the function raised, MemoryError among it.
     """
     request = pickle.dumps((function.__module__, function.__qualname__, args, timeout, memory))
@@ -250,6 +256,7 @@ def serve() -> None:
     _is_worker = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that waits
     requests = os.fdopen(os.dup(0), "rb")
+    threading.Thread(target=_end_with_other_side, args=(requests.fileno(),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not mix with answers
     with open(os.devnull) as nothing:
@@ -260,6 +267,16 @@ def serve() -> None:
             _write(answers, answer)
         except OSError:
             return
+
+
+def _end_with_other_side(pipe: int) -> None:
+    """End this process when nobody can write to a pipe any more, though a call is under way."""
+    if sys.platform == "win32":  # which has no poll
+        return
+    waiting = select.poll()
+    waiting.register(pipe, 0)  # being hung up is told always
+    waiting.poll()
+    os._exit(0)
 
 
 def _answer(request: bytes) -> bytes:

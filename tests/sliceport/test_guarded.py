@@ -2,9 +2,13 @@
 
 import math
 import os
+import select
+import subprocess
 import sys
 import time
+from pathlib import Path
 
+import deadly
 import pytest
 
 from sliceport import guarded
@@ -27,7 +31,7 @@ def test_death_is_an_error_and_the_next_call_succeeds() -> None:
 
 
 def test_a_call_that_never_ends_is_ended() -> None:
-    with pytest.raises(guarded.WorkerDied, match="took longer than 0.5 s"):
+    with pytest.raises(guarded.WorkerTimedOut, match="took longer than 0.5 s"):
         guarded.call(time.sleep, 600, timeout=0.5)
 
 
@@ -54,3 +58,20 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
     os.waitpid(child, 0)
     assert int(os.read(reading, 20)) != parents
     assert guarded.call(os.getpid, timeout=60) == parents
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a call ends first")
+def test_a_worker_ends_with_its_process_in_the_middle_of_a_call(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    program = "import sys, deadly; from sliceport import guarded; "
+    program += "guarded.call(deadly.hold, sys.argv[1], timeout=3600)"
+    found = os.pathsep.join([str(Path(deadly.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen([sys.executable, "-c", program, str(pipe)], env={**os.environ, "PYTHONPATH": found})
+    with pipe.open("rb", buffering=0) as held:
+        assert held.read(4) == b"here"
+        process.kill()
+        process.wait()
+        ended, _, _ = select.select([held], [], [], 60)
+        assert ended
+        assert held.read(1) == b""
