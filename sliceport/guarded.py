@@ -1,6 +1,7 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
-A worker is started when it is first needed, serves one call after another, and ends with the process that started it.
+A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
+on Linux at once even where that one is killed, whatever the worker is doing.
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -19,14 +20,20 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from sliceport.errors import SliceportError
 
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
 DEFAULT_MEMORY = 2**30
 _HEADER = struct.Struct("<Q")
-_START = "import sys; sys.path[:] = sys.argv[1:]; from sliceport.guarded import serve; serve()"
+_START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded import serve; serve(int(sys.argv[1]))"
+_NO_LIFELINE = -1
 _MAX_STDERR = 2000
 _GRACE = 2.0
 _MAX_IDLE_MEMORY = 2**30
@@ -67,13 +74,15 @@ class _Worker:
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
         paths = [path or os.getcwd() for path in sys.path]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                [sys.executable, "-c", _START, *paths],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                process_group=None if _is_worker or os.name != "posix" else 0,
-            )
+            with _open_lifeline() as (lifeline, self._lifeline):
+                self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                    [sys.executable, "-c", _START, str(lifeline), *paths],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._stderr,
+                    pass_fds=[] if lifeline == _NO_LIFELINE else [lifeline],
+                    process_group=None if _is_worker or os.name != "posix" else 0,
+                )
         except OSError as error:
             self._stderr.close()
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
@@ -132,7 +141,7 @@ class _Worker:
         self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())
-        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._lifeline):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -150,6 +159,34 @@ class _Worker:
         self._stderr.seek(0, io.SEEK_END)
         self._stderr.seek(max(self._stderr.tell() - _MAX_STDERR, 0))
         return self._stderr.read().decode(errors="replace").strip()
+
+
+@contextlib.contextmanager
+def _open_lifeline() -> Iterator[tuple[int, IO[bytes] | None]]:
+    """A pipe that nobody writes to: its end for a worker, open while this lasts, and that for this process.
+
+    It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe.
+    """
+    if not hasattr(fcntl, "F_SETSIG"):
+        yield _NO_LIFELINE, None
+        return
+    theirs, ours = os.pipe()
+    kept = os.fdopen(ours, "wb")
+    try:
+        yield theirs, kept
+    except BaseException:
+        kept.close()
+        raise
+    finally:
+        os.close(theirs)
+
+
+def _hold(lifeline: int) -> None:
+    """Let this process be killed when its lifeline breaks."""
+    if lifeline != _NO_LIFELINE:
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
 
 
 class _Pool:
@@ -212,6 +249,11 @@ def start() -> None:
         _pool.give_back(_pool.take())
 
 
+def end_idle() -> None:
+    """End the workers that wait for a call; the next one starts another."""
+    _pool.close()
+
+
 def end_calls() -> None:
     """End the calls that other threads are waiting for: they raise `WorkerDied`."""
     _pool.kill_busy()
@@ -244,10 +286,11 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
     return value
 
 
-def serve() -> None:
+def serve(lifeline: int = _NO_LIFELINE) -> None:
     """Answer calls until the other side closes the pipe: what a worker process does."""
     global _is_worker  # noqa: PLW0603 - it is about this process
     _is_worker = True
+    _hold(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that waits
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")

@@ -2,10 +2,13 @@
 
 import math
 import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from processes import assert_gone
 
 from sliceport import guarded
 
@@ -54,3 +57,33 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
     os.waitpid(child, 0)
     assert int(os.read(reading, 20)) != parents
     assert guarded.call(os.getpid, timeout=60) == parents
+
+
+def ticks(pid: int) -> int:
+    """The time that a process has computed."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process by a signal")
+def test_a_worker_at_work_ends_with_a_process_that_is_killed() -> None:
+    """Even if it is deep in C, as here, where no thread of Python's gets its turn, and has no limit of time."""
+    code = (
+        "import os, re, threading\n"
+        "from sliceport import guarded\n"
+        "print(guarded.call(os.getpid, timeout=60), flush=True)\n"
+        "guarded.call(re.match, '(a+)+b', 'a' * 40, timeout=None)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline())
+        begun = ticks(worker)
+        while ticks(worker) < begun + 10:  # it is at work
+            time.sleep(0.02)
+        process.kill()
+    assert_gone([worker])
+
+
+def test_idle_workers_are_ended() -> None:
+    idle = guarded.call(os.getpid, timeout=60)
+    guarded.end_idle()
+    assert guarded.call(os.getpid, timeout=60) != idle
