@@ -255,7 +255,7 @@ class DeclaresShapes(Protocol):
 
 
 @runtime_checkable
-class KnowsFilesBeside(Protocol):
+class ManyFiles(Protocol):
     """A format whose models consist of several files; a format need not be one."""
 
     def files_beside(self, model: Path) -> tuple[str, ...]:

@@ -130,11 +130,11 @@ class RunComparison:
         else:
             parts.append("Both runs have the same versions of all packages.")
         if self.options:
-            options = [(one.option, _value(one.before), _value(one.after)) for one in self.options]
+            options = [(one.option, show_value(one.before), show_value(one.after)) for one in self.options]
             parts.append(table([("option", "before", "after"), *options], columns))
         counts = self.counts()
         total = count_models(len({one.model for one in (*self.new, *self.fixed, *self.changed)}) + self.same)
-        parts.append(f"{total} in both runs: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+        parts.append(f"{total} in both runs: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
         for title, changes in (("new", self.new), ("fixed", self.fixed), ("changed", self.changed)):
             if changes:
                 parts.append(_section(title, changes, columns))
@@ -146,12 +146,17 @@ class RunComparison:
 
 
 def describe_finding(finding: Finding) -> str:
-    """A finding on a line: reason, operator and node, engine, defect, and the sentence where there is one."""
-    where = " ".join(filter(None, (finding["operator"], finding["node"] and f"'{finding['node']}'")))
-    on = finding["engine"] and f"on {finding['engine']}"
-    defect = finding["defect"] and f"({finding['defect']})"
-    line = " ".join(filter(None, (finding["reason"], where, on, defect)))
-    return printable(f"{line}: {finding['message']}" if finding["message"] else line)
+    """A finding on a line: its reason, its message, and of operator, node, engine and defect what that leaves out."""
+    message = finding["message"]
+    parts = [finding["reason"]]
+    if not finding["node"] or finding["node"] not in message:
+        parts += [finding["operator"], finding["node"] and f"'{finding['node']}'"]
+    if finding["engine"] and finding["engine"] not in message:
+        parts.append(f"on {finding['engine']}")
+    if finding["defect"] and finding["defect"] not in message:
+        parts.append(f"({finding['defect']})")
+    line = " ".join(filter(None, parts))
+    return printable(f"{line}: {message}" if message else line)
 
 
 def _section(title: str, changes: tuple[ModelChange, ...], columns: int | None) -> str:
@@ -166,7 +171,12 @@ def _section(title: str, changes: tuple[ModelChange, ...], columns: int | None) 
     return "\n".join(lines + more(len(changes) - MAX_LISTED))
 
 
-def _value(value: Any) -> str:
+def show_value(value: Any) -> str:
+    """The value of an option; `-` for none.
+
+    >>> show_value("6.4"), show_value([1, 2]), show_value(None)
+    ('6.4', '[1, 2]', '-')
+    """
     return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

@@ -364,6 +364,7 @@
   addEventListener("hashchange", goToHash);
 
   byId("filters-section").hidden = byId("models-section").hidden = false;
+  byId("filters-box").open = !matchMedia("(max-width: 48rem)").matches; // models first where there is little room
   update();
   performance.mark("table");
   await goToHash();

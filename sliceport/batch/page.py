@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from sliceport.batch.compare_runs import RunComparison, describe_finding
+from sliceport.batch.compare_runs import RunComparison, describe_finding, show_value
 from sliceport.batch.row import Header, Row, reasons_of
 from sliceport.batch.summary import MAX_LISTED, Summary
 from sliceport.errors import MissingExtra
@@ -62,7 +62,7 @@ def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: 
         "printable": printable,
         "finding": describe_finding,
         "fragment": lambda model: quote(printable(model), safe=""),
-        "value": lambda value: printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)),
+        "value": lambda value: printable(show_value(value)),
     }
     style, script = _read("page.css"), _read("page.js")
     template = environment.from_string(_read("page.html"))

@@ -35,10 +35,10 @@ def verdict_words(verdict: str) -> str:
 def count_models(count: int) -> str:
     """A number of models in words.
 
-    >>> count_models(1), count_models(2)
-    ('1 model', '2 models')
+    >>> count_models(1), count_models(2000)
+    ('1 model', '2,000 models')
     """
-    return f"{count} model" + "s" * (count != 1)
+    return f"{count:,} model" + "s" * (count != 1)
 
 
 @dataclass
@@ -144,7 +144,7 @@ class Summary:
     def verdict_line(self) -> str:
         """How many models there are, and of each verdict."""
         counts = [
-            f"{self.verdicts[verdict]} {verdict_words(verdict)}"
+            f"{self.verdicts[verdict]:,} {verdict_words(verdict)}"
             for verdict in reversed(_known_first(self.verdicts))
             if self.verdicts[verdict]
         ]
@@ -174,7 +174,7 @@ def more(count: int) -> list[str]:
     >>> more(3), more(0)
     (['  and 3 more'], [])
     """
-    return [f"  and {count} more"] * (count > 0)
+    return [f"  and {count:,} more"] * (count > 0)
 
 
 def fold(line: str, columns: int | None) -> list[str]:
