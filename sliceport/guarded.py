@@ -1,7 +1,12 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
+<<<<<<< HEAD
 A worker is started when it is first needed, serves one call after another, and ends with the process that started it,
 whatever it is doing then (on Windows once it has done it).
+=======
+A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
+on Linux at once even where that one is killed, whatever the worker is doing.
+>>>>>>> refs/heads/dask
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -14,27 +19,34 @@ import io
 import logging
 import os
 import pickle
-import select
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from sliceport.errors import SliceportError
 
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
 DEFAULT_MEMORY = 2**30
 _HEADER = struct.Struct("<Q")
-_START = "import sys; sys.path[:] = sys.argv[1:]; from sliceport.guarded import serve; serve()"
+_START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded import serve; serve(int(sys.argv[1]))"
+_NO_LIFELINE = -1
 _MAX_STDERR = 2000
 _GRACE = 2.0
 _MAX_IDLE_MEMORY = 2**30
 """Bytes that an idle worker may hold; one that holds more is replaced."""
 _is_worker = False
 """Whether this process is a worker. The workers of workers end with them, as one group of processes."""
+_memory: int | None = None
+"""What the call under way in this worker may allocate."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +83,15 @@ class _Worker:
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
         paths = [path or os.getcwd() for path in sys.path]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                [sys.executable, "-c", _START, *paths],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                process_group=None if _is_worker or os.name != "posix" else 0,
-            )
+            with _open_lifeline() as (lifeline, self._lifeline):
+                self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                    [sys.executable, "-c", _START, str(lifeline), *paths],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._stderr,
+                    pass_fds=[] if lifeline == _NO_LIFELINE else [lifeline],
+                    process_group=None if _is_worker or os.name != "posix" else 0,
+                )
         except OSError as error:
             self._stderr.close()
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
@@ -137,7 +151,7 @@ class _Worker:
         self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())
-        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._lifeline):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -155,6 +169,35 @@ class _Worker:
         self._stderr.seek(0, io.SEEK_END)
         self._stderr.seek(max(self._stderr.tell() - _MAX_STDERR, 0))
         return self._stderr.read().decode(errors="replace").strip()
+
+
+@contextlib.contextmanager
+def _open_lifeline() -> Iterator[tuple[int, IO[bytes] | None]]:
+    """A pipe that nobody writes to: its end for a worker, open while this lasts, and that for this process.
+
+    It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe.
+    """
+    if not hasattr(fcntl, "F_SETSIG"):
+        yield _NO_LIFELINE, None
+        return
+    theirs, ours = os.pipe()
+    kept = os.fdopen(ours, "wb")
+    try:
+        yield theirs, kept
+    except BaseException:
+        kept.close()
+        raise
+    finally:
+        os.close(theirs)
+
+
+def _hold(lifeline: int) -> None:
+    """Let this process, and those of the group that it may lead, be killed when its lifeline breaks."""
+    if lifeline != _NO_LIFELINE:
+        leads = os.getpgrp() == os.getpid()
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
 
 
 class _Pool:
@@ -217,6 +260,11 @@ def start() -> None:
         _pool.give_back(_pool.take())
 
 
+def end_idle() -> None:
+    """End the workers that wait for a call; the next one starts another."""
+    _pool.close()
+
+
 def end_calls() -> None:
     """End the calls that other threads are waiting for: they raise `WorkerDied`."""
     _pool.kill_busy()
@@ -230,13 +278,15 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
         args: Its arguments; they and what it returns are pickled.
         timeout: Seconds that it may take, the start of the worker included; None for any.
         memory: Bytes that it, and each process that it starts, may allocate beyond what the worker has; not enforced
-            on Windows. What this process may allocate bounds it, too. None for any.
+            on Windows. In a worker, what its own call may allocate bounds it, too. None for any.
 
     Raises:
         WorkerTimedOut: The worker took longer.
         WorkerDied: The worker ended, or could not be started.
         Exception: What the function raised, MemoryError among it.
     """
+    if _memory is not None:
+        memory = min(memory or _memory, _memory)
     request = pickle.dumps((function.__module__, function.__qualname__, args, timeout, memory))
     worker = _pool.take()
     try:
@@ -250,13 +300,13 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
     return value
 
 
-def serve() -> None:
+def serve(lifeline: int = _NO_LIFELINE) -> None:
     """Answer calls until the other side closes the pipe: what a worker process does."""
     global _is_worker  # noqa: PLW0603 - it is about this process
     _is_worker = True
+    _hold(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that waits
     requests = os.fdopen(os.dup(0), "rb")
-    threading.Thread(target=_end_with_other_side, args=(requests.fileno(),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not mix with answers
     with open(os.devnull) as nothing:
@@ -267,16 +317,6 @@ def serve() -> None:
             _write(answers, answer)
         except OSError:
             return
-
-
-def _end_with_other_side(pipe: int) -> None:
-    """End this process when nobody can write to a pipe any more, though a call is under way."""
-    if sys.platform == "win32":  # which has no poll
-        return
-    waiting = select.poll()
-    waiting.register(pipe, 0)  # being hung up is told always
-    waiting.poll()
-    os._exit(0)
 
 
 def _answer(request: bytes) -> bytes:
@@ -302,22 +342,24 @@ def _dump(answer: tuple[bool, Any]) -> bytes:
 @contextlib.contextmanager
 def _limits(timeout: float | None, memory: int | None) -> Any:
     """Bound memory, and time where nobody waits any more, as far as the system can."""
+    global _memory  # noqa: PLW0603 - there is one call at a time
+    _memory = memory
     try:
         import resource
     except ImportError:
         yield
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + _GRACE)
     allocated = _allocated()
     if allocated is not None and memory is not None:
-        bounds = [allocated + memory, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
-        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+        bound = allocated + memory
+        resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 def _allocated() -> int | None:

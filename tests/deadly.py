@@ -57,10 +57,3 @@ def break_up(model: bytes) -> bytes:
     proto.graph.node[0].attribute.append(onnx.helper.make_attribute("num_outputs", 1))
     broken: bytes = proto.SerializeToString()
     return broken
-
-
-def hold(path: str) -> None:
-    """Write to a named pipe, and keep it open for ever."""
-    with open(path, "wb", buffering=0) as pipe:
-        pipe.write(b"here")
-        time.sleep(3600)
