@@ -367,6 +367,7 @@ def _to_result(job: Job, path: str, folder: Path, made: Mapping[str, Any]) -> di
         "result": None,
         **made,
     }
+    whole["message"] = whole["message"].removeprefix(f"'{path}': ")
     output = f"{folder / _OUTPUT}{os.sep}"
     return {
         key: _hide_path(_map_texts(value, lambda text: text.replace(output, "")), path) for key, value in whole.items()
