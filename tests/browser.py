@@ -32,6 +32,10 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None) if os.name == "posix" else None
 
 
+class Unusable(Exception):
+    """The machine has a browser with which nothing can be tested."""
+
+
 class Page:
     """One tab of a browser of its own, whose profile is kept in a folder."""
 
@@ -121,7 +125,7 @@ class Page:
 
     def wait(self, condition: str) -> None:
         """Wait until an expression of JavaScript is true, looking after each frame."""
-        for _ in range(3000):
+        for _ in range(6000):
             if self.run(f"document.body !== null && document.readyState === 'complete' && Boolean({condition})"):
                 return
             time.sleep(0.01)
@@ -152,9 +156,23 @@ class Page:
 
 
 @contextmanager
-def open_browser(profile: Path) -> Iterator[Page]:
-    """A browser, which ends with the block; there must be one: see `find_chromium`."""
+def open_browser(folder: Path) -> Iterator[Page]:
+    """A browser that ends with the block, whose profile is kept in a folder; there must be one: see `find_chromium`.
+
+    Raises:
+        Unusable: It does not start, or sees no files, as in some containers and sandboxes.
+    """
     program = find_chromium()
     assert program is not None
-    with Page(program, profile) as page:
+    probe = folder / "probe.html"
+    probe.write_text("<title>seen</title>", encoding="utf-8")
+    try:
+        page = Page(program, folder / "profile")
+    except (AssertionError, OSError) as error:
+        raise Unusable(f"{program} does not start: {error}") from None
+    with page:
+        page.call("Page.navigate", url=probe.as_uri())
+        page.wait("location.href !== 'about:blank'")
+        if page.run("document.title") != "seen":
+            raise Unusable(f"{program} sees no files in {folder}")
         yield page

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from batch_rows import make_finding, make_header, make_row, make_rows
-from browser import Page, find_chromium, open_browser
+from browser import Page, Unusable, find_chromium, open_browser
 
 from sliceport.batch.compare_runs import RunComparison, compare_runs
 from sliceport.batch.page import render_page, write_page
@@ -171,8 +171,11 @@ class TestText:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
+    try:
+        with open_browser(tmp_path_factory.mktemp("browser")) as page:
+            yield page
+    except Unusable as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +196,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
-@pytest.mark.xdist_group("browser")
 class TestBrowser:
     @staticmethod
     def models(page: Page) -> list[str]:
