@@ -27,7 +27,7 @@ from sliceport.batch.commands import COMMANDS, Outcome
 from sliceport.batch.row import FAILURES, Row, Verdict
 from sliceport.batch.store import Store, open_store
 from sliceport.errors import ModelError, SliceportError, UsageError
-from sliceport.formats import ManyFiles, format_of
+from sliceport.formats import DeclaresShapes, ManyFiles, format_of
 from sliceport.unforeseen import describe_unforeseen
 
 SCHEMA_VERSION = 1
@@ -295,11 +295,13 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
         if output is not None:
             output.mkdir()
         options = _options(job, task)
+        given = _fitting_shapes(path, job.options) | dict(task.options.get("input_shapes") or {})
         if job.chooses_shapes:
             from sliceport.batch.shapes import choose_shapes
 
-            chosen = {name: list(shape) for name, shape in choose_shapes(path).items()}
-            options["input_shapes"] = chosen | dict(options.get("input_shapes") or {})
+            chosen = {name: list(shape) for name, shape in choose_shapes(path).items() if name not in given}
+        if given or chosen:
+            options["input_shapes"] = chosen | given
         if options.get("inputs"):
             options["inputs"] = {name: load_array(_fetch(file, folder)) for name, file in options["inputs"].items()}
         made = _verdict_of(command.run(path, output, options))
@@ -319,6 +321,16 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
     result = _to_result(job, path, folder, made)
     store.write(result_name(key), _to_bytes(result))
     return result
+
+
+def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes given for all models, those of inputs that this one lacks left out."""
+    given = dict(options.get("input_shapes") or {})
+    one = format_of(path)
+    if not given or not isinstance(one, DeclaresShapes):
+        return given
+    declared = one.declared_shapes(path)
+    return {name: shape for name, shape in given.items() if name in declared}
 
 
 def _verdict_of(outcome: Outcome) -> dict[str, Any]:
