@@ -74,7 +74,7 @@ def choose_sizes(
             if name not in sizes:
                 sizes[name] = primes.take(other)
         value = _compute(formula, sizes)
-        sizes[dim] = primes.take(other) if value is None or value < 0 else value
+        sizes[dim] = primes.take(other) if value is None or value < 1 else value
     return {
         name: tuple(sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), found, strict=True))
         for name, found in chosen.items()
