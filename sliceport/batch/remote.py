@@ -330,11 +330,12 @@ def _open(url: str) -> tuple[Any, str]:
     except ImportError:
         raise MissingExtra.of("fsspec", "fsspec", f"for {url!r}") from None
     try:
-        return _try("opened", url, lambda: url_to_fs(url))
+        fs, path = _try("opened", url, lambda: url_to_fs(url))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _failure("opened", url, error) from None
     except ImportError as error:
         raise MissingExtra(f"{url!r} cannot be opened: {_advise(url, error)}.") from None
+    return fs, str(path)
 
 
 def _advise(url: str, error: ImportError) -> str:
@@ -389,7 +390,9 @@ def _try(what: str, url: str, action: Callable[[], T]) -> T:
 
 def _may_pass(error: Exception) -> bool:
     if isinstance(error, OSError):
-        return error.errno not in _FINAL and not isinstance(error, PermissionError | IsADirectoryError | FileExistsError)
+        return error.errno not in _FINAL and not isinstance(
+            error, PermissionError | IsADirectoryError | FileExistsError
+        )
     return any(kind.__name__ in _ON_THE_WAY for kind in type(error).__mro__)
 
 

@@ -18,7 +18,7 @@ from sliceport.formats import DeclaredShapes
     ("declared", "chosen"),
     [
         ({"x": ("batch", 3, "h", "w")}, {"x": (2, 3, 23, 29)}),
-        ({"x": ("batch", "seq"), "mask": ("batch", "seq"), "y": ("seq", "batch")}, {"x": (2, 23), "mask": (2, 23), "y": (23, 2)}),
+        ({"x": ("batch", "seq"), "y": ("seq", "batch", "seq")}, {"x": (2, 23), "y": (23, 2, 23)}),
         ({"x": (None, None), "y": (None, 4)}, {"x": (2, 23), "y": (3, 4)}),
         ({"x": (1, 2), "y": (), "z": None}, {}),
         ({"x": (0, None)}, {"x": (0, 23)}),

@@ -259,7 +259,9 @@ class TestShards:
     def test_parsed(self, text: str, shard: tuple[int, int]) -> None:
         assert parse_shard(text) == shard
 
-    @pytest.mark.parametrize("text", ["", "1", "0/3", "4/3", "1/0", "-1/3", "1/3/3", "a/b", "1 / 3", "²/3", "1/" + "9" * 99])
+    @pytest.mark.parametrize(
+        "text", ["", "1", "0/3", "4/3", "1/0", "-1/3", "1/3/3", "a/b", "1 / 3", "²/3", "1/" + "9" * 99]
+    )
     def test_mistakes(self, text: str) -> None:
         with pytest.raises(UsageError, match="must be written I/N, with I from 1 to N, such as 1/3.$"):
             parse_shard(text)
