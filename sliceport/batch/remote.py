@@ -30,6 +30,8 @@ _DELAYS = (0.2, 1.0, 3.0)
 """Seconds to wait before something that failed on the way is tried again."""
 _ON_THE_WAY = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "ConnectionError", "IncompleteRead"}
 """What libraries of networks call their errors on the way that are no errors of the operating system."""
+_NOT_REACHED = {"EndpointConnectionError", "ConnectTimeoutError"}
+"""What botocore calls it when it has tried often enough."""
 _FINAL = {
     errno.EACCES,
     errno.EEXIST,
@@ -393,7 +395,8 @@ def _may_pass(error: Exception) -> bool:
         return error.errno not in _FINAL and not isinstance(
             error, PermissionError | IsADirectoryError | FileExistsError
         )
-    return any(kind.__name__ in _ON_THE_WAY for kind in type(error).__mro__)
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return not names.isdisjoint(_ON_THE_WAY) and names.isdisjoint(_NOT_REACHED)
 
 
 def _failure(what: str, url: str, error: Exception) -> UsageError:
