@@ -166,10 +166,11 @@ def _download(fs: Any, url: str, path: str, local: Path) -> None:
     """
     local.parent.mkdir(parents=True, exist_ok=True)
     fs.invalidate_cache()
+    info: Entry = _try("read", url, lambda: fs.info(path))
+    if info["type"] != "file":
+        raise UsageError(f"{url!r} is no file.")
     seconds = _time_of(fs, url, path)
     _try("read", url, lambda: fs.get_file(path, str(local)))
-    if not local.is_file():  # a folder: some make one
-        raise UsageError(f"{url!r} is no file.")
     os.utime(local, (seconds, seconds))
 
 
