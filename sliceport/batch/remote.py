@@ -48,10 +48,15 @@ _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "oci", 
 """Protocols that show a file only when all of it is there."""
 
 
-def find_models(url: str, suffixes: Sequence[str]) -> Iterator[str]:
+def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()) -> Iterator[str]:
     """The models at a URL of a file, a folder or a glob, as URLs, sorted: see `sliceport.batch.sources.expand`.
 
     Links to folders are not followed.
+
+    Args:
+        url: The URL.
+        suffixes: How the names of models end.
+        leave_out: URLs of folders that are not entered.
 
     Raises:
         UsageError: There is nothing, or it cannot be read.
@@ -59,31 +64,33 @@ def find_models(url: str, suffixes: Sequence[str]) -> Iterator[str]:
     """
     fs, path = _open(url)
     is_http = _HTTP.match(path) is not None
+    left_out = {folder.rstrip("/") for other, folder in map(_open, leave_out) if other == fs}
     if _MAGIC.search(path.replace("?", "") if is_http else path):
-        yield from _glob(fs, url, path, tuple(suffixes))
+        yield from _glob(fs, url, path, tuple(suffixes), left_out)
         return
     try:
         info: Entry = _try("read", url, lambda: fs.info(path))
     except FileNotFoundError:
         raise UsageError(f"source {url!r} is not there.") from None
     if info["type"] == "directory" or (is_http and path.endswith("/")):
-        yield from _walk(fs, url, path, tuple(suffixes))
+        yield from _walk(fs, url, path, tuple(suffixes), left_out)
     else:
         yield url
 
 
-def _glob(fs: Any, url: str, pattern: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+def _glob(fs: Any, url: str, pattern: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator[str]:
     found: dict[str, Entry] = _try("listed", url, lambda: fs.glob(pattern, detail=True))
     ends = ("",) if pattern[-1] not in "*?]" else suffixes
     fixed = len(pattern[: _MAGIC.search(pattern).start()].rpartition("/")[0])  # type: ignore[union-attr]
     finds_hidden = "/." in pattern
     for path in sorted(found):
         is_hidden = any(name.startswith(".") for name in path[fixed:].split("/")) and not finds_hidden
-        if found[path]["type"] == "file" and path.endswith(ends) and not is_hidden:
+        is_left_out = any(path.startswith(f"{folder}/") for folder in left_out)
+        if found[path]["type"] == "file" and path.endswith(ends) and not is_hidden and not is_left_out:
             yield _to_url(url, path)
 
 
-def _walk(fs: Any, url: str, root: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+def _walk(fs: Any, url: str, root: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator[str]:
     """The models in a folder and its folders, in the order of their names."""
     waiting = [_list(fs, url, root)]
     while waiting:
@@ -92,7 +99,8 @@ def _walk(fs: Any, url: str, root: str, suffixes: tuple[str, ...]) -> Iterator[s
             continue
         path, is_folder = waiting[-1].pop()
         if is_folder:
-            waiting.append(_list(fs, url, path))
+            if path not in left_out:
+                waiting.append(_list(fs, url, path))
         elif path.endswith(suffixes):
             yield _to_url(url, path)
 

@@ -107,6 +107,11 @@ class TestSources:
     def test_each_comes_once(self, root: str) -> None:
         assert find(f"{root}/b", f"{root}/b/c.onnx", f"{root}/**/c.onnx") == [f"{root}/b/c.onnx"]
 
+    def test_folders_can_be_left_out(self, root: str) -> None:
+        for source in (root, f"{root}/**"):
+            found = expand([source], SUFFIXES, leave_out=[f"{root}/b/", "b", "memory://other"])
+            assert list(found) == [f"{root}/a.onnx", f"{root}/b.xml"]
+
     def test_nothing_there_is_an_error(self, root: str) -> None:
         for source, message in (("nothing", "is not there."), ("nothing*", "matches no model.")):
             with pytest.raises(UsageError) as caught:
