@@ -110,7 +110,7 @@ def _beside(target: Path) -> Iterator[Path]:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
     try:
-        with _terminated_in_order():
+        with terminated_in_order():
             yield beside
     except OSError as error:
         raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
@@ -119,7 +119,7 @@ def _beside(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _terminated_in_order() -> Iterator[None]:
+def terminated_in_order() -> Iterator[None]:
     """While it lasts, SIGTERM unwinds the stack instead of ending the process at once, unless somebody handles it."""
 
     def unwind(number: int, _frame: object) -> NoReturn:

@@ -1,6 +1,12 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
-A worker is started when it is first needed, serves one call after another, and ends with the process that started it.
+<<<<<<< HEAD
+A worker is started when it is first needed, serves one call after another, and ends with the process that started it,
+whatever it is doing then (on Windows once it has done it).
+=======
+A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
+on Linux at once even where that one is killed, whatever the worker is doing.
+>>>>>>> refs/heads/dask
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -19,26 +25,56 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from sliceport.errors import SliceportError
 
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
 DEFAULT_MEMORY = 2**30
 _HEADER = struct.Struct("<Q")
-_START = "import sys; sys.path[:] = sys.argv[1:]; from sliceport.guarded import serve; serve()"
+_START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded import serve; serve(int(sys.argv[1]))"
+_NO_LIFELINE = -1
 _MAX_STDERR = 2000
 _GRACE = 2.0
+_MAX_IDLE_MEMORY = 2**30
+"""Bytes that an idle worker may hold; one that holds more is replaced."""
+_is_worker = False
+"""Whether this process is a worker. The workers of workers end with them, as one group of processes."""
+_memory: int | None = None
+"""What the call under way in this worker may allocate."""
 
 logger = logging.getLogger(__name__)
 
 
 class WorkerDied(SliceportError):
-    """The worker ended, or was ended because it took too long; the message says which, as half a sentence."""
+    """The worker ended, or was ended because it took too long; the message says which, as half a sentence.
+
+    Attributes:
+        stderr: The last of what it wrote to stderr during the call.
+    """
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        super().__init__(message)
+        self.stderr = stderr
+
+
+class WorkerTimedOut(WorkerDied):
+    """The worker was ended because it took too long."""
 
 
 class _Worker:
-    """A worker process."""
+    """A worker process.
+
+    Attributes:
+        is_worn: Whether it is to be replaced.
+    """
+
+    is_worn = False
 
     def __init__(self) -> None:
         try:
@@ -47,17 +83,20 @@ class _Worker:
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
         paths = [path or os.getcwd() for path in sys.path]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                [sys.executable, "-c", _START, *paths],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-            )
+            with _open_lifeline() as (lifeline, self._lifeline):
+                self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                    [sys.executable, "-c", _START, str(lifeline), *paths],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._stderr,
+                    pass_fds=[] if lifeline == _NO_LIFELINE else [lifeline],
+                    process_group=None if _is_worker or os.name != "posix" else 0,
+                )
         except OSError as error:
             self._stderr.close()
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
 
-    def call(self, request: bytes, timeout: float) -> Any:
+    def call(self, request: bytes, timeout: float | None) -> Any:
         """Send a request and wait for the answer.
 
         Raises:
@@ -66,13 +105,16 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         is_late = threading.Event()
+        self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
+        self._stderr.truncate()
 
         def kill() -> None:
             is_late.set()
-            self._process.kill()
+            self.kill()
 
-        timer = threading.Timer(timeout, kill)
-        timer.start()
+        timer = threading.Timer(timeout or 0, kill)
+        if timeout is not None:
+            timer.start()
         try:
             _write(self._process.stdin, request)
             answer = _read(self._process.stdout)
@@ -84,16 +126,32 @@ class _Worker:
         finally:
             timer.cancel()
         if answer is None:
+            self.kill()
+            self._process.wait()
+            said = self._last_words()
             self.close()
-            raise WorkerDied(f"took longer than {timeout:g} s" if is_late.is_set() else self._ending())
-        return pickle.loads(answer)  # noqa: S301 - from the process that this one started
+            if is_late.is_set():
+                raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
+            raise WorkerDied(self._ending(), said)
+        value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
+        return value
+
+    def kill(self) -> None:
+        """End the process, and on POSIX those that it has started."""
+        if self._process.returncode is not None:
+            return
+        if os.name == "posix" and not _is_worker:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        else:
+            self._process.kill()
 
     def close(self) -> None:
         """End the process; what it printed goes to the log."""
-        self._process.kill()
+        self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())
-        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._lifeline):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -113,12 +171,42 @@ class _Worker:
         return self._stderr.read().decode(errors="replace").strip()
 
 
+@contextlib.contextmanager
+def _open_lifeline() -> Iterator[tuple[int, IO[bytes] | None]]:
+    """A pipe that nobody writes to: its end for a worker, open while this lasts, and that for this process.
+
+    It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe.
+    """
+    if not hasattr(fcntl, "F_SETSIG"):
+        yield _NO_LIFELINE, None
+        return
+    theirs, ours = os.pipe()
+    kept = os.fdopen(ours, "wb")
+    try:
+        yield theirs, kept
+    except BaseException:
+        kept.close()
+        raise
+    finally:
+        os.close(theirs)
+
+
+def _hold(lifeline: int) -> None:
+    """Let this process, and those of the group that it may lead, be killed when its lifeline breaks."""
+    if lifeline != _NO_LIFELINE:
+        leads = os.getpgrp() == os.getpid()
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
+
+
 class _Pool:
     """The idle workers of this process. Those of a process that was forked are not its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
         self._owner = os.getpid()
 
     def take(self) -> _Worker:
@@ -126,14 +214,31 @@ class _Pool:
         if self._owner != os.getpid():
             self.__init__()  # type: ignore[misc]
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return _Worker()
+            worker = self._idle.pop() if self._idle else None
+        worker = worker or _Worker()
+        with self._lock:
+            self._busy.add(worker)
+        return worker
 
     def give_back(self, worker: _Worker) -> None:
-        """Keep a worker for the next call."""
+        """Keep a worker for the next call, or end it if it is worn."""
         with self._lock:
-            self._idle.append(worker)
+            self._busy.discard(worker)
+            if not worker.is_worn:
+                self._idle.append(worker)
+                return
+        worker.close()
+
+    def forget(self, worker: _Worker) -> None:
+        """Drop a worker that has ended."""
+        with self._lock:
+            self._busy.discard(worker)
+
+    def kill_busy(self) -> None:
+        """End the workers that are at work."""
+        with self._lock:
+            for worker in self._busy:
+                worker.kill()
 
     def close(self) -> None:
         """End the workers."""
@@ -155,30 +260,51 @@ def start() -> None:
         _pool.give_back(_pool.take())
 
 
-def call(function: Callable[..., Any], *args: Any, timeout: float, memory: int = DEFAULT_MEMORY) -> Any:
+def end_idle() -> None:
+    """End the workers that wait for a call; the next one starts another."""
+    _pool.close()
+
+
+def end_calls() -> None:
+    """End the calls that other threads are waiting for: they raise `WorkerDied`."""
+    _pool.kill_busy()
+
+
+def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory: int | None = DEFAULT_MEMORY) -> Any:
     """Call a function in a worker process.
 
     Args:
         function: A function of a module that the worker can import.
         args: Its arguments; they and what it returns are pickled.
-        timeout: Seconds that it may take, the start of the worker included.
-        memory: Bytes that it may allocate beyond what the worker has; not enforced on Windows.
+        timeout: Seconds that it may take, the start of the worker included; None for any.
+        memory: Bytes that it, and each process that it starts, may allocate beyond what the worker has; not enforced
+            on Windows. In a worker, what its own call may allocate bounds it, too. None for any.
 
     Raises:
-        WorkerDied: The worker ended, took longer, or could not be started.
+        WorkerTimedOut: The worker took longer.
+        WorkerDied: The worker ended, or could not be started.
         Exception: What the function raised, MemoryError among it.
     """
+    if _memory is not None:
+        memory = min(memory or _memory, _memory)
     request = pickle.dumps((function.__module__, function.__qualname__, args, timeout, memory))
     worker = _pool.take()
-    is_error, value = worker.call(request, timeout)
+    try:
+        is_error, value = worker.call(request, timeout)
+    except BaseException:
+        _pool.forget(worker)
+        raise
     _pool.give_back(worker)
     if is_error:
         raise value
     return value
 
 
-def serve() -> None:
+def serve(lifeline: int = _NO_LIFELINE) -> None:
     """Answer calls until the other side closes the pipe: what a worker process does."""
+    global _is_worker  # noqa: PLW0603 - it is about this process
+    _is_worker = True
+    _hold(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that waits
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
@@ -200,39 +326,47 @@ def _answer(request: bytes) -> bytes:
         for part in name.split("."):
             function = getattr(function, part)
         with _limits(timeout, memory):
-            return pickle.dumps((False, function(*args)))  # type: ignore[operator]
+            return _dump((False, function(*args)))  # type: ignore[operator]
     except Exception as error:
         try:
-            return pickle.dumps((True, error.with_traceback(None)))
+            return _dump((True, error.with_traceback(None)))
         except Exception:
-            return pickle.dumps((True, RuntimeError(f"{type(error).__name__}: {error}")))
+            return _dump((True, RuntimeError(f"{type(error).__name__}: {error}")))
+
+
+def _dump(answer: tuple[bool, Any]) -> bytes:
+    """An answer, and whether this worker is worn."""
+    return pickle.dumps((answer, (_allocated() or 0) > _MAX_IDLE_MEMORY))
 
 
 @contextlib.contextmanager
-def _limits(timeout: float, memory: int) -> Any:
+def _limits(timeout: float | None, memory: int | None) -> Any:
     """Bound memory, and time where nobody waits any more, as far as the system can."""
+    global _memory  # noqa: PLW0603 - there is one call at a time
+    _memory = memory
     try:
         import resource
     except ImportError:
         yield
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    signal.setitimer(signal.ITIMER_REAL, timeout + _GRACE)
-    used = _address_space()
-    if used is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (used + memory, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + _GRACE)
+    allocated = _allocated()
+    if allocated is not None and memory is not None:
+        bound = allocated + memory
+        resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
-def _address_space() -> int | None:
-    """Bytes of address space that this process has; None where the system does not say."""
+def _allocated() -> int | None:
+    """Bytes that this process has allocated, files that it maps left out; None where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return None
 

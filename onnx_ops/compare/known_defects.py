@@ -50,11 +50,18 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
     def explain(finding: Finding) -> Finding:
         nodes = [finding.node, *(read.get(finding.node, ()) if finding.kind == "different" else ())]
         known = [
-            f"; {change.op} {change.node!r} has a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})"
+            (change, defect)
             for change in (changes[name] for name in dict.fromkeys(nodes) if name in changes)
             for defect in change.defects
             if isinstance(defect, Defect) and ONNXRUNTIME_DML in defect.engines
         ]
-        return replace(finding, message=f"{finding.message.removesuffix('.')}{''.join(known)}.") if known else finding
+        if not known:
+            return finding
+        said = [
+            f"; {change.op} {change.node!r} has a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})"
+            for change, defect in known
+        ]
+        message = f"{finding.message.removesuffix('.')}{''.join(said)}."
+        return replace(finding, message=message, defects=tuple(dict.fromkeys(defect.id for _, defect in known)))
 
     return tuple(map(explain, findings))

@@ -10,24 +10,28 @@ from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_
 from sliceport.formats import Result
 
 
-def add_change_options(command: argparse.ArgumentParser, verify: str, verbose: str) -> None:
-    """Add the options of both, with a line about --verify and one about --verbose."""
+def add_output(command: argparse.ArgumentParser, verbose: str) -> None:
+    """Add where the changed model goes and how the result is printed, with a line about --verbose."""
     command.add_argument("-o", "--output", required=True, metavar="OUT", help="where the changed model goes")
-    command.add_argument("--verify", action="store_true", help=verify)
     command.add_argument("--overwrite", action="store_true", help="replace OUT and its weights")
-    add_input_shapes(command)
-    add_inputs(command)
     add_format(command)
     add_verbose(command, verbose)
 
 
-def change_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_change_options` found, as Python functions take it.
+def add_change_options(command: argparse.ArgumentParser, verify: str) -> None:
+    """Add what says how the model is changed, with a line about --verify."""
+    command.add_argument("--verify", action="store_true", help=verify)
+    add_input_shapes(command)
+    add_inputs(command)
+
+
+def read_change_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_change_options` found, as Python functions take it, but inputs by the names of files.
 
     Raises:
         UsageError: See `run_options`.
     """
-    return {"verify": options.verify, "overwrite": options.overwrite} | run_options(options)
+    return {"verify": options.verify} | run_options(options)
 
 
 def emit_result(result: Result, options: argparse.Namespace) -> None:

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
-from sliceport.cli.options import add_inputs, add_lowering, parse_names, run_options
-from sliceport.cli.parser import Commands, list_names
+from sliceport.cli.options import (
+    add_feature_level,
+    add_input_shapes,
+    add_inputs,
+    add_model,
+    load_inputs,
+    parse_names,
+    run_options,
+)
+from sliceport.cli.parser import Commands, Parser, list_names
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
-    add_lowering(command)
+    add_model(command)
+    add_options(command)
+    command.set_defaults(run=run)
+
+
+def add_options(command: Parser) -> None:
+    """Add what says how a model is compared."""
+    add_input_shapes(command)
+    add_feature_level(command)
     command.add_argument("--executors", metavar="A,B", help="who takes part; see below")
     add_inputs(command)
     command.listing = list_executors
-    command.set_defaults(run=run)
+
+
+def read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_options` found, as `sliceport.compare` takes it, but inputs by the names of files.
+
+    Raises:
+        UsageError: A value is not written as it must be.
+    """
+    executors = parse_names(options.executors, "--executors")
+    return {"executors": executors, "feature_level": options.feature_level} | run_options(options)
 
 
 def list_executors() -> str:
@@ -43,12 +69,7 @@ def run(options: argparse.Namespace) -> bool:
     from sliceport.report.text import report_summary, report_text
 
     progress.say(f"comparing the nodes of {options.model}")
-    report = compare(
-        options.model,
-        executors=parse_names(options.executors, "--executors"),
-        feature_level=options.feature_level,
-        **run_options(options),
-    )
+    report = compare(options.model, **load_inputs(read_options(options)))
     if options.format == "json":
         emit_json(report.to_json())
     elif options.quiet:

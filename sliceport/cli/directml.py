@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
+from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, load_inputs, run_options
 from sliceport.cli.parser import Commands, Parser
 
 
@@ -24,9 +25,7 @@ def add(commands: Commands) -> None:
     uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
     run = actions.add_parser("run", help="run a whole model on onnxruntime's DirectML provider")
     run.add_argument("model", metavar="MODEL.onnx", help="the model")
-    add_input_shapes(run)
-    add_inputs(run)
-    run.add_argument("--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ")
+    add_options(run)
     run.add_argument("-o", "--output", metavar="DIR", help="also write the outputs as .npy, and report.json")
     run.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
     add_format(run)
@@ -34,6 +33,24 @@ def add(commands: Commands) -> None:
         add_verbose(action)
         action.set_defaults(run=function)
     directml.set_defaults(verbose=0, run=lambda _: directml.print_help())
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add what says how `directml run` runs a model."""
+    add_input_shapes(command)
+    add_inputs(command)
+    command.add_argument(
+        "--against", choices=("onnxruntime-cpu",), help="compare with it, and name the nodes that differ"
+    )
+
+
+def read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_options` found, as `Format.run_on_directml` takes it, but inputs by the names of files.
+
+    Raises:
+        UsageError: A value is not written as it must be.
+    """
+    return {"against": options.against is not None} | run_options(options)
 
 
 def _install(options: argparse.Namespace) -> bool:
@@ -72,8 +89,7 @@ def _run(options: argparse.Namespace) -> bool:
     from sliceport.report.text import run_text
 
     progress.say(f"running {options.model} on the DirectML provider")
-    against = options.against is not None
-    run = format_of(options.model).run_on_directml(options.model, against=against, **run_options(options))
+    run = format_of(options.model).run_on_directml(options.model, **load_inputs(read_options(options)))
     if options.output is not None:
         run.write(options.output, overwrite=options.overwrite)
         say(f"wrote {options.output}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.options import add_lowering, parse_input_shapes
+from sliceport.cli.options import add_feature_level, add_input_shapes, add_model, parse_input_shapes
 from sliceport.cli.parser import Commands
 from sliceport.collector import collector_paused
 
@@ -15,18 +16,40 @@ from sliceport.collector import collector_paused
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
-    add_lowering(command)
+    add_model(command)
     command.add_argument(
         "-o", "--output", metavar="DIR", help="also write program.json, DxDispatch files, annotated model"
     )
     command.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
+    add_options(command)
+    command.set_defaults(run=run)
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add what says how a model is lowered."""
+    add_input_shapes(command)
+    add_feature_level(command)
     command.add_argument("--layout", metavar="NHWC", help="how tensors lie in memory, going in and coming out")
     command.add_argument("--input-layout", metavar="NHWC", help="the same for what is cut alone")
     command.add_argument("--output-layout", metavar="NHWC", help="the same for what comes out alone")
     command.add_argument(
         "--views", action="store_true", help="no copy where a slice can be a view of its input's buffer"
     )
-    command.set_defaults(run=run)
+
+
+def read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_options` found, as `sliceport.lower` takes it.
+
+    Raises:
+        UsageError: A value is not written as it must be.
+    """
+    return {
+        "input_shapes": parse_input_shapes(options.input_shapes),
+        "feature_level": options.feature_level,
+        "input_layout": options.input_layout or options.layout,
+        "output_layout": options.output_layout or options.layout,
+        "views": options.views,
+    }
 
 
 def run(options: argparse.Namespace) -> bool:
@@ -36,14 +59,7 @@ def run(options: argparse.Namespace) -> bool:
         from sliceport.api import lower
         from sliceport.report.text import program_summary, program_text
 
-        program = lower(
-            options.model,
-            input_shapes=parse_input_shapes(options.input_shapes),
-            feature_level=options.feature_level,
-            input_layout=options.input_layout or options.layout,
-            output_layout=options.output_layout or options.layout,
-            views=options.views,
-        )
+        program = lower(options.model, **read_options(options))
     if options.output is not None:
         program.write(options.output, overwrite=options.overwrite)
         say(f"wrote {options.output}")

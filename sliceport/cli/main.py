@@ -17,10 +17,11 @@ from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
 from sliceport.errors import ModelError, SliceportError
 from sliceport.formats import formats
+from sliceport.unforeseen import describe_unforeseen
 from sliceport.wording import command_line
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("lower", "compare", "harden", "rewrite", "defects", "directml", "doctor", "completion")
+COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 
@@ -61,7 +62,7 @@ def _run(words: Sequence[str]) -> int:
 
             traceback.print_exc()
         file = f"'{subject}': " if subject else ""
-        say(f"{file}{_describe_unforeseen(error)}")
+        say(f"{file}{describe_unforeseen(error, '; -vv shows where')}")
         return BAD_INPUT
 
 
@@ -83,19 +84,6 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     for name in [name for name in COMMANDS if name in words[:1]] or COMMANDS:
         import_module(f"sliceport.cli.{name}").add(commands)
     return parser
-
-
-def _describe_unforeseen(error: Exception) -> str:
-    """A sentence about an error that nothing foresaw."""
-    if isinstance(error, MemoryError | RecursionError):
-        kind = "memory" if isinstance(error, MemoryError) else "nesting depth"
-        return f"the model exceeds the {kind} of this machine."
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    words = " ".join(str(cause).split())
-    said = words if len(words) <= 200 else f"{words[:200]}..."
-    return f"this cannot be done with it ({': '.join(filter(None, (type(cause).__name__, said)))}); -vv shows where."
 
 
 if __name__ == "__main__":

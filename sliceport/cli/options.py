@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sliceport.array_file import load_array
 from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """What can be an input's shape and no file: no dot and no slash after the last colon."""
@@ -21,14 +18,17 @@ _NAMES = re.compile(r"[^./\\]*")
 _MAX_DIGITS = 18
 
 
-def add_lowering(command: argparse.ArgumentParser) -> None:
-    """Add MODEL and what says how it is lowered and how the result is printed."""
+def add_model(command: argparse.ArgumentParser) -> None:
+    """Add MODEL and what says how the result is printed."""
     command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
-    add_input_shapes(command)
-    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
     add_format(command)
     command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
     add_verbose(command)
+
+
+def add_feature_level(command: argparse.ArgumentParser) -> None:
+    """Add --feature-level."""
+    command.add_argument("--feature-level", default=str(LATEST), metavar="X.Y", help=f"default {LATEST}")
 
 
 def add_format(command: argparse.ArgumentParser) -> None:
@@ -65,18 +65,27 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_input_shapes` and `add_inputs` found, as Python functions take it.
+    """What `add_input_shapes` and `add_inputs` found, as Python functions take it, but inputs by the names of files.
 
     Raises:
-        UsageError: A value is not written as it must be, or a file cannot be read.
+        UsageError: A value is not written as it must be.
     """
     if options.seed < 0:
         raise UsageError(f"the seed must not be negative, got {options.seed}.")
     return {
         "input_shapes": parse_input_shapes(options.input_shapes),
-        "inputs": dict(map(load_array, options.input)),
+        "inputs": parse_inputs(options.input),
         "seed": options.seed,
     }
+
+
+def load_inputs(options: dict[str, Any]) -> dict[str, Any]:
+    """The same with the arrays of the inputs.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    return options | {"inputs": {name: load_array(file) for name, file in options["inputs"].items()}}
 
 
 def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
@@ -147,22 +156,18 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def load_array(text: str) -> tuple[str, npt.NDArray[Any]]:
-    """The array of an option `NAME=FILE.npy`.
+def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
+    """The files written as `NAME=FILE.npy`, by input.
 
     Raises:
-        UsageError: It is not of that form, or the file holds no array.
+        UsageError: One is not written like that, or an input has two.
     """
-    import numpy as np
-
-    name, equals, file = text.partition("=")
-    if not equals or not name or not file:
-        raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
-    try:
-        array = np.load(os.fspath(file), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"input file {file!r} cannot be read ({reason}).") from None
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"input file {file!r} holds no single array.")
-    return name, array
+    files: dict[str, str] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or not name or not file:
+            raise UsageError(f"input {text!r} must be written NAME=FILE.npy.")
+        if name in files:
+            raise UsageError(f"input {name!r} is given two files.")
+        files[name] = file
+    return files

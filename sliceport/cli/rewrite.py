@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from sliceport.cli.change import add_change_options, change_options, emit_result
-from sliceport.cli.options import parse_names
-from sliceport.cli.parser import Commands, list_names
+from sliceport.cli.change import add_change_options, add_output, emit_result, read_change_options
+from sliceport.cli.options import load_inputs, parse_names
+from sliceport.cli.parser import Commands, Parser, list_names
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("rewrite", help="simplify the slicing of an ONNX model")
     command.add_argument("model", metavar="MODEL.onnx", help="the model")
+    add_output(command, verbose="also list the nodes that passes skip, and why")
+    add_options(command)
+    command.set_defaults(run=run)
+
+
+def add_options(command: Parser) -> None:
+    """Add what says how a model is rewritten."""
     command.add_argument("--passes", metavar="A,B", help="which passes; see below")
     command.add_argument(
         "--simplify",
         metavar="OPTIMIZERS",
         help="also simplify all else, by an optimizer of whole graphs or several (A,B); see below",
     )
-    add_change_options(
-        command,
-        verify="run both on onnxruntime's CPU provider and compare",
-        verbose="also list the nodes that passes skip, and why",
-    )
+    add_change_options(command, verify="run both on onnxruntime's CPU provider and compare")
     command.listing = list_passes
-    command.set_defaults(run=run)
+
+
+def read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_options` found, as `sliceport.rewrite` takes it, but inputs by the names of files.
+
+    Raises:
+        UsageError: A value is not written as it must be.
+    """
+    passes = parse_names(options.passes, "--passes")
+    simplify = parse_names(options.simplify or None, "--simplify") or options.simplify is not None
+    return {"passes": passes, "simplify": simplify} | read_change_options(options)
 
 
 def list_passes() -> str:
@@ -48,8 +62,7 @@ def run(options: argparse.Namespace) -> bool:
     """Run the command; whether the file was written."""
     from sliceport.api import rewrite
 
-    passes = parse_names(options.passes, "--passes")
-    simplify = parse_names(options.simplify or None, "--simplify") or options.simplify is not None
-    result = rewrite(options.model, options.output, passes, simplify=simplify, **change_options(options))
+    arguments = load_inputs(read_options(options))
+    result = rewrite(options.model, options.output, overwrite=options.overwrite, **arguments)
     emit_result(result, options)
     return result.is_clean

@@ -36,6 +36,7 @@ class Comparison:
         detail: One sentence on anything but `equal`.
         bytes_compared: Bytes of output that were compared.
         alone: Whether the node ran by itself on random data, because it lies inside a control flow body.
+        defects: The known defects that explain what was found.
     """
 
     lowered: LoweredNode
@@ -44,6 +45,7 @@ class Comparison:
     detail: str = ""
     bytes_compared: int = 0
     alone: bool = False
+    defects: tuple[Defect, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Report:
                     "detail": c.detail,
                     "bytes_compared": c.bytes_compared,
                     "alone": c.alone,
+                    "defects": [defect.id for defect in c.defects],
                 }
                 for c in self.comparisons
             ],
@@ -152,7 +155,7 @@ def explain(found: Comparison, engine: str, defects: Sequence[Defect]) -> Compar
         return found
     reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)
     detail = f"{found.detail.removesuffix('.')}; this is a known defect of {engine}: {reasons}."
-    return replace(found, detail=detail)
+    return replace(found, detail=detail, defects=(*found.defects, *defects))
 
 
 def _run_operators(

@@ -28,12 +28,14 @@ class Finding:
         node: The node; empty where it was not found.
         op_type: Its operator.
         message: One sentence.
+        defects: The ids of the known defects that explain it.
     """
 
     kind: Literal["refused", "different"]
     node: str
     op_type: str
     message: str
+    defects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class ModelRun:
             "facts": dict(self.facts),
             "outputs": [asdict(output) | {"shape": list(output.shape)} for output in self.outputs],
             "nodes": [asdict(node) for node in self.nodes],
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [asdict(finding) | {"defects": list(finding.defects)} for finding in self.findings],
             "transient_failures": list(self.transient),
         }
 

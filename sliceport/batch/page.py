@@ -1,0 +1,178 @@
+"""A run as one HTML file that needs nothing else: what was found first, then all models, to filter, search and open."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, TextIO
+from urllib.parse import quote
+
+from sliceport.batch.compare_runs import RunComparison, describe_finding, show_value
+from sliceport.batch.row import Header, Row, reasons_of
+from sliceport.batch.summary import MAX_LISTED, Summary
+from sliceport.errors import MissingExtra
+from sliceport.report.table import printable
+
+_CHUNK = 2**18
+"""Characters of findings and results that are compressed, and opened in the browser, together."""
+
+
+def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> str:
+    """The page as text: see `write_page`.
+
+    Raises:
+        MissingExtra: jinja2 is not installed.
+    """
+    stream = io.StringIO()
+    write_page(stream, header, rows, comparison)
+    return stream.getvalue()
+
+
+def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> None:
+    """Write a run as an HTML page, all of it in one file.
+
+    The rows are read once. What the table shows is one compressed block of JSON in the page; findings and results are
+    in further ones, which the browser opens as they are looked at.
+
+    Args:
+        stream: Where to, as UTF-8.
+        header: That of the run.
+        rows: Those of the run, in any order.
+        comparison: That of an earlier run with this one, which then comes first.
+
+    Raises:
+        MissingExtra: jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtra.of("jinja2", "batch", "by --html") from None
+
+    data = _Data(_since(comparison) if comparison is not None else None)
+    for row in rows:
+        data.add(row)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters |= {
+        "printable": printable,
+        "finding": describe_finding,
+        "fragment": lambda model: quote(printable(model), safe=""),
+        "value": lambda value: printable(show_value(value)),
+    }
+    style, script = _read("page.css"), _read("page.js")
+    template = environment.from_string(_read("page.html"))
+    stream.writelines(
+        template.generate(
+            header=header,
+            comparison=comparison,
+            listed=MAX_LISTED,
+            title=printable(f"sliceport {header['command']}: {' '.join(header['sources'])}"),
+            summary_line=data.summary.verdict_line(),
+            style=style,
+            style_hash=_hash(style),
+            script=script,
+            script_hash=_hash(script),
+            index=data.index(),
+            chunks=data.chunks(),
+        )
+    )
+
+
+@dataclass
+class _Data:
+    """What the page embeds, compressed as the rows come, so that little is held."""
+
+    since: dict[str, list[str]] | None
+    summary: Summary = field(default_factory=Summary)
+    _rows: list[str] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=list)
+    _chunks: list[str] = field(default_factory=list)
+    _details: list[str] = field(default_factory=list)
+    _size: int = 0
+
+    def add(self, row: Row) -> None:
+        self.summary.add(row)
+        findings = row["findings"]
+        self._rows.append(
+            _json(
+                [
+                    row["model"],
+                    row["verdict"],
+                    reasons_of(row),
+                    *(_names(finding[part] for finding in findings) for part in ("operator", "engine", "defect")),
+                    len(findings),
+                    row["message"],
+                    _names(finding["node"] for finding in findings),
+                    [] if self.since is None else self.since.get(row["model"], ["same"]),
+                ]
+            )
+        )
+        if not self._details:
+            self._starts.append(self.summary.models - 1)
+        self._details.append(_json(_detail(row)))
+        self._size += len(self._details[-1])
+        if self._size >= _CHUNK:
+            self._close_chunk()
+
+    def index(self) -> str:
+        return _pack(f'{{"starts":{_json(self._starts)},"rows":[{",".join(self._rows)}]}}')
+
+    def chunks(self) -> Sequence[str]:
+        if self._details:
+            self._close_chunk()
+        return self._chunks
+
+    def _close_chunk(self) -> None:
+        self._chunks.append(_pack(f"[{','.join(self._details)}]"))
+        self._details.clear()
+        self._size = 0
+
+
+def _detail(row: Row) -> dict[str, Any]:
+    """What opens below a row. Numbers of models are text: a browser would round those beyond 2**53."""
+    shapes, result = row.get("input_shapes"), row["result"]
+    parts = ("reason", "operator", "engine", "defect", "node", "message")
+    return {
+        "key": row["key"],
+        "findings": [[finding[part] for part in parts] for finding in row["findings"]],  # type: ignore[literal-required]
+        "input_shapes": json.dumps(shapes, ensure_ascii=False) if shapes else "",
+        "stderr": row.get("stderr", []),
+        "output": row.get("output", ""),
+        "result": "" if result is None else json.dumps(result, ensure_ascii=False),
+    }
+
+
+def _since(comparison: RunComparison) -> dict[str, list[str]]:
+    """By model, in what it differs from the earlier run; those that are the same are left out."""
+    since: dict[str, list[str]] = {}
+    for word, changes in (("new", comparison.new), ("fixed", comparison.fixed), ("changed", comparison.changed)):
+        for change in changes:
+            since.setdefault(change.model, []).append(word)
+    return since | {model: ["added"] for model in comparison.added}
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    return sorted(set(filter(None, names)))
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _pack(text: str) -> str:
+    """ASCII text as base64 of gzip: nothing of it can be taken for markup."""
+    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
+
+
+def _read(name: str) -> str:
+    return (resources.files("sliceport.batch") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """What a content security policy knows an inline script or style by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

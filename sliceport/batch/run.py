@@ -1,0 +1,192 @@
+"""Running a command over many models, from the list of them to the view of the results."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sliceport.batch.commands import COMMANDS
+from sliceport.batch.manifest import Manifest
+from sliceport.batch.row import Header
+from sliceport.batch.run_folder import Journal, Run, now, read_run, write_view
+from sliceport.batch.runner import LocalRunner, Runner
+from sliceport.batch.sources import expand, take_shard
+from sliceport.batch.store import open_store
+from sliceport.batch.summary import Summary
+from sliceport.batch.task import Done, Job, Task
+from sliceport.batch.versions import versions
+from sliceport.errors import unknown_name
+from sliceport.formats import formats
+
+DEFAULT_TIMEOUT = 300.0
+DEFAULT_MEMORY = 4 * 2**30
+_MIN_INTERVAL = 30.0
+_MAX_SHARE = 0.05
+"""The time between two views on the way: at least so many seconds, and so long that views take at most this share."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What to run over which models.
+
+    Attributes:
+        command: The command's name, one of `sliceport.batch.commands.COMMANDS`.
+        sources: Files, folders, globs, `@lists` and URLs; see `sliceport.batch.sources.expand`.
+        root: The folder or URL of the results.
+        options: Arguments of the Python function that does the same; `inputs` by name of file.
+        manifest: Options of single models.
+        jobs: How many models are worked on at once; by default as many as there are cores.
+        timeout: Seconds that a model may take; None for any.
+        memory: Bytes that each process of a model may allocate; None for any.
+        writes: Whether the files that the command can write are kept; `rewrite` and `harden` always do.
+        chooses_shapes: Whether open sizes of inputs are chosen where none are given.
+        shard: Which part of the models, of how many: `(1, 3)`; None for all.
+        retries: Whether models that failed before are tried again.
+        cluster: The address of a scheduler that does the work instead of this machine.
+    """
+
+    command: str
+    sources: Sequence[str]
+    root: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    manifest: Manifest | None = None
+    jobs: int | None = None
+    timeout: float | None = DEFAULT_TIMEOUT
+    memory: int | None = DEFAULT_MEMORY
+    writes: bool = False
+    chooses_shapes: bool = False
+    shard: tuple[int, int] | None = None
+    retries: bool = False
+    cluster: str | None = None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run left behind.
+
+    Attributes:
+        run: Its models.
+        summary: What came out for them.
+    """
+
+    run: Run
+    summary: Summary
+
+
+def run_batch(
+    batch: Batch,
+    *,
+    begin: Callable[[int], None] = lambda _: None,
+    observe: Callable[[Done], None] = lambda _: None,
+) -> Finished:
+    """Run a command over models: those whose results are there already are not run again.
+
+    Args:
+        batch: What to run.
+        begin: Called with the number of models before the first.
+        observe: Called with each model that is done.
+
+    Raises:
+        UsageError: There is no such command, a source matches nothing, or the results cannot be read or stored.
+        MissingExtra: A package that something of it needs is not installed.
+    """
+    if batch.command not in COMMANDS:
+        raise unknown_name("command", batch.command, list(COMMANDS))
+    models = _list_models(batch)
+    begin(len(models))
+    store = open_store(batch.root)
+    job = _make_job(batch, store.root)
+    header = _make_header(batch, job, len(models))
+    scratch = store.new_scratch()
+    try:
+        journal = Journal(store, header, scratch)
+        try:
+            with closing(_choose_runner(batch, scratch).run(job, _tasks(batch, models))) as results:
+                _follow(results, journal, lambda: write_view(read_run(store), scratch), observe)
+        finally:
+            journal.close()
+            summary = Summary()
+            run = read_run(store)
+            write_view(run, scratch, summary.add)
+    finally:
+        store.remove_scratch(scratch)
+    return Finished(run, summary)
+
+
+def _follow(
+    results: Iterator[Done], journal: Journal, write: Callable[[], None], observe: Callable[[Done], None]
+) -> None:
+    """Take down what is done, and write a view of it from time to time."""
+    written, interval = time.monotonic(), _MIN_INTERVAL
+    for done in results:
+        journal.add(done)
+        observe(done)
+        if time.monotonic() - written > interval:
+            begun = time.monotonic()
+            journal.flush()
+            write()
+            written = time.monotonic()
+            interval = max(_MIN_INTERVAL, (written - begun) / _MAX_SHARE)
+
+
+def _list_models(batch: Batch) -> list[str]:
+    suffixes = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
+    models = expand(batch.sources, suffixes, leave_out=[batch.root])
+    return list(models if batch.shard is None else take_shard(models, *batch.shard))
+
+
+def _make_job(batch: Batch, root: str) -> Job:
+    return Job(
+        command=batch.command,
+        options=dict(batch.options),
+        versions=versions(),
+        root=root,
+        timeout=batch.timeout,
+        memory=batch.memory,
+        writes=batch.writes,
+        chooses_shapes=batch.chooses_shapes,
+        retries=batch.retries,
+    )
+
+
+def _make_header(batch: Batch, job: Job, models: int) -> Header:
+    return Header(
+        schema_version=1,
+        command=batch.command,
+        options={name: value for name, value in job.options.items() if value not in (None, {}, [], False)}
+        | ({"input_shapes": "auto"} if batch.chooses_shapes else {}),
+        sources=list(batch.sources),
+        versions=dict(job.versions),
+        started=now(),
+        shard=None if batch.shard is None else f"{batch.shard[0]}/{batch.shard[1]}",
+        timeout=batch.timeout,
+        memory=batch.memory,
+        jobs=_jobs(batch),
+        models=models,
+    )
+
+
+def _jobs(batch: Batch) -> int:
+    if batch.jobs is not None:
+        return batch.jobs
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
+    for model in models:
+        location = model if "://" in model else os.path.abspath(model)
+        yield Task(model, location, {} if batch.manifest is None else batch.manifest.options_of(model))
+
+
+def _choose_runner(batch: Batch, scratch: Path) -> Runner:
+    if batch.cluster is None:
+        return LocalRunner(_jobs(batch), scratch)
+    from sliceport.batch.cluster import open_cluster
+
+    return open_cluster(batch.cluster)

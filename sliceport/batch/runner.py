@@ -1,0 +1,77 @@
+"""Doing tasks on this machine: a thread for each job, which waits for a child process of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from sliceport import guarded
+from sliceport.batch.task import Done, GivenUp, Job, Task, process
+
+
+class Runner(Protocol):
+    """Does tasks, here or elsewhere."""
+
+    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
+        """Do all tasks, in any order, and report each once; it reads `tasks` no faster than they are done.
+
+        Raises:
+            SliceportError: Something is wrong with the run itself.
+        """
+        ...
+
+
+class LocalRunner:
+    """Does as many tasks at once as it is told.
+
+    Args:
+        jobs: How many.
+        scratch: A local folder for what is written on the way.
+    """
+
+    def __init__(self, jobs: int, scratch: Path) -> None:
+        self._jobs = jobs
+        self._scratch = scratch
+
+    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
+        """See `Runner.run`. When the iterator is closed early, models under way are given up, without a result."""
+        results: queue.Queue[Done | BaseException | None] = queue.Queue()
+        source, lock, is_stopped = iter(tasks), threading.Lock(), threading.Event()
+
+        def take() -> Task | None:
+            with lock:
+                return None if is_stopped.is_set() else next(source, None)
+
+        def work() -> None:
+            try:
+                while (task := take()) is not None:
+                    results.put(process(job, task, self._scratch, is_stopped))
+            except GivenUp:
+                pass
+            except BaseException as error:
+                results.put(error)
+            finally:
+                results.put(None)
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(self._jobs)]
+        for thread in threads:
+            thread.start()
+        ended = 0
+        try:
+            while ended < len(threads):
+                result = results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                if result is None:
+                    ended += 1
+                else:
+                    yield result
+        finally:
+            is_stopped.set()
+            for thread in threads:
+                while thread.is_alive():
+                    guarded.end_calls()  # again and again: one may just have begun
+                    thread.join(0.1)

@@ -1,0 +1,213 @@
+"""Where the results of a run lie: a folder, or a URL of fsspec."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from sliceport.errors import UsageError
+
+SCRATCH = "scratch"
+"""The folder in which everything is written before it gets its name."""
+
+
+class Store(Protocol):
+    """A place for files by name, `/` between folders. All that is written is there whole or not at all.
+
+    Attributes:
+        root: The folder or URL.
+    """
+
+    root: str
+
+    def read(self, name: str) -> bytes | None:
+        """What a file holds; None where there is none.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        ...
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, or replace it.
+
+        Raises:
+            UsageError: It cannot be written.
+        """
+        ...
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """The files in a folder, sorted; none where there is no such folder.
+
+        Raises:
+            UsageError: It cannot be listed.
+        """
+        ...
+
+    def put_file(self, name: str, local: Path) -> None:
+        """Move or copy a file here, in place of one that there may be.
+
+        Raises:
+            UsageError: It cannot be written.
+        """
+        ...
+
+    def put_folder(self, name: str, local: Path) -> None:
+        """Move or copy a folder here, in place of one that there may be.
+
+        Raises:
+            UsageError: It cannot be written.
+        """
+        ...
+
+    def changed(self, name: str) -> float:
+        """When a file was last changed, in seconds since 1970; 0 where there is none."""
+        ...
+
+    def new_scratch(self) -> Path:
+        """A new local folder, from which `put_file` and `put_folder` take the least time; `remove_scratch` ends it."""
+        ...
+
+    def remove_scratch(self, folder: Path) -> None:
+        """Remove such a folder."""
+        ...
+
+
+class Folder:
+    """A folder of the file system, which several machines may share."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def read(self, name: str) -> bytes | None:
+        """See `Store.read`."""
+        try:
+            return Path(self.root, name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._failure("read", name, error) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """See `Store.write`."""
+        beside = Path(self.root, SCRATCH, f"{secrets.token_hex(8)}.tmp")
+        try:
+            self._make_folder(beside)
+            beside.write_bytes(data)
+            self.put_file(name, beside)
+        except OSError as error:
+            raise self._failure("written", name, error) from None
+        finally:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See `Store.names`."""
+        try:
+            found = sorted(entry.name for entry in os.scandir(Path(self.root, prefix)) if entry.is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self._failure("listed", prefix, error) from None
+        yield from (f"{prefix}/{name}" for name in found)
+
+    def put_file(self, name: str, local: Path) -> None:
+        """See `Store.put_file`; the file has to lie in the scratch folder."""
+        target = Path(self.root, name)
+        try:
+            self._make_folder(target)
+            local.replace(target)
+        except OSError as error:
+            raise self._failure("written", name, error) from None
+
+    def put_folder(self, name: str, local: Path) -> None:
+        """See `Store.put_folder`; the folder has to lie in the scratch folder."""
+        target = Path(self.root, name)
+        try:
+            self._make_folder(target)
+            for file in sorted(local.rglob("*")):
+                if file.is_file():
+                    _synchronize(file)
+            try:
+                local.rename(target)
+            except OSError:  # there is one; whoever made it made the same, or it is damaged
+                target.rename(local.with_name(f"{local.name}.old"))
+                with suppress(OSError):  # another process was faster
+                    local.rename(target)
+        except OSError as error:
+            raise self._failure("written", name, error) from None
+
+    def changed(self, name: str) -> float:
+        """See `Store.changed`."""
+        try:
+            return Path(self.root, name).stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def new_scratch(self) -> Path:
+        """See `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
+        folder = Path(self.root, SCRATCH, f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
+        try:
+            folder.mkdir(parents=True)
+            for entry in os.scandir(folder.parent):
+                if _is_abandoned(entry.name):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+        except OSError as error:
+            raise self._failure("written", SCRATCH, error) from None
+        return folder
+
+    def remove_scratch(self, folder: Path) -> None:
+        """See `Store.remove_scratch`."""
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            folder.parent.rmdir()  # unless others write here, too
+
+    def _make_folder(self, file: Path) -> None:
+        if not file.parent.is_dir():
+            file.parent.mkdir(parents=True, exist_ok=True)
+
+    def _failure(self, what: str, name: str, error: OSError) -> UsageError:
+        return UsageError(f"'{self.root}/{name}' cannot be {what} ({error.strerror or error}).")
+
+
+def _synchronize(file: Path) -> None:
+    """Let a file reach the disk: a result that names it must not outlive it."""
+    with open(file, "rb") as opened:
+        os.fsync(opened.fileno())
+
+
+def _is_abandoned(name: str) -> bool:
+    """Whether a scratch folder belongs to a process of this machine that has ended."""
+    host, _, rest = name.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname() or not rest.isdecimal() or sys.platform == "win32":
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def open_store(root: str) -> Store:
+    """The store at a folder or URL; a folder is made when something is written.
+
+    Raises:
+        UsageError: The folder is a file.
+        MissingExtra: It is a URL, and fsspec is not installed.
+    """
+    if "://" in root:
+        from sliceport.batch.remote import RemoteStore
+
+        return RemoteStore(root)
+    if os.path.lexists(root) and not os.path.isdir(root):
+        raise UsageError(f"output '{root}' is no folder.")
+    return Folder(os.path.abspath(root))

@@ -1,0 +1,193 @@
+"""What came out for many models: counts, and the models that need attention."""
+
+from __future__ import annotations
+
+import textwrap
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sliceport.batch.row import FAILURES, VERDICTS, Row, reasons_of, severity
+from sliceport.report.table import printable, table
+
+MAX_LISTED = 20
+
+_WORDS = {
+    "error": "with an error",
+    "finding": "with findings",
+    "memory": "out of memory",
+    "timeout": "timed out",
+    "crash": "crashed",
+}
+
+
+def verdict_words(verdict: str) -> str:
+    """A verdict as it stands after a number of models.
+
+    >>> verdict_words("timeout")
+    'timed out'
+    """
+    return _WORDS.get(verdict, verdict)
+
+
+def count_models(count: int) -> str:
+    """A number of models in words.
+
+    >>> count_models(1), count_models(2000)
+    ('1 model', '2,000 models')
+    """
+    return f"{count:,} model" + "s" * (count != 1)
+
+
+@dataclass
+class Tally:
+    """How many models have something, and how many findings say so."""
+
+    models: int = 0
+    findings: int = 0
+
+
+@dataclass
+class Summary:
+    """The counts of a run, which grow row by row; of the rows themselves, few are kept, however many are added."""
+
+    models: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, Tally] = field(default_factory=dict)
+    operators: dict[str, Tally] = field(default_factory=dict)
+    engines: dict[str, Tally] = field(default_factory=dict)
+    defects: dict[str, Tally] = field(default_factory=dict)
+    _attention: list[tuple[int, str, str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Summary:
+        """The summary of rows, which are read once."""
+        summary = cls()
+        for row in rows:
+            summary.add(row)
+        return summary
+
+    def add(self, row: Row) -> None:
+        """Count one more model."""
+        self.models += 1
+        self.verdicts[row["verdict"]] += 1
+        findings = row["findings"]
+        _count(self.reasons, [finding["reason"] for finding in findings])
+        if not findings:
+            for reason in reasons_of(row):
+                self.reasons.setdefault(reason, Tally()).models += 1
+        _count(self.operators, [finding["operator"] for finding in findings])
+        _count(self.engines, [finding["engine"] for finding in findings])
+        _count(self.defects, [finding["defect"] for finding in findings])
+        if row["verdict"] != "clean":
+            insort(self._attention, (severity(row["verdict"]), row["model"], row["verdict"], row["message"]))
+            del self._attention[MAX_LISTED:]
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every model is clean, 1 where the worst are findings, 2 where a model failed."""
+        if self.models == self.verdicts["clean"]:
+            return 0
+        return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
+
+    @property
+    def attention(self) -> list[tuple[str, str, str]]:
+        """Model, verdict and message of those that need attention, the worst first; 20 at most."""
+        return [(model, verdict, message) for _, model, verdict, message in self._attention]
+
+    def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
+        """What is counted besides verdicts, by the word for one of it; most models first, then by name."""
+        for word, tallies in (
+            ("reason", self.reasons),
+            ("operator", self.operators),
+            ("engine", self.engines),
+            ("defect", self.defects),
+        ):
+            yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as JSON data; at most 20 of the models that need attention, and how many more there are."""
+        needed = self.models - self.verdicts["clean"]
+        return {
+            "schema_version": 1,
+            "models": self.models,
+            "exit_code": self.exit_code,
+            "verdicts": {verdict: self.verdicts[verdict] for verdict in _known_first(self.verdicts)},
+            **{
+                f"{word}s": [
+                    {"name": name, "models": tally.models, "findings": tally.findings}
+                    for name, tally in tallies.items()
+                ]
+                for word, tallies in self.groups()
+            },
+            "attention": [
+                {"model": model, "verdict": verdict, "message": message} for model, verdict, message in self.attention
+            ],
+            "more": needed - len(self._attention),
+        }
+
+    def text(self, columns: int | None) -> str:
+        """The counts as lines, as wide as `columns`, and the models that need attention."""
+        parts = [self.verdict_line()]
+        for word, tallies in self.groups():
+            if tallies:
+                parts.append(_table(word, tallies, columns))
+        if self._attention:
+            lines = ["models that need attention:"]
+            for model, verdict, message in self.attention:
+                lines += fold(f"  {verdict}  {model}" + (f": {message}" if message else ""), columns)
+            parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self._attention))))
+        return "\n\n".join(parts)
+
+    def verdict_line(self) -> str:
+        """How many models there are, and of each verdict."""
+        counts = [
+            f"{self.verdicts[verdict]:,} {verdict_words(verdict)}"
+            for verdict in reversed(_known_first(self.verdicts))
+            if self.verdicts[verdict]
+        ]
+        return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
+
+
+def _known_first(verdicts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys((*FAILURES, *sorted(set(verdicts) - set(VERDICTS)), "finding", "clean")))
+
+
+def _count(tallies: dict[str, Tally], names: Sequence[str]) -> None:
+    for name, findings in Counter(filter(None, names)).items():
+        tally = tallies.setdefault(name, Tally())
+        tally.models += 1
+        tally.findings += findings
+
+
+def _table(word: str, tallies: dict[str, Tally], columns: int | None) -> str:
+    rows = [(word, "models", "findings")]
+    rows += [(name, str(tally.models), str(tally.findings)) for name, tally in list(tallies.items())[:MAX_LISTED]]
+    return "\n".join([table(rows, columns), *more(len(tallies) - MAX_LISTED)])
+
+
+def more(count: int) -> list[str]:
+    """The line that says how many more there are than are listed; none where there are no more.
+
+    >>> more(3), more(0)
+    (['  and 3 more'], [])
+    """
+    return [f"  and {count:,} more"] * (count > 0)
+
+
+def fold(line: str, columns: int | None) -> list[str]:
+    """A line, made printable, on as many lines as the terminal needs."""
+    line = printable(line)
+    if columns is None or len(line) <= columns:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line.strip(),
+        max(columns, 20),
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -1,0 +1,56 @@
+"""What the results of a run depend on besides the model and the options: the versions of what is installed."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import metadata
+
+from sliceport import __version__
+from sliceport.directml.device import install
+from sliceport.engines import registry
+from sliceport.formats import GROUP
+
+_IRRELEVANT = ("cli", "batch", "parquet", "fsspec", "dask", "ray")
+"""Extras that compute nothing."""
+
+
+@cache
+def versions() -> dict[str, str]:
+    """By package that computes something, its version; and which edition of DirectML is installed."""
+    required = {_normalize(name) for name in _requirements()}
+    found = {
+        name: one.version
+        for one in metadata.distributions()
+        if (name := _normalize(one.name or "")) in required or name.startswith("onnxruntime-")
+    }
+    points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]
+    found |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
+    found |= {"sliceport": __version__}
+    editions = [name for name, full in (("slicing", False), ("full", True)) if _is_installed(full=full)]
+    return dict(sorted(found.items())) | ({"directml": " and ".join(editions)} if editions else {})
+
+
+def _requirements() -> list[str]:
+    """The packages that sliceport requires, those of extras included that compute something."""
+    listed = metadata.requires("sliceport") or []
+    extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
+    return [
+        re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
+        for requirement in listed
+        if not ((named := extra.search(requirement)) and named[1] in _IRRELEVANT)
+    ]
+
+
+def _is_installed(*, full: bool) -> bool:
+    return install.missing(full=full) is None and install.is_installed(full=full)
+
+
+def _normalize(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:
+    """Which packages differ between two machines, as part of a sentence; empty where none does."""
+    names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+    return ", ".join(f"{name} {here.get(name, 'missing')} for {there.get(name, 'missing')}" for name in names)

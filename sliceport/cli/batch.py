@@ -1,0 +1,263 @@
+"""`sliceport batch`: a command over many models, and reports of such runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sliceport import progress
+from sliceport.atomic_write import terminated_in_order, write_files
+from sliceport.cli import console
+from sliceport.cli.batch_progress import Progress
+from sliceport.cli.console import emit, emit_json, say
+from sliceport.cli.options import add_format, add_verbose
+from sliceport.cli.parser import Commands, Parser
+from sliceport.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from sliceport.batch.compare_runs import RunComparison
+    from sliceport.batch.run import Batch
+    from sliceport.batch.run_folder import Run
+    from sliceport.batch.summary import Summary
+
+AUTO = "auto"
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A command that can be run over many models: `add_options` and `read_options` of its module are its interface."""
+
+    words: str
+    help: str
+
+    @property
+    def module(self) -> Any:
+        return import_module(f"sliceport.cli.{self.words.partition(' ')[0]}")
+
+
+_MEMBERS = (
+    _Member("lower", "lower every Slice and Split to DirectML operators"),
+    _Member("compare", "run lowered nodes and compare them, bit for bit"),
+    _Member("harden", "rewrite the slicing that an engine computes wrongly"),
+    _Member("rewrite", "simplify the slicing of ONNX models"),
+    _Member("directml run", "run whole models on onnxruntime's DirectML provider"),
+)
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
+    batch.set_defaults(verbose=0, run=lambda _: batch.print_help())
+    members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
+    groups: dict[str, Commands] = {}
+    for member in _MEMBERS:
+        group, _, name = member.words.rpartition(" ")
+        if group and group not in groups:
+            parent = members.add_parser(group, help=member.help)
+            parent.set_defaults(verbose=0, run=lambda _, parent=parent: parent.print_help())
+            groups[group] = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+        owner: Commands = groups.get(group, members)
+        _add_member(owner.add_parser(name, help=member.help), member)
+    _add_report(members.add_parser("report", help="the report of a run again, of its shards, or of two runs compared"))
+
+
+def _add_member(command: Parser, member: _Member) -> None:
+    command.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, globs, @lists, URLs of fsspec")
+    command.add_argument("-o", "--output", required=True, metavar="RUN", help="folder or URL of the results")
+    run = command.add_argument_group("the run")
+    run.add_argument("--jobs", type=_parse_count, metavar="N", help="models at once; default: the cores there are")
+    run.add_argument("--timeout", default="300", metavar="S", help="seconds a model; default 300, 0 for any")
+    run.add_argument("--memory", default="4G", metavar="SIZE", help="memory a process; default 4G, 0 for any")
+    run.add_argument("--manifest", metavar="FILE", help="options of single models, in TOML or JSON lines")
+    run.add_argument("--shard", metavar="I/N", help="only part I of N of the models")
+    run.add_argument("--retry", action="store_true", help="try models again that failed before")
+    run.add_argument("--cluster", metavar="URL", help="let a cluster do the work: dask://HOST:PORT")
+    if member.words in ("lower", "directml run"):
+        run.add_argument("--write", action="store_true", help=f"also keep what -o of {member.words} writes")
+    _add_reports(command)
+    add_format(command)
+    add_verbose(command)
+    member.module.add_options(command)
+    command.set_defaults(run=lambda options: _run(options, member))
+
+
+def _add_reports(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--html", metavar="FILE", help="also write a report as one HTML file")
+    command.add_argument("--parquet", metavar="FILE", help="also write the results as a Parquet table")
+    command.add_argument("--overwrite", action="store_true", help="replace the files of --html and --parquet")
+
+
+def _add_report(command: Parser) -> None:
+    command.add_argument("runs", nargs="+", metavar="RUN", help="a run, two to compare, or all shards of one")
+    _add_reports(command)
+    add_format(command)
+    add_verbose(command)
+    command.set_defaults(run=_report)
+
+
+def _run(options: argparse.Namespace, member: _Member) -> int:
+    from sliceport.batch.run import run_batch
+
+    _check_outputs(options)
+    batch = _read_batch(options, member)
+    shown = Progress()
+    with terminated_in_order(), shown:
+        finished = run_batch(batch, begin=shown.begin, observe=shown.add)
+    for unused in [] if batch.manifest is None else batch.manifest.unused():
+        say(unused)
+    say(f"wrote {options.output}")
+    _emit(finished.run, finished.summary, None, options)
+    return finished.summary.exit_code
+
+
+def _read_batch(options: argparse.Namespace, member: _Member) -> Batch:
+    from sliceport.batch.manifest import read_manifest
+    from sliceport.batch.run import Batch
+    from sliceport.batch.sources import parse_shard
+
+    chooses = AUTO in options.input_shapes
+    options.input_shapes = [text for text in options.input_shapes if text != AUTO]
+    arguments = member.module.read_options(options)
+    _check_names(arguments)
+    return Batch(
+        command=member.words,
+        sources=options.sources,
+        root=options.output,
+        options=arguments,
+        manifest=None if options.manifest is None else read_manifest(options.manifest),
+        jobs=options.jobs,
+        timeout=_parse_seconds(options.timeout),
+        memory=_parse_size(options.memory),
+        writes=getattr(options, "write", False),
+        chooses_shapes=chooses,
+        shard=None if options.shard is None else parse_shard(options.shard),
+        retries=options.retry,
+        cluster=options.cluster,
+    )
+
+
+def _check_names(arguments: dict[str, Any]) -> None:
+    """Find a misspelt name before the first model, instead of with each.
+
+    Raises:
+        UsageError: A name is not known.
+    """
+    from sliceport.directml.feature_levels import FeatureLevel
+    from sliceport.engines.registry import engines
+    from sliceport.errors import unknown_name
+    from sliceport.formats import formats
+
+    if "feature_level" in arguments:
+        FeatureLevel.parse(arguments["feature_level"])
+    known = {
+        "executors": ("executor", lambda: [*(one.reference[0] for one in formats().values()), *engines()]),
+        "passes": ("pass", lambda: [name for one in formats().values() for names in one.passes() for name in names]),
+    }
+    for option, (kind, list_known) in known.items():
+        for name in arguments.get(option) or ():
+            if name not in list_known():
+                raise unknown_name(kind, name, list(dict.fromkeys(list_known())))
+
+
+def _report(options: argparse.Namespace) -> int:
+    from sliceport.batch.compare_runs import compare_runs
+    from sliceport.batch.run_folder import join, read_run
+    from sliceport.batch.store import open_store
+    from sliceport.batch.summary import Summary
+
+    _check_outputs(options)
+    progress.say("reading results")
+    runs = [read_run(open_store(root)) for root in options.runs]
+    if len(runs) == 2 and not _are_shards(runs):
+        before, after = runs
+        comparison = compare_runs(before.rows(), after.rows(), (before.header, after.header))
+        _emit(after, Summary.of(after.rows()), comparison, options)
+        return int(not comparison.is_clean)
+    run = runs[0] if len(runs) == 1 else join(runs)
+    summary = Summary.of(run.rows())
+    _emit(run, summary, None, options)
+    return summary.exit_code
+
+
+def _are_shards(runs: list[Run]) -> bool:
+    shards = [run.header["shard"] for run in runs]
+    return None not in shards and len(set(shards)) == len(shards)
+
+
+def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:
+    """Write the reports that are asked for, and print what came out."""
+    if options.html is not None:
+        from sliceport.batch.page import write_page
+
+        progress.say(f"writing {options.html}")
+        file = Path(options.html)
+
+        def write(folder: Path) -> None:
+            with open(folder / file.name, "w", encoding="utf-8", newline="\n") as stream:
+                write_page(stream, run.header, run.rows(), comparison)
+
+        write_files([file], write, overwrite=options.overwrite)
+        say(f"wrote {options.html}")
+    if options.parquet is not None:
+        from sliceport.batch.parquet import write_parquet
+
+        progress.say(f"writing {options.parquet}")
+        write_parquet(run.rows(), options.parquet, overwrite=options.overwrite)
+        say(f"wrote {options.parquet}")
+    if options.format == "json":
+        emit_json(summary.to_json() | ({} if comparison is None else {"comparison": comparison.to_json()}))
+    else:
+        emit((summary if comparison is None else comparison).text(console.width()))
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Find out before a long run whether its reports can be written.
+
+    Raises:
+        UsageError: A file exists.
+        MissingExtra: A package is not installed.
+    """
+    wanted = (("--html", options.html, "jinja2", "batch"), ("--parquet", options.parquet, "pyarrow", "parquet"))
+    for option, file, package, extra in wanted:
+        if file is None:
+            continue
+        if os.path.lexists(file) and not options.overwrite:
+            raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
+        if find_spec(package) is None:
+            raise MissingExtra.of(package, extra, f"by {option}")
+
+
+def _parse_count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of models from 1 up.")
+    return int(text)
+
+
+def _parse_seconds(text: str) -> float | None:
+    """The seconds of --timeout; None for any.
+
+    Raises:
+        UsageError: It is no number.
+    """
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
+        raise UsageError(f"--timeout must be a number of seconds, or 0 for any, got {text!r}.")
+    return float(text) or None
+
+
+def _parse_size(text: str) -> int | None:
+    """The bytes of --memory; None for any.
+
+    Raises:
+        UsageError: It is no size.
+    """
+    found = re.fullmatch(r"(\d{1,12})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"--memory must be a size such as 512M or 4G, or 0 for any, got {text!r}.")
+    return int(found[1]) * _UNITS[found[2].upper()] or None
