@@ -12,8 +12,8 @@ from sliceport.formats import DeclaredDim, DeclaredShapes, DeclaresShapes, Path,
 FIRST_LEADING, FIRST_OTHER = 2, 23
 """The first prime for a size that stands on axis 0 first, which is most often a batch, and for the others.
 
-Of the 24 models with open sizes that were tried, the most run with others from 23 on: convolutions get nothing from less,
-and tables of positions end before more. A small batch costs less and lets as many run as a large one.
+Of the 24 models with open sizes that were tried, the most run with others from 23 on: less is too little for some
+convolutions, and more too much for some tables of positions. With a small batch as many run as with a large one.
 """
 
 
@@ -74,7 +74,7 @@ def choose_sizes(
             if name not in sizes:
                 sizes[name] = primes.take(other)
         value = _compute(formula, sizes)
-        sizes[dim] = primes.take(other) if value is None or value < 0 else value
+        sizes[dim] = primes.take(other) if value is None or value < 1 else value
     return {
         name: tuple(
             sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), found, strict=True)
