@@ -299,7 +299,7 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
         if job.chooses_shapes:
             from sliceport.batch.shapes import choose_shapes
 
-            chosen = {name: list(shape) for name, shape in choose_shapes(path).items() if name not in given}
+            chosen = {name: list(shape) for name, shape in choose_shapes(path, given).items()}
         if given or chosen:
             options["input_shapes"] = chosen | given
         if options.get("inputs"):
