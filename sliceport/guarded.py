@@ -117,6 +117,9 @@ class _Worker:
         finally:
             timer.cancel()
         if answer is None:
+            if not is_late.is_set():
+                with contextlib.suppress(subprocess.TimeoutExpired):  # it ends by itself, which tells why
+                    self._process.wait(_GRACE)
             self.kill()
             self._process.wait()
             said = self._last_words()
