@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
@@ -11,8 +12,14 @@ from ov_ext.frontend import strided_slice_extension
 from ov_ext.messages import last_words
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import note_operators
+from sliceport import guarded
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
+
+SECONDS, SECONDS_FOR_EACH_MIB = 60.0, 0.1
+"""How long OpenVINO may take to read a model with loops, by the size of its files; in docs/cli.md, too."""
+_MEMORY, _MEMORY_FOR_EACH_BYTE = 2**30, 4
+_LOOPS = (b"Loop", b"TensorIterator")
 
 
 def read_model(path: str | os.PathLike[str]) -> ov.Model:
@@ -22,17 +29,65 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
         path: The file.
 
     Raises:
-        ModelError: There is no such file, or OpenVINO does not read it.
+        ModelError: There is no such file, OpenVINO does not read it, or takes too much time or memory for its loops.
     """
     if not Path(path).is_file():
         raise ModelError(f"model {os.fspath(path)!r} is no file.")
+    if _has_loops(path):
+        _try_to_read(os.path.abspath(path), os.fspath(path))
+    return _read(os.fspath(path))
+
+
+def _has_loops(path: str | os.PathLike[str]) -> bool:
+    """Whether a file names an operator that repeats a body; a name that reads so, too, costs time alone."""
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return any(data.find(name) >= 0 for name in _LOOPS)
+    except (OSError, ValueError):  # an empty file cannot be mapped; reading it says so
+        return False
+
+
+def _try_to_read(path: str, name: str) -> None:
+    """Read a model in a worker process: OpenVINO runs a Loop of constants when a slicing node reads what comes out.
+
+    Raises:
+        ModelError: It does not read it, or takes too much time or memory.
+    """
+    size = sum(file.stat().st_size for file in (Path(path), Path(path).with_suffix(".bin")) if file.is_file())
+    seconds = float(int(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20))
+    memory = _MEMORY + _MEMORY_FOR_EACH_BYTE * size
+    try:
+        guarded.call(check_readable, path, name, timeout=seconds, memory=memory)
+    except guarded.WorkerTimedOut:
+        reason = f"takes more than {seconds:g} s"
+    except MemoryError:
+        reason = f"takes more than {memory / 2**30:.1f} GiB"
+    except guarded.WorkerDied as error:
+        raise ModelError(f"model {name!r} cannot be read by OpenVINO: its process {error}.") from None
+    else:
+        return
+    raise ModelError(f"model {name!r} cannot be read by OpenVINO, which {reason} to run a Loop of constants in it.")
+
+
+def check_readable(path: str, name: str) -> None:
+    """Read a model and forget it: what a worker process does.
+
+    Raises:
+        ModelError: OpenVINO does not read it.
+    """
+    _read(path, name)
+
+
+def _read(path: str, name: str = "") -> ov.Model:
     core = ov.Core()
     for extension in (*operator_extensions(), strided_slice_extension()):
         core.add_extension(extension)
     try:
-        return core.read_model(os.fspath(path))
+        return core.read_model(path)
     except Exception as error:  # OpenVINO raises what its front ends happen to raise
-        raise ModelError(f"model {os.fspath(path)!r} cannot be read by OpenVINO: {last_words(error)}") from None
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
+        raise ModelError(f"model {name or path!r} cannot be read by OpenVINO: {last_words(error)}") from None
 
 
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -1,7 +1,12 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
+<<<<<<< HEAD
+A worker is started when it is first needed, serves one call after another, and ends with the process that started it,
+whatever it is doing then (on Windows once it has done it).
+=======
 A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
 on Linux at once even where that one is killed, whatever the worker is doing.
+>>>>>>> refs/heads/dask
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -40,6 +45,8 @@ _MAX_IDLE_MEMORY = 2**30
 """Bytes that an idle worker may hold; one that holds more is replaced."""
 _is_worker = False
 """Whether this process is a worker. The workers of workers end with them, as one group of processes."""
+_memory: int | None = None
+"""What the call under way in this worker may allocate."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +55,16 @@ class WorkerDied(SliceportError):
     """The worker ended, or was ended because it took too long; the message says which, as half a sentence.
 
     Attributes:
-        is_late: Whether it took too long.
-        stderr: The last lines that it wrote to stderr during the call.
+        stderr: The last of what it wrote to stderr during the call.
     """
 
-    def __init__(self, message: str, *, is_late: bool = False, stderr: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, stderr: str = "") -> None:
         super().__init__(message)
-        self.is_late = is_late
         self.stderr = stderr
+
+
+class WorkerTimedOut(WorkerDied):
+    """The worker was ended because it took too long."""
 
 
 class _Worker:
@@ -124,8 +133,9 @@ class _Worker:
             self._process.wait()
             said = self._last_words()
             self.close()
-            ending = f"took longer than {timeout:g} s" if is_late.is_set() else self._ending()
-            raise WorkerDied(ending, is_late=is_late.is_set(), stderr=tuple(said.splitlines()))
+            if is_late.is_set():
+                raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
+            raise WorkerDied(self._ending(), said)
         value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         return value
 
@@ -185,10 +195,11 @@ def _open_lifeline() -> Iterator[tuple[int, IO[bytes] | None]]:
 
 
 def _hold(lifeline: int) -> None:
-    """Let this process be killed when its lifeline breaks."""
+    """Let this process, and those of the group that it may lead, be killed when its lifeline breaks."""
     if lifeline != _NO_LIFELINE:
+        leads = os.getpgrp() == os.getpid()
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
 
 
@@ -270,12 +281,15 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
         args: Its arguments; they and what it returns are pickled.
         timeout: Seconds that it may take, the start of the worker included; None for any.
         memory: Bytes that it, and each process that it starts, may allocate beyond what the worker has; not enforced
-            on Windows. What this process may allocate bounds it, too. None for any.
+            on Windows. In a worker, what its own call may allocate bounds it, too. None for any.
 
     Raises:
-        WorkerDied: The worker ended, took longer, or could not be started.
+        WorkerTimedOut: The worker took longer.
+        WorkerDied: The worker ended, or could not be started.
         Exception: What the function raised, MemoryError among it.
     """
+    if _memory is not None:
+        memory = min(memory or _memory, _memory)
     request = pickle.dumps((function.__module__, function.__qualname__, args, timeout, memory))
     worker = _pool.take()
     try:
@@ -331,22 +345,24 @@ def _dump(answer: tuple[bool, Any]) -> bytes:
 @contextlib.contextmanager
 def _limits(timeout: float | None, memory: int | None) -> Any:
     """Bound memory, and time where nobody waits any more, as far as the system can."""
+    global _memory  # noqa: PLW0603 - there is one call at a time
+    _memory = memory
     try:
         import resource
     except ImportError:
         yield
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + _GRACE)
     allocated = _allocated()
     if allocated is not None and memory is not None:
-        bounds = [allocated + memory, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
-        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+        bound = allocated + memory
+        resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 def _allocated() -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -60,30 +60,23 @@ def run_with_other_values(
     """Run a model with other values than the defaults of as many inputs as it runs with.
 
     What are indices or sizes may only take few values: where the model does not run with all of them replaced, those
-    that are no integers are, and then each integer one by one.
+    that are no integers are, and then each integer one by one. With a value that takes more time or memory than a run
+    may, such as a condition that makes a Loop endless, all keep their defaults.
 
     Args:
         run: Runs the model.
         model: The model as onnx-ir has it.
         inputs: Arrays for all inputs without a default; what is in it is not replaced.
-
-    Raises:
-        Exhausted: A run takes more time or memory than it may.
     """
     values = [value for value in overridable_inputs(model) if (value.name or "") not in inputs]
     others = {value.name or "": variants for value in values if (variants := _other_values(value))}
     left = tuple(name for value in values if (name := value.name or "") not in others and not _is_empty(value))
     if not others:
         return OtherValues(dict(inputs), (), left, None)
-    for group in _groups(others):
-        arrays = dict(inputs) | group
-        try:
-            return OtherValues(arrays, tuple(group), left, run(arrays))
-        except Exhausted:
-            raise
-        except ModelError:
-            continue
-    arrays, result, refused = _one_by_one(run, inputs, others)
+    try:
+        arrays, result, refused = _all_at_once(run, inputs, others) or _one_by_one(run, inputs, others)
+    except Exhausted:
+        return OtherValues(dict(inputs), (), left + tuple(others), None)
     return OtherValues(arrays, tuple(others.keys() - set(refused)), left + refused, result)
 
 
@@ -94,9 +87,19 @@ def list_names(names: Iterable[str]) -> str:
     return ", ".join(map(repr, ordered[:_MAX_NAMES])) + more
 
 
-def _groups(others: Mapping[str, list[Array]]) -> Iterator[dict[str, Array]]:
+def _all_at_once(
+    run: Callable[[dict[str, Array]], Result], inputs: Mapping[str, Array], others: Mapping[str, list[Array]]
+) -> tuple[dict[str, Array], Result, tuple[str, ...]] | None:
+    """All replaced; None if the model does not run with that."""
     for i in range(_VARIANTS):
-        yield {name: variants[min(i, len(variants) - 1)] for name, variants in others.items()}
+        arrays = dict(inputs) | {name: variants[min(i, len(variants) - 1)] for name, variants in others.items()}
+        try:
+            return arrays, run(arrays), ()
+        except Exhausted:
+            raise
+        except ModelError:
+            continue
+    return None
 
 
 def _one_by_one(

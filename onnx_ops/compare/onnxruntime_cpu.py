@@ -18,8 +18,8 @@ from sliceport.errors import MissingExtra, ModelError
 __all__ = ["NAME", "Captured", "Exhausted", "capture", "load", "run", "version"]
 
 NAME = "onnxruntime-cpu"
-SECONDS, SECONDS_FOR_EACH_MIB = 60.0, 1.0
-"""How long a run may take, by the size of the model and its inputs."""
+SECONDS, SECONDS_FOR_EACH_MIB = 60.0, 0.1
+"""How long a run may take, by the size of the model and its inputs: an endless Loop ends. In docs/cli.md, too."""
 MEMORY, MEMORY_FOR_EACH_BYTE, MEMORY_FOR_EACH_CORE = 2**30, 32, 2**27
 """How much memory it may take, by the same size and the threads that onnxruntime starts."""
 
@@ -72,7 +72,7 @@ def run(
     feeds = {name: Captured.of(array) for name, array in inputs.items()}
     job = Job(_serialize(proto), feeds, tuple(names), data_folder, is_optimized)
     size = len(job.model) + external_bytes(proto, data_folder) + sum(value.data.size for value in feeds.values())
-    seconds = SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20
+    seconds = float(int(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20))
     memory = MEMORY + MEMORY_FOR_EACH_BYTE * size + MEMORY_FOR_EACH_CORE * (os.cpu_count() or 1)
     try:
         found: dict[str, Value] = guarded.call(session.run, job, timeout=seconds, memory=memory)
@@ -80,9 +80,10 @@ def run(
         raise ModelError(f"onnxruntime cannot run the model ({error}).") from None
     except MemoryError:
         raise Exhausted(f"onnxruntime takes more than {memory / 2**30:.1f} GiB to run the model.") from None
+    except guarded.WorkerTimedOut:
+        raise Exhausted(f"onnxruntime takes more than {seconds:g} s to run the model.") from None
     except guarded.WorkerDied as error:
-        kind = Exhausted if "longer than" in str(error) else ModelError
-        raise kind(f"onnxruntime cannot run the model: its process {error}.") from None
+        raise ModelError(f"onnxruntime cannot run the model: its process {error}.") from None
     return found
 
 

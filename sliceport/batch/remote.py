@@ -389,7 +389,9 @@ def _try(what: str, url: str, action: Callable[[], T]) -> T:
 
 def _may_pass(error: Exception) -> bool:
     if isinstance(error, OSError):
-        return error.errno not in _FINAL and not isinstance(error, PermissionError | IsADirectoryError | FileExistsError)
+        return error.errno not in _FINAL and not isinstance(
+            error, PermissionError | IsADirectoryError | FileExistsError
+        )
     return any(kind.__name__ in _ON_THE_WAY for kind in type(error).__mro__)
 
 

@@ -120,7 +120,7 @@ def read_run(store: Store) -> Run:
     shards = {latest["shard"]}
     chosen = []
     for name, header, lines in journals:
-        is_same = all(header[key] == latest[key] for key in ("command", "options"))  # type: ignore[literal-required]
+        is_same = all(header[key] == latest[key] for key in ("command", "options"))
         is_other_shard = _count_of(header) == _count_of(latest) is not None and header["shard"] not in shards
         if header is latest or (is_same and (is_other_shard or store.changed(name) >= begun)):
             shards.add(header["shard"])

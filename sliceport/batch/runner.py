@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from sliceport.batch.task import Done, GivenUp, Job, Task, process
 class Runner(Protocol):
     """Does tasks, here or elsewhere."""
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Done]:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Do all tasks, in any order, and report each once; it reads `tasks` no faster than they are done.
 
         Raises:
@@ -36,7 +36,7 @@ class LocalRunner:
         self._jobs = jobs
         self._scratch = scratch
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Done]:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """See `Runner.run`. When the iterator is closed early, models under way are given up, without a result."""
         results: queue.Queue[Done | BaseException | None] = queue.Queue()
         source, lock, is_stopped = iter(tasks), threading.Lock(), threading.Event()

@@ -76,7 +76,9 @@ def choose_sizes(
         value = _compute(formula, sizes)
         sizes[dim] = primes.take(other) if value is None or value < 0 else value
     return {
-        name: tuple(sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), found, strict=True))
+        name: tuple(
+            sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), found, strict=True)
+        )
         for name, found in chosen.items()
     }
 

@@ -27,12 +27,14 @@ from sliceport.batch.commands import COMMANDS, Outcome
 from sliceport.batch.row import FAILURES, Row, Verdict
 from sliceport.batch.store import Store, open_store
 from sliceport.errors import ModelError, SliceportError, UsageError
-from sliceport.formats import KnowsFilesBeside, format_of
+from sliceport.formats import ManyFiles, format_of
 from sliceport.unforeseen import describe_unforeseen
 
 SCHEMA_VERSION = 1
 MODEL = "{model}"
 """What stands for the model's path in a result, which depends on the content alone."""
+_OUTPUT = "output"
+"""The folder that a command writes into, within that of its task; messages do not name it."""
 _PREPARATION = 60.0
 """Seconds for the start of a process, besides what a model may take."""
 
@@ -159,7 +161,7 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
     except (SliceportError, MemoryError, OSError) as error:
         if is_stopped.is_set():
             raise GivenUp from None
-        return _unread(job, task, error)
+        return _unread(job, task, folder, error)
     if identity.stored is not None:
         return _summarize(task, identity.key, identity.stored, cached=True)
     try:
@@ -169,7 +171,7 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
     except (guarded.WorkerDied, MemoryError) as error:
         if is_stopped.is_set():
             raise GivenUp from None
-        stored = _to_result(job, identity.path, _failure(job, error))
+        stored = _to_result(job, identity.path, folder, _failure(job, error))
         open_store(job.root).write(result_name(identity.key), _to_bytes(stored))
     return _summarize(task, identity.key, stored)
 
@@ -183,12 +185,8 @@ def _identify(job: Job, task: Task, folder: Path) -> _Identity:
     command = COMMANDS[job.command]
     for module in command.modules:
         import_module(module)
-    path = task.location
-    if "://" in path:
-        from sliceport.batch.remote import download
-
-        path = download(path, folder)
-    key = _make_key(job, task, path)
+    path = _fetch(task.location, folder)
+    key = _make_key(job, task, path, folder)
     try:
         stored = read_result(open_store(job.root), key)
     except UsageError as error:
@@ -196,7 +194,7 @@ def _identify(job: Job, task: Task, folder: Path) -> _Identity:
     return _Identity(key, path, stored if stored is not None and _is_valid(job, stored) else None)
 
 
-def _make_key(job: Job, task: Task, path: str) -> str:
+def _make_key(job: Job, task: Task, path: str, folder: Path) -> str:
     """The hash of all that a result depends on.
 
     Of the other files of a model its key has names, sizes and times of change, as weights may be larger than all else.
@@ -208,7 +206,7 @@ def _make_key(job: Job, task: Task, path: str) -> str:
     try:
         content = _digest(path)
         beside = []
-        for name in one.files_beside(path) if isinstance(one, KnowsFilesBeside) else ():
+        for name in one.files_beside(path) if isinstance(one, ManyFiles) else ():
             try:
                 status = os.stat(os.path.join(os.path.dirname(path), name))
                 beside.append([name, status.st_size, status.st_mtime_ns])
@@ -221,7 +219,7 @@ def _make_key(job: Job, task: Task, path: str) -> str:
         "schema_version": SCHEMA_VERSION,
         "command": job.command,
         "options": options,
-        "inputs": {name: _digest_input(file) for name, file in options.get("inputs", {}).items()},
+        "inputs": {name: _digest_input(file, folder) for name, file in options.get("inputs", {}).items()},
         "chooses_shapes": job.chooses_shapes,
         "writes": job.writes,
         "versions": dict(job.versions),
@@ -241,11 +239,24 @@ def _digest(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _digest_input(file: str) -> str | None:
+def _digest_input(file: str, folder: Path) -> str | None:
     try:
-        return _digest(file)
-    except OSError:
+        return _digest(_fetch(file, folder))
+    except (OSError, UsageError):
         return None  # the work says what is wrong with it
+
+
+def _fetch(location: str, folder: Path) -> str:
+    """A local copy of what lies at a URL, and of the files beside it; a path as it is.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    if "://" not in location:
+        return location
+    from sliceport.batch.remote import download
+
+    return download(location, tempfile.mkdtemp(dir=folder))
 
 
 def read_result(store: Store, key: str) -> dict[str, Any] | None:
@@ -278,7 +289,7 @@ def _is_valid(job: Job, stored: Mapping[str, Any]) -> bool:
 def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[str, Any]:
     """Do the work and store its result."""
     command = COMMANDS[job.command]
-    output = folder / "output" if job.writes or command.always_writes else None
+    output = folder / _OUTPUT if job.writes or command.always_writes else None
     chosen: dict[str, list[int]] = {}
     try:
         if output is not None:
@@ -290,7 +301,7 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
             chosen = {name: list(shape) for name, shape in choose_shapes(path).items()}
             options["input_shapes"] = chosen | dict(options.get("input_shapes") or {})
         if options.get("inputs"):
-            options["inputs"] = {name: load_array(file) for name, file in options["inputs"].items()}
+            options["inputs"] = {name: load_array(_fetch(file, folder)) for name, file in options["inputs"].items()}
         made = _verdict_of(command.run(path, output, options))
     except MemoryError as error:
         made = _failure(job, error)
@@ -305,7 +316,7 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
         name = f"outputs/{key[:2]}/{key}"
         store.put_folder(name, output)
         made["output"] = f"{name}/{made['output']}"
-    result = _to_result(job, path, made)
+    result = _to_result(job, path, folder, made)
     store.write(result_name(key), _to_bytes(result))
     return result
 
@@ -330,12 +341,12 @@ def _describe_findings(outcome: Outcome) -> str:
 
 def _failure(job: Job, error: BaseException) -> dict[str, Any]:
     """The verdict on a model that took too much of something, or ended its process."""
-    limits = {"limits": {"timeout": job.timeout, "memory": job.memory}}
+    limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
     if isinstance(error, guarded.WorkerDied):
-        said = {"stderr": list(error.stderr[-_MAX_LINES:])} | limits
-        if error.is_late:
+        said = {"stderr": error.stderr.splitlines()[-_MAX_LINES:]} | limits
+        if isinstance(error, guarded.WorkerTimedOut):
             return {"verdict": "timeout", "message": f"it {error}."} | said
-        if not any("bad_alloc" in line for line in error.stderr):
+        if "bad_alloc" not in error.stderr:
             return {"verdict": "crash", "message": f"its process {error}."} | said
         limits = said
     bound = "" if job.memory is None else f" than the {job.memory} bytes that it may"
@@ -345,8 +356,8 @@ def _failure(job: Job, error: BaseException) -> dict[str, Any]:
 _MAX_LINES = 20
 
 
-def _to_result(job: Job, path: str, made: Mapping[str, Any]) -> dict[str, Any]:
-    """A result, the same wherever the model lies."""
+def _to_result(job: Job, path: str, folder: Path, made: Mapping[str, Any]) -> dict[str, Any]:
+    """A result, the same wherever the model lies and is worked on."""
     whole = {
         "schema_version": SCHEMA_VERSION,
         "command": job.command,
@@ -356,7 +367,10 @@ def _to_result(job: Job, path: str, made: Mapping[str, Any]) -> dict[str, Any]:
         "result": None,
         **made,
     }
-    return {key: _hide_path(value, path) for key, value in whole.items()}
+    output = f"{folder / _OUTPUT}{os.sep}"
+    return {
+        key: _hide_path(_map_texts(value, lambda text: text.replace(output, "")), path) for key, value in whole.items()
+    }
 
 
 def _to_bytes(result: Mapping[str, Any]) -> bytes:
@@ -405,9 +419,9 @@ def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool 
     return Done(task.model, key, result["verdict"], message, len(result["findings"]), cached)
 
 
-def _unread(job: Job, task: Task, error: BaseException) -> Done:
+def _unread(job: Job, task: Task, folder: Path, error: BaseException) -> Done:
     """What became of a model that was not identified; no result is stored, as its content is not known."""
     failed = isinstance(error, guarded.WorkerDied | MemoryError)
     made = _failure(job, error) if failed else {"verdict": "error", "message": str(error)}
-    row = to_row(_to_result(job, task.location, made), task.model, "")
+    row = to_row(_to_result(job, task.location, folder, made), task.model, "")
     return Done(task.model, "", row["verdict"], row["message"], row=row)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
+from sliceport.atomic_write import terminated_in_order, write_files
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
 from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands, Parser
-from sliceport.errors import UsageError
+from sliceport.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from sliceport.batch.compare_runs import RunComparison
@@ -52,15 +55,16 @@ def add(commands: Commands) -> None:
     """Add the command."""
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
     batch.set_defaults(verbose=0, run=lambda _: batch.print_help())
-    members = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
-    groups: dict[str, Any] = {}
+    members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
+    groups: dict[str, Commands] = {}
     for member in _MEMBERS:
         group, _, name = member.words.rpartition(" ")
         if group and group not in groups:
             parent = members.add_parser(group, help=member.help)
             parent.set_defaults(verbose=0, run=lambda _, parent=parent: parent.print_help())
             groups[group] = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-        _add_member(groups.get(group, members).add_parser(name, help=member.help), member)
+        owner: Commands = groups.get(group, members)
+        _add_member(owner.add_parser(name, help=member.help), member)
     _add_report(members.add_parser("report", help="the report of a run again, of its shards, or of two runs compared"))
 
 
@@ -99,7 +103,6 @@ def _add_report(command: Parser) -> None:
 
 
 def _run(options: argparse.Namespace, member: _Member) -> int:
-    from sliceport.atomic_write import terminated_in_order
     from sliceport.batch.run import run_batch
 
     _check_outputs(options)
@@ -108,7 +111,7 @@ def _run(options: argparse.Namespace, member: _Member) -> int:
     with terminated_in_order(), shown:
         finished = run_batch(batch, begin=shown.begin, observe=shown.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():
-        say(f"'{options.manifest}': {unused} matches no model")
+        say(unused)
     say(f"wrote {options.output}")
     _emit(finished.run, finished.summary, None, options)
     return finished.summary.exit_code
@@ -174,7 +177,7 @@ def _report(options: argparse.Namespace) -> int:
     runs = [read_run(open_store(root)) for root in options.runs]
     if len(runs) == 2 and not _are_shards(runs):
         before, after = runs
-        comparison = compare_runs(before.header, before.rows(), after.header, after.rows())
+        comparison = compare_runs(before.rows(), after.rows(), (before.header, after.header))
         _emit(after, Summary.of(after.rows()), comparison, options)
         return int(not comparison.is_clean)
     run = runs[0] if len(runs) == 1 else join(runs)
@@ -194,7 +197,13 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
         from sliceport.batch.page import write_page
 
         progress.say(f"writing {options.html}")
-        write_page(run.header, run.rows(), options.html, comparison=comparison, overwrite=options.overwrite)
+        file = Path(options.html)
+
+        def write(folder: Path) -> None:
+            with open(folder / file.name, "w", encoding="utf-8", newline="\n") as stream:
+                write_page(stream, run.header, run.rows(), comparison)
+
+        write_files([file], write, overwrite=options.overwrite)
         say(f"wrote {options.html}")
     if options.parquet is not None:
         from sliceport.batch.parquet import write_parquet
@@ -215,19 +224,14 @@ def _check_outputs(options: argparse.Namespace) -> None:
         UsageError: A file exists.
         MissingExtra: A package is not installed.
     """
-    import os
-
-    for option, file in (("--html", options.html), ("--parquet", options.parquet)):
-        if file is not None and os.path.lexists(file) and not options.overwrite:
-            raise UsageError(f"{option}: '{file}' exists; give another name or --overwrite.")
-    if options.html is not None:
-        from sliceport.batch.page import load_jinja2
-
-        load_jinja2()
-    if options.parquet is not None:
-        from sliceport.batch.parquet import load_pyarrow
-
-        load_pyarrow()
+    wanted = (("--html", options.html, "jinja2", "batch"), ("--parquet", options.parquet, "pyarrow", "parquet"))
+    for option, file, package, extra in wanted:
+        if file is None:
+            continue
+        if os.path.lexists(file) and not options.overwrite:
+            raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
+        if find_spec(package) is None:
+            raise MissingExtra.of(package, extra, f"by {option}")
 
 
 def _parse_count(text: str) -> int:

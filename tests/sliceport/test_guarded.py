@@ -4,9 +4,12 @@ import math
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import guarded_calls
 import pytest
 from processes import assert_gone
 
@@ -30,7 +33,7 @@ def test_death_is_an_error_and_the_next_call_succeeds() -> None:
 
 
 def test_a_call_that_never_ends_is_ended() -> None:
-    with pytest.raises(guarded.WorkerDied, match="took longer than 0.5 s"):
+    with pytest.raises(guarded.WorkerTimedOut, match="took longer than 0.5 s"):
         guarded.call(time.sleep, 600, timeout=0.5)
 
 
@@ -87,3 +90,52 @@ def test_idle_workers_are_ended() -> None:
     idle = guarded.call(os.getpid, timeout=60)
     guarded.end_idle()
     assert guarded.call(os.getpid, timeout=60) != idle
+
+
+def test_what_a_worker_that_dies_said_is_told() -> None:
+    with pytest.raises(guarded.WorkerDied) as died:
+        guarded.call(guarded_calls.say_and_abort, "before\nlast words\n", timeout=60)
+    assert died.value.stderr.splitlines()[:2] == ["before", "last words"]
+    guarded.call(os.write, 2, b"of the call before\n", timeout=60)
+    with pytest.raises(guarded.WorkerDied) as died:
+        guarded.call(guarded_calls.say_and_abort, "of this call\n", timeout=60)
+    assert died.value.stderr.splitlines()[0] == "of this call"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no groups of processes")
+def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "child"
+    thread = threading.Thread(target=_call_and_ignore, args=(guarded_calls.start_a_child_and_hang, str(file)))
+    thread.start()
+    while not file.exists():
+        time.sleep(0.02)
+    guarded.end_calls()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert_gone([int(file.read_text())])
+
+
+def _call_and_ignore(function: Callable[[str], None], argument: str) -> None:
+    with pytest.raises(guarded.WorkerDied):
+        guarded.call(function, argument, timeout=600)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much a process has allocated")
+def test_a_worker_that_keeps_much_memory_is_replaced() -> None:
+    worn = guarded.call(guarded_calls.keep, 2**30 + 2**28, timeout=60, memory=2**31)
+    assert guarded.call(os.getpid, timeout=60) != worn
+    assert_gone([worn])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds it")
+def test_workers_of_a_worker_are_bounded_as_it_is() -> None:
+    assert guarded.call(guarded_calls.let_another_take, 2**28, timeout=60, memory=2**30) == 2**28
+    with pytest.raises(MemoryError):
+        guarded.call(guarded_calls.let_another_take, 2**30, timeout=60, memory=2**29)
+    with pytest.raises(MemoryError):
+        guarded.call(guarded_calls.take, 2**30, timeout=60, memory=2**29)
+    assert guarded.call(guarded_calls.take, 2**30, timeout=60, memory=None) == 2**30
+
+
+def test_a_call_may_take_any_time() -> None:
+    assert guarded.call(math.sqrt, 9, timeout=None) == 3

@@ -1,4 +1,4 @@
-"""`compare` on models whose inputs have defaults, and on models that end or exhaust the engine."""
+"""`compare` on models whose inputs have defaults, and on models that end, block or exhaust the engine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.compare import compare
+from onnx_ops.compare import compare, onnxruntime_cpu
 from onnx_ops.compare import run as run_module
+from onnx_ops.compare.defaults import run_with_other_values
 from onnx_ops.compare.session import Captured
+from onnx_ops.io import from_proto
 from onnx_ops.lowering import lower
 from sliceport.cli.main import main
 from sliceport.directml.program import LoweredNode
@@ -144,3 +146,53 @@ def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path: Path, capsys: 
 def test_what_is_found_in_the_first_run_stands(tmp_path: Path, seed: int) -> None:
     report = compare(saved(tmp_path), seed=seed)
     assert {c.detail for c in report.comparisons} == {""}
+
+
+def endless(folder: Path) -> Path:
+    """A Slice, and a Loop that never ends."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Neg", ["v"], ["w"])],
+        "body",
+        [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("v", shape=[3])],
+        [info("d", TensorProto.BOOL, []), info("w", shape=[3])],
+    )
+    nodes = [
+        helper.make_node("Slice", ["x", "s", "e"], ["p"], "cut"),
+        helper.make_node("Loop", ["", "g", "p"], ["y"], body=body),
+    ]
+    values = {"s": np.array([1]), "e": np.array([4]), "g": np.array(True)}
+    initializers = [numpy_helper.from_array(value, name) for name, value in values.items()]
+    graph = helper.make_graph(nodes, "g", [info("x", shape=[8])], [info("y", shape=[3])], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize(
+    "words", [["compare"], ["rewrite", "--verify", "-o", "out.onnx"]], ids=lambda words: str(words[0])
+)
+def test_a_loop_without_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.setattr(onnxruntime_cpu, "SECONDS", 2.0)
+    monkeypatch.chdir(tmp_path)
+    path = endless(tmp_path)
+    assert main([*words, str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("onnxruntime takes more than 2 s to run the model.\n")
+    assert said.count("\n") == 1
+    assert ".onnx'" in said
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_other_values_that_take_too_long_are_not_taken(tmp_path: Path) -> None:
+    """As a condition that makes a Loop endless."""
+
+    def run(inputs: dict[str, Any]) -> str:
+        if "w" in inputs:
+            raise onnxruntime_cpu.Exhausted("it takes more than 60 s.")
+        return "ran"
+
+    x = np.ones(8, np.float32)
+    others = run_with_other_values(run, from_proto(onnx.load(saved(tmp_path))), {"x": x})
+    assert (others.inputs, others.result, others.replaced) == ({"x": x}, None, ())
+    assert others.notes == ("'w' had no other value than the default: the model runs with none that was tried.",)

@@ -1,0 +1,44 @@
+"""Functions that tests call in worker processes."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from sliceport import guarded
+
+
+def say_and_abort(text: str) -> None:
+    """Write to stderr and abort."""
+    os.write(2, text.encode())
+    os.abort()
+
+
+def start_a_child_and_hang(file: str) -> None:
+    """Start a process that sleeps, write its id to a file, and never end."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    part = Path(f"{file}.part")
+    part.write_text(str(child.pid))
+    part.rename(file)
+    time.sleep(600)
+
+
+_kept: list[bytes] = []
+
+
+def keep(count: int) -> int:
+    """Take memory and keep it; returns the process."""
+    _kept.append(b"x" * count)
+    return os.getpid()
+
+
+def take(count: int) -> int:
+    """Take memory for a moment."""
+    return len(bytes(count))
+
+
+def let_another_take(count: int) -> int:
+    """Let a worker of this worker take memory, with a bound of its own that allows it."""
+    taken: int = guarded.call(take, count, timeout=60, memory=2**40)
+    return taken
