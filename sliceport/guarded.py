@@ -1,12 +1,7 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
-<<<<<<< HEAD
-A worker is started when it is first needed, serves one call after another, and ends with the process that started it,
-whatever it is doing then (on Windows once it has done it).
-=======
 A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
 on Linux at once even where that one is killed, whatever the worker is doing.
->>>>>>> refs/heads/dask
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -25,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -126,6 +122,8 @@ class _Worker:
         finally:
             timer.cancel()
         if answer is None:
+            if not is_late.is_set():
+                self._let_end()
             self.kill()
             self._process.wait()
             said = self._last_words()
@@ -135,6 +133,14 @@ class _Worker:
             raise WorkerDied(self._ending(), said)
         value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         return value
+
+    def _let_end(self) -> None:
+        """Give a process that closed its pipe the time to end by itself, which tells why; those it started are left."""
+        deadline = time.monotonic() + _GRACE
+        while hasattr(os, "waitid") and time.monotonic() < deadline:
+            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                return
+            time.sleep(0.002)
 
     def kill(self) -> None:
         """End the process, and on POSIX those that it has started."""
