@@ -15,7 +15,7 @@ from sliceport.batch.manifest import Manifest
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, now, read_run, write_view
 from sliceport.batch.runner import LocalRunner, Runner
-from sliceport.batch.sources import expand, take_shard
+from sliceport.batch.sources import expand, is_url, take_shard
 from sliceport.batch.store import open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
@@ -180,7 +180,7 @@ def _jobs(batch: Batch) -> int:
 
 def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
-        location = model if "://" in model else os.path.abspath(model)
+        location = model if is_url(model) else os.path.abspath(model)
         yield Task(model, location, {} if batch.manifest is None else batch.manifest.options_of(model))
 
 
