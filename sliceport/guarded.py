@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -126,6 +127,8 @@ class _Worker:
         finally:
             timer.cancel()
         if answer is None:
+            if not is_late.is_set():
+                self._let_end()
             self.kill()
             self._process.wait()
             said = self._last_words()
@@ -135,6 +138,14 @@ class _Worker:
             raise WorkerDied(self._ending(), said)
         value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         return value
+
+    def _let_end(self) -> None:
+        """Give a process that closed its pipe the time to end by itself, which tells why; those it started are left."""
+        deadline = time.monotonic() + _GRACE
+        while hasattr(os, "waitid") and time.monotonic() < deadline:
+            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                return
+            time.sleep(0.002)
 
     def kill(self) -> None:
         """End the process, and on POSIX those that it has started."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from sliceport.errors import OutputError
 from sliceport.json_text import to_text
-from sliceport.progress import listening
+from sliceport.progress import announcing, listening
 from sliceport.report.table import display_width, printable
 
 _PATIENCE = 2.0
@@ -116,6 +116,7 @@ def streams(*, loud: bool) -> Iterator[None]:
         if not loud:
             stack.enter_context(_silence_descriptor())
         stack.enter_context(_log_to(loud=loud))
+        stack.enter_context(announcing(say))
         stack.enter_context(_show_progress())
         yield
 

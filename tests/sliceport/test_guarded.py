@@ -139,3 +139,10 @@ def test_workers_of_a_worker_are_bounded_as_it_is() -> None:
 
 def test_a_call_may_take_any_time() -> None:
     assert guarded.call(math.sqrt, 9, timeout=None) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="needs waitid")
+def test_the_exit_code_of_a_worker_that_ends_itself_is_told() -> None:
+    for _ in range(5):
+        with pytest.raises(guarded.WorkerDied, match=r"^ended with exit code 7$"):
+            guarded.call(sys.exit, 7, timeout=60)
