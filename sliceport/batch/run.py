@@ -104,9 +104,10 @@ def run_batch(
     header = _make_header(batch, job, len(models))
     scratch = store.new_scratch()
     try:
+        runner = _choose_runner(batch, scratch)
         journal = Journal(store, header, scratch)
         try:
-            with closing(_choose_runner(batch, scratch).run(job, _tasks(batch, models))) as results:
+            with closing(runner.run(job, _tasks(batch, models))) as results:
                 _follow(results, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
             journal.close()
