@@ -26,6 +26,7 @@ from sliceport import guarded
 from sliceport.array_file import load_array
 from sliceport.batch.commands import COMMANDS, Outcome
 from sliceport.batch.row import FAILURES, Row, Verdict
+from sliceport.batch.sources import is_url
 from sliceport.batch.store import Store, open_store
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, ManyFiles, format_of
@@ -255,7 +256,7 @@ def _fetch(location: str, folder: Path) -> str:
     Raises:
         UsageError: It cannot be read.
     """
-    if "://" not in location:
+    if not is_url(location):
         return location
     from sliceport.batch.remote import download
 
