@@ -88,8 +88,11 @@ def _add_member(command: Parser, member: _Member) -> None:
         run.add_argument("--write", action="store_true", help=f"also keep what -o of {member.words} writes")
     _add_reports(command)
     add_format(command)
-    add_verbose(command)
+    add_verbose(command, "print a line for each model on stderr")
     member.module.add_options(command)
+    for action in command._actions:
+        if action.dest == "input_shapes":
+            action.help = f"{action.help}; '{AUTO}' chooses those that are not given"
     command.set_defaults(run=lambda options: _run(options, member))
 
 
@@ -103,8 +106,7 @@ def _add_report(command: Parser) -> None:
     command.add_argument("runs", nargs="+", metavar="RUN", help="a run, two to compare, or all shards of one")
     _add_reports(command)
     add_format(command)
-    add_verbose(command)
-    command.set_defaults(run=_report)
+    command.set_defaults(run=_report, verbose=0)
 
 
 def _run(options: argparse.Namespace, member: _Member) -> int:
@@ -112,7 +114,7 @@ def _run(options: argparse.Namespace, member: _Member) -> int:
 
     _check_outputs(options)
     batch = _read_batch(options, member)
-    shown = Progress()
+    shown = Progress(lists=options.verbose > 0)
     with terminated_in_order(), shown:
         finished = run_batch(batch, begin=shown.begin, observe=shown.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():

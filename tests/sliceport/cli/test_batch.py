@@ -229,6 +229,15 @@ class TestProgress:
         assert first.startswith("sliceport: 1 of 3 models, ")
         assert second.endswith(" left, 1 crash")
 
+    def test_a_line_for_each_model_if_it_is_wanted(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+    ) -> None:
+        words = ["batch", "lower", str(zoo / "rule_glu.onnx"), "-v", "-o", str(tmp_path / "run")]
+        main(words)
+        assert f"sliceport: 1/1 clean '{zoo}/rule_glu.onnx' (" in capsys.readouterr().err
+        main(words)
+        assert " s, was there before)" in capsys.readouterr().err
+
     @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
     def test_a_bar_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:
         import pty
