@@ -31,6 +31,7 @@ from sliceport.batch.store import Store, open_store
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, ManyFiles, format_of
 from sliceport.unforeseen import describe_unforeseen
+from sliceport.wording import command_line
 
 SCHEMA_VERSION = 1
 MODEL = "{model}"
@@ -309,7 +310,8 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> Done:
             options["input_shapes"] = chosen | given
         if options.get("inputs"):
             options["inputs"] = {name: load_array(_fetch(file, folder)) for name, file in options["inputs"].items()}
-        made = _verdict_of(command.run(path, output, options))
+        with command_line():
+            made = _verdict_of(command.run(path, output, options))
     except MemoryError as error:
         made = _failure(job, error)
     except SliceportError as error:
