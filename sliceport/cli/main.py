@@ -49,7 +49,8 @@ def _run(words: Sequence[str]) -> int:
     options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
     subject = getattr(options, "model", None)
     try:
-        return FINDING if options.run(options) is False else CLEAN
+        code = options.run(options)
+        return code if type(code) is int else FINDING if code is False else CLEAN
     except ModelError as error:
         if subject is None or str(subject) in str(error):
             raise

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import guarded_calls
 import pytest
-from processes import assert_gone
+from processes import assert_gone, ticks
 
 from sliceport import guarded
 
@@ -60,11 +60,6 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
     os.waitpid(child, 0)
     assert int(os.read(reading, 20)) != parents
     assert guarded.call(os.getpid, timeout=60) == parents
-
-
-def ticks(pid: int) -> int:
-    """The time that a process has computed."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process by a signal")
