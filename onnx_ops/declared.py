@@ -21,7 +21,7 @@ _BLOCK = 2**22
 def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
     """The shapes of the inputs in a model's file that have no default; weights in other files are not read.
 
-    A size below 0 is open here, though most of what takes the model refuses it. Inputs that are no tensors have no shape.
+    A size below 0 is open here, though what takes the model refuses it. Inputs that are no tensors have no shape.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -17,6 +18,8 @@ from typing import Any, NoReturn
 from sliceport.errors import UsageError
 from sliceport.json_text import to_text
 from sliceport.wording import spell
+
+_PREFIX = ".sliceport-"
 
 
 def fill_folder(
@@ -50,6 +53,19 @@ def fill_folder(
     with _beside(target) as beside:
         fill(beside)
         _replace(beside, target)
+
+
+def remove_leftovers(parent: Path, seconds: float) -> None:
+    """Remove what processes that were killed left beside the files and folders of a folder.
+
+    Args:
+        parent: The folder; nothing but this module writes such names into it.
+        seconds: How long they must have been untouched, so that nobody is at work on them.
+    """
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - folder.lstat().st_mtime > seconds:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
@@ -149,7 +165,7 @@ def _check_name(target: Path) -> None:
 def _new_folder(parent: Path) -> Path:
     """A new folder, as open to others as any that is made (those of `tempfile` are private)."""
     while True:
-        folder = parent / f".sliceport-{secrets.token_hex(6)}"
+        folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
         try:
             folder.mkdir()
         except FileExistsError:

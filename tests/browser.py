@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +17,23 @@ from typing import Any, Self
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
+# The protocol speaks on the descriptors 3 and 4 of the browser.
+_LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
 
 def find_chromium() -> str | None:
     """The first Chromium of the search path; None where there is none."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    return next(filter(None, map(shutil.which, NAMES)), None) if os.name == "posix" else None
+
+
+class Unusable(Exception):
+    """The machine has a browser with which nothing can be tested."""
 
 
 class Page:
@@ -27,15 +42,17 @@ class Page:
     def __init__(self, program: str, profile: Path) -> None:
         to_browser, commands = os.pipe()
         answers, from_browser = os.pipe()
-        # The protocol speaks on the descriptors 3 and 4 of the browser.
-        script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        options = [
+            "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+            "--disable-dev-shm-usage", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank",
+        ]  # fmt: skip
         self._process = subprocess.Popen(
-            ["sh", "-c", script, "sh", program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-             "--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-pipe",
-             f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [sys.executable, "-c", _LAUNCH, str(to_browser), str(from_browser), program, *options],
+            pass_fds=(to_browser, from_browser),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         os.close(to_browser)
         os.close(from_browser)
         self._commands = os.fdopen(commands, "wb", buffering=0)
@@ -44,11 +61,28 @@ class Page:
         self._pending = b""
         self._session: str | None = None
         self.events: list[dict[str, Any]] = []
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self) -> None:
         targets = self.call("Target.getTargets")["targetInfos"]
-        (target,) = [one["targetId"] for one in targets if one["type"] == "page"][:1]
+        target = next(one["targetId"] for one in targets if one["type"] == "page")
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+
+    def close(self) -> None:
+        """End the browser, which does so itself when nobody is left who could command it."""
+        self._commands.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._answers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -56,10 +90,7 @@ class Page:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._commands.close()
-        self._process.terminate()
-        self._process.wait()
-        self._answers.close()
+        self.close()
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol, and keep the events that come before its answer."""
@@ -94,8 +125,11 @@ class Page:
 
     def wait(self, condition: str) -> None:
         """Wait until an expression of JavaScript is true, looking after each frame."""
-        while not self.run(f"document.body !== null && document.readyState === 'complete' && ({condition})"):
-            self.run("new Promise((done) => setTimeout(done, 10))")
+        for _ in range(6000):
+            if self.run(f"document.body !== null && document.readyState === 'complete' && Boolean({condition})"):
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"this did not come true: {condition}")
 
     def run(self, expression: str) -> Any:
         """The value of an expression of JavaScript, or of the promise that it is."""
@@ -122,9 +156,23 @@ class Page:
 
 
 @contextmanager
-def open_browser(profile: Path) -> Iterator[Page]:
-    """A browser, which ends with the block; there must be one: see `find_chromium`."""
+def open_browser(folder: Path) -> Iterator[Page]:
+    """A browser that ends with the block, whose profile is kept in a folder; there must be one: see `find_chromium`.
+
+    Raises:
+        Unusable: It does not start, or sees no files, as in some containers and sandboxes.
+    """
     program = find_chromium()
     assert program is not None
-    with Page(program, profile) as page:
+    probe = folder / "probe.html"
+    probe.write_text("<title>seen</title>", encoding="utf-8")
+    try:
+        page = Page(program, folder / "profile")
+    except (AssertionError, OSError) as error:
+        raise Unusable(f"{program} does not start: {error}") from None
+    with page:
+        page.call("Page.navigate", url=probe.as_uri())
+        page.wait("location.href !== 'about:blank'")
+        if page.run("document.title") != "seen":
+            raise Unusable(f"{program} sees no files in {folder}")
         yield page

@@ -55,7 +55,8 @@ def make_inputs(
         least: The smallest random integer.
 
     Raises:
-        UsageError: A given array does not fit, or an input's shape is open or its type cannot be made.
+        UsageError: A given array does not fit, a shape is that of no value, or an input's shape is open or its type
+            cannot be made.
     """
     known = {value.name or "": value for value in model.graph.inputs}
     for name in given:
@@ -63,6 +64,13 @@ def make_inputs(
             raise UsageError(f"the model has no input {name!r} to give an array to.")
         if known[name].is_initializer() and known[name] not in overridable_inputs(model):
             raise UsageError(f"input {name!r} is a constant of the model before IR version 4, so it takes no array.")
+    unknown = [name for name in shapes if name not in known]
+    if unknown:
+        values = {output.name for node in model.graph for output in node.outputs}
+        for name in unknown:
+            if name not in values:  # `lower` takes shapes of these, too
+                listed = ", ".join(repr(name) for name, value in known.items() if not value.is_initializer())
+                raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {listed}.")
     random = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
     for name, value in known.items():

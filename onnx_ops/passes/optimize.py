@@ -47,10 +47,12 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             _make_constants(graph)
     name_left_out_outputs(probe)
     nodes = count_nodes(probe)
-    _hide(probe, open_slices=name == ONNXSLIM)
+    _hide(probe, from_onnxslim=name == ONNXSLIM)
     _keep_own_outputs(probe.graph)
     detached = _detach(probe)
     optimized = run_optimizer(name, probe)
+    # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
+    LiftSubgraphInitializersToMainGraphPass()(optimized)
     _attach(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph, name)
     # they were nodes: onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
@@ -85,18 +87,23 @@ def count_nodes(model: ir.Model) -> int:
     return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
 
 
-def _hide(model: ir.Model, *, open_slices: bool) -> None:
+def _hide(model: ir.Model, *, from_onnxslim: bool) -> None:
     """Hide nodes that no optimizer may know: OnnxSlim goes by the operator alone, whatever its domain.
 
     Args:
         model: The model, in which nodes that engines read differently are of an unknown domain.
-        open_slices: Whether to hide the slices whose parameters are not constant, too. OnnxSlim 0.1.98 removes such a
-            Slice, and takes such a Split for one into equal parts.
+        from_onnxslim: Whether to hide the slices whose parameters are not constant, too, and the nodes of several
+            outputs that follow from constants. OnnxSlim 0.1.98 removes such a Slice, and takes such a Split for one
+            into equal parts; of such nodes it drops the outputs that it computes, so that others take their places.
     """
+    computed: set[ir.Value] = set()
     for node in model.graph.all_nodes():
-        parameters = [value for value in node.inputs[1:] if value is not None]
-        is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in parameters)
-        if node.domain == OPAQUE_DOMAIN or (open_slices and is_open):
+        inputs = [value for value in node.inputs if value is not None]
+        is_computed = all(value in computed or value.is_initializer() for value in inputs)
+        if is_computed:
+            computed.update(node.outputs)
+        is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
+        if node.domain == OPAQUE_DOMAIN or (from_onnxslim and (is_open or (is_computed and len(node.outputs) > 1))):
             node.domain, node.op_type = OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
     model.graph.opset_imports[OPAQUE_DOMAIN] = 1
 

@@ -8,16 +8,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
-from sliceport.atomic_write import fill_folder, write_json
+from sliceport.atomic_write import fill_folder, remove_leftovers, write_json
 from sliceport.errors import SliceportError
 
 Progress = Callable[[str], None]
 _MAX_SAID = 300
+_LEFTOVER_SECONDS = 24 * 60 * 60.0
+"""How long ago a build must have begun for it to be no longer under way."""
 
 
 class BuildError(SliceportError):
@@ -41,15 +43,27 @@ def build(say: Progress) -> Path:
         found = find_library(version)
         if found.path is None:
             say(f"building the operators in C++ for openvino {version}")
+            remove_leftovers(target.parent, _LEFTOVER_SECONDS)
+            _remove_without_record(target)
             try:
                 fill_folder(
                     target, lambda beside: put(beside, folder, version), mark=RECORD, others=(LIBRARY,), overwrite=True
                 )
+            except BuildError:
+                raise
             except SliceportError as error:
-                raise BuildError(str(error)) from None
+                advice = f" Remove '{target}', and build again." if os.path.lexists(target) else ""
+                raise BuildError(f"{error}{advice}") from None
             found = find_library(version)
     assert found.path is not None, found.reason
     return found.path
+
+
+def _remove_without_record(target: Path) -> None:
+    """Remove a folder that holds a library or nothing, and no record of what that is built for."""
+    with suppress(OSError):
+        if not target.is_symlink() and set(os.listdir(target)) <= {LIBRARY}:
+            shutil.rmtree(target)
 
 
 def find_openvino() -> tuple[Path, str]:
@@ -119,7 +133,7 @@ def put(folder: Path, openvino: Path, version: str) -> None:
     lacking = missing_tools()
     if lacking is not None:
         raise BuildError(f"the operators in C++ cannot be built here: {lacking}.")
-    with tempfile.TemporaryDirectory(prefix="sliceport-") as made:
+    with tempfile.TemporaryDirectory(dir=folder) as made:  # so that nothing lies elsewhere after a kill
         work = Path(made)
         _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)], _environment())
         jobs = str(os.cpu_count() or 1)

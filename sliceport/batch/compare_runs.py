@@ -346,10 +346,16 @@ def _keep(text: str) -> str:
 
 
 def _mask(versions: Iterable[str | None]) -> _Mask:
-    """A function that takes versions, with a build's suffix or without, out of JSON text."""
-    known = {version for version in versions if version and "." in version}  # a number alone means anything
-    if not known:
-        return _keep
-    either = "|".join(re.escape(version) for version in sorted(known, key=len, reverse=True))
-    pattern = re.compile(rf"(?<![\w.])(?:{either})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)")
-    return lambda text: pattern.sub("{version}", text)
+    """A function that takes versions, with a build's suffix or without, out of JSON text; a number alone is none."""
+    patterns = []
+    for version in sorted({one for one in versions if one and "." in one}, key=len, reverse=True):
+        name = re.escape(version)  # stands first, so that the search for it is fast
+        patterns.append((version, re.compile(rf"{name}(?<![\w.]{name})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)")))
+
+    def take_out(text: str) -> str:
+        for version, pattern in patterns:
+            if version in text:
+                text = pattern.sub("{version}", text)
+        return text
+
+    return take_out

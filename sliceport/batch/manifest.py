@@ -82,8 +82,8 @@ class Manifest:
             model: Its path, relative to the current folder, or its URL.
 
         Returns:
-            `input_shapes`, by input a tuple of sizes, and `inputs`, by input the path or URL of a file of an array; each
-            only if the manifest says something of it.
+            `input_shapes`, by input a tuple of sizes, and `inputs`, by input the path or URL of a file of an array;
+            each only if the manifest says something of it.
         """
         shapes, inputs = dict(self._defaults.input_shapes), dict(self._defaults.inputs)
         for i in self._matching(model if is_url(model) else os.path.abspath(model)):

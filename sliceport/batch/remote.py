@@ -30,6 +30,8 @@ _DELAYS = (0.2, 1.0, 3.0)
 """Seconds to wait before something that failed on the way is tried again."""
 _ON_THE_WAY = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "ConnectionError", "IncompleteRead"}
 """What libraries of networks call their errors on the way that are no errors of the operating system."""
+_NOT_REACHED = {"EndpointConnectionError", "ConnectTimeoutError"}
+"""What botocore calls it when it has tried often enough."""
 _FINAL = {
     errno.EACCES,
     errno.EEXIST,
@@ -46,10 +48,15 @@ _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "oci", 
 """Protocols that show a file only when all of it is there."""
 
 
-def find_models(url: str, suffixes: Sequence[str]) -> Iterator[str]:
+def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()) -> Iterator[str]:
     """The models at a URL of a file, a folder or a glob, as URLs, sorted: see `sliceport.batch.sources.expand`.
 
     Links to folders are not followed.
+
+    Args:
+        url: The URL.
+        suffixes: How the names of models end.
+        leave_out: URLs of folders that are not entered.
 
     Raises:
         UsageError: There is nothing, or it cannot be read.
@@ -57,31 +64,33 @@ def find_models(url: str, suffixes: Sequence[str]) -> Iterator[str]:
     """
     fs, path = _open(url)
     is_http = _HTTP.match(path) is not None
+    left_out = {folder.rstrip("/") for other, folder in map(_open, leave_out) if other == fs}
     if _MAGIC.search(path.replace("?", "") if is_http else path):
-        yield from _glob(fs, url, path, tuple(suffixes))
+        yield from _glob(fs, url, path, tuple(suffixes), left_out)
         return
     try:
         info: Entry = _try("read", url, lambda: fs.info(path))
     except FileNotFoundError:
         raise UsageError(f"source {url!r} is not there.") from None
     if info["type"] == "directory" or (is_http and path.endswith("/")):
-        yield from _walk(fs, url, path, tuple(suffixes))
+        yield from _walk(fs, url, path, tuple(suffixes), left_out)
     else:
         yield url
 
 
-def _glob(fs: Any, url: str, pattern: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+def _glob(fs: Any, url: str, pattern: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator[str]:
     found: dict[str, Entry] = _try("listed", url, lambda: fs.glob(pattern, detail=True))
     ends = ("",) if pattern[-1] not in "*?]" else suffixes
     fixed = len(pattern[: _MAGIC.search(pattern).start()].rpartition("/")[0])  # type: ignore[union-attr]
     finds_hidden = "/." in pattern
     for path in sorted(found):
         is_hidden = any(name.startswith(".") for name in path[fixed:].split("/")) and not finds_hidden
-        if found[path]["type"] == "file" and path.endswith(ends) and not is_hidden:
+        is_left_out = any(path.startswith(f"{folder}/") for folder in left_out)
+        if found[path]["type"] == "file" and path.endswith(ends) and not is_hidden and not is_left_out:
             yield _to_url(url, path)
 
 
-def _walk(fs: Any, url: str, root: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+def _walk(fs: Any, url: str, root: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator[str]:
     """The models in a folder and its folders, in the order of their names."""
     waiting = [_list(fs, url, root)]
     while waiting:
@@ -90,7 +99,8 @@ def _walk(fs: Any, url: str, root: str, suffixes: tuple[str, ...]) -> Iterator[s
             continue
         path, is_folder = waiting[-1].pop()
         if is_folder:
-            waiting.append(_list(fs, url, path))
+            if path not in left_out:
+                waiting.append(_list(fs, url, path))
         elif path.endswith(suffixes):
             yield _to_url(url, path)
 
@@ -164,10 +174,11 @@ def _download(fs: Any, url: str, path: str, local: Path) -> None:
     """
     local.parent.mkdir(parents=True, exist_ok=True)
     fs.invalidate_cache()
+    info: Entry = _try("read", url, lambda: fs.info(path))
+    if info["type"] != "file":
+        raise UsageError(f"{url!r} is no file.")
     seconds = _time_of(fs, url, path)
     _try("read", url, lambda: fs.get_file(path, str(local)))
-    if not local.is_file():  # a folder: some make one
-        raise UsageError(f"{url!r} is no file.")
     os.utime(local, (seconds, seconds))
 
 
@@ -330,11 +341,12 @@ def _open(url: str) -> tuple[Any, str]:
     except ImportError:
         raise MissingExtra.of("fsspec", "fsspec", f"for {url!r}") from None
     try:
-        return _try("opened", url, lambda: url_to_fs(url))
+        fs, path = _try("opened", url, lambda: url_to_fs(url))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _failure("opened", url, error) from None
     except ImportError as error:
         raise MissingExtra(f"{url!r} cannot be opened: {_advise(url, error)}.") from None
+    return fs, str(path)
 
 
 def _advise(url: str, error: ImportError) -> str:
@@ -392,7 +404,8 @@ def _may_pass(error: Exception) -> bool:
         return error.errno not in _FINAL and not isinstance(
             error, PermissionError | IsADirectoryError | FileExistsError
         )
-    return any(kind.__name__ in _ON_THE_WAY for kind in type(error).__mro__)
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return not names.isdisjoint(_ON_THE_WAY) and names.isdisjoint(_NOT_REACHED)
 
 
 def _failure(what: str, url: str, error: Exception) -> UsageError:

@@ -15,7 +15,7 @@ from sliceport.batch.manifest import Manifest
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, now, read_run, write_view
 from sliceport.batch.runner import LocalRunner, Runner
-from sliceport.batch.sources import expand, take_shard
+from sliceport.batch.sources import expand, is_url, take_shard
 from sliceport.batch.store import open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
@@ -104,9 +104,10 @@ def run_batch(
     header = _make_header(batch, job, len(models))
     scratch = store.new_scratch()
     try:
+        runner = _choose_runner(batch, scratch)
         journal = Journal(store, header, scratch)
         try:
-            with closing(_choose_runner(batch, scratch).run(job, _tasks(batch, models))) as results:
+            with closing(runner.run(job, _tasks(batch, models))) as results:
                 _follow(results, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
             journal.close()
@@ -180,7 +181,7 @@ def _jobs(batch: Batch) -> int:
 
 def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
-        location = model if "://" in model else os.path.abspath(model)
+        location = model if is_url(model) else os.path.abspath(model)
         yield Task(model, location, {} if batch.manifest is None else batch.manifest.options_of(model))
 
 

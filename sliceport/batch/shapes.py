@@ -6,19 +6,20 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from itertools import count
+from types import MappingProxyType
 
-from sliceport.formats import DeclaredDim, DeclaredShapes, DeclaresShapes, Path, format_of
+from sliceport.formats import DeclaredDim, DeclaredShapes, DeclaresShapes, InputShapes, Path, format_of
 
 FIRST_LEADING, FIRST_OTHER = 2, 23
 """The first prime for a size that stands on axis 0 first, which is most often a batch, and for the others.
 
-Of the 24 models with open sizes that were tried, the most run with others from 23 on: convolutions get nothing from less,
-and tables of positions end before more. A small batch costs less and lets as many run as a large one.
+Of the 24 models with open sizes that were tried, the most run with others from 23 on: less is too little for some
+convolutions, and more too much for some tables of positions. With a small batch as many run as with a large one.
 """
 
 
-def choose_shapes(model: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes for the inputs of a model's file that have open sizes.
+def choose_shapes(model: Path, given: InputShapes | None = None) -> dict[str, tuple[int, ...]]:
+    """Shapes for the inputs of a model's file that have open sizes and are given none.
 
     Each symbol gets a prime of its own, the same wherever it stands, and each open size without a symbol, too: sizes
     that differ are told from one another. A symbol that is an expression in others (`past + 1`) gets its value, and a
@@ -26,33 +27,43 @@ def choose_shapes(model: Path) -> dict[str, tuple[int, ...]]:
 
     Args:
         model: The file.
+        given: Shapes that are given, by input. Their symbols have the same sizes in others.
 
     Raises:
         ModelError: It cannot be read.
         UsageError: No format takes it.
     """
     format_ = format_of(model)
-    return choose_sizes(format_.declared_shapes(model)) if isinstance(format_, DeclaresShapes) else {}
+    return choose_sizes(format_.declared_shapes(model), given or {}) if isinstance(format_, DeclaresShapes) else {}
 
 
 def choose_sizes(
-    declared: DeclaredShapes, leading: int = FIRST_LEADING, other: int = FIRST_OTHER
+    declared: DeclaredShapes,
+    given: InputShapes = MappingProxyType({}),
+    leading: int = FIRST_LEADING,
+    other: int = FIRST_OTHER,
 ) -> dict[str, tuple[int, ...]]:
     """See `choose_shapes`.
 
     Args:
         declared: What a model says of its inputs.
+        given: Shapes that are given.
         leading: The first prime for sizes that stand on axis 0 first.
         other: The first prime for others.
 
     >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "2*batch + 1"), "y": (4,), "z": None})
     {'x': (2, 3, 23), 'mask': (2, 5)}
+    >>> choose_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)})
+    {'mask': (4, 23)}
     """
     primes = _Primes()
     dims = [dim for shape in declared.values() for dim in shape or ()]
     alone = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
     formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, alone))}
     sizes: dict[str, int] = {}
+    for name, shape in given.items():
+        named = zip(declared.get(name) or (), shape, strict=False)
+        sizes |= {dim: size for dim, size in named if isinstance(dim, str) and dim not in formulas}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
         first = other if axis else leading
@@ -67,14 +78,14 @@ def choose_sizes(
     chosen = {
         name: [size_of(dim, axis) for axis, dim in enumerate(shape)]
         for name, shape in declared.items()
-        if shape is not None and not all(isinstance(dim, int) for dim in shape)
+        if shape is not None and name not in given and not all(isinstance(dim, int) for dim in shape)
     }
     for dim, formula in formulas.items():
         for name in _names(formula):
             if name not in sizes:
                 sizes[name] = primes.take(other)
         value = _compute(formula, sizes)
-        sizes[dim] = primes.take(other) if value is None or value < 0 else value
+        sizes[dim] = primes.take(other) if value is None or value < 1 else value
     return {
         name: tuple(
             sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), found, strict=True)

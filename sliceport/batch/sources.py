@@ -57,12 +57,13 @@ def expand(sources: Sequence[str], suffixes: Sequence[str], *, leave_out: Sequen
     Args:
         sources: What the user named.
         suffixes: How the names of models end; empty ones do not count.
-        leave_out: Folders that no walk and no glob enters, such as that of the results.
+        leave_out: Folders, or URLs of folders, that no walk and no glob enters, such as that of the results.
 
     Raises:
         UsageError: A source matches nothing, or cannot be read.
     """
-    search = _Search(tuple(filter(None, suffixes)), frozenset(map(os.path.realpath, leave_out)))
+    folders = frozenset(os.path.realpath(each) for each in leave_out if not is_url(each))
+    search = _Search(tuple(filter(None, suffixes)), folders, tuple(filter(is_url, leave_out)))
     if len(sources) == 1 and not sources[0].startswith(_LIST):
         yield from search.find(sources[0])  # which finds each once
         return
@@ -121,11 +122,13 @@ class _Search:
     Attributes:
         suffixes: How the names of models end.
         leave_out: Real paths of folders that are not entered.
+        urls: URLs of such folders.
         lists: The real paths of the lists that are being read.
     """
 
     suffixes: tuple[str, ...]
     leave_out: frozenset[str]
+    urls: tuple[str, ...]
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str]:
@@ -144,7 +147,7 @@ class _Search:
         if is_url(source):
             from sliceport.batch.remote import find_models
 
-            return find_models(source, self.suffixes)
+            return find_models(source, self.suffixes, self.urls)
         if not source or "\0" in source:
             raise UsageError(f"source {source!r} is no name of a file.")
         if os.path.isdir(source):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from sliceport.batch.sources import is_url
 from sliceport.errors import UsageError
 
 SCRATCH = "scratch"
@@ -204,7 +205,7 @@ def open_store(root: str) -> Store:
         UsageError: The folder is a file.
         MissingExtra: It is a URL, and fsspec is not installed.
     """
-    if "://" in root:
+    if is_url(root):
         from sliceport.batch.remote import RemoteStore
 
         return RemoteStore(root)

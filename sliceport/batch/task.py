@@ -25,9 +25,10 @@ from sliceport import guarded
 from sliceport.array_file import load_array
 from sliceport.batch.commands import COMMANDS, Outcome
 from sliceport.batch.row import FAILURES, Row, Verdict
+from sliceport.batch.sources import is_url
 from sliceport.batch.store import Store, open_store
 from sliceport.errors import ModelError, SliceportError, UsageError
-from sliceport.formats import ManyFiles, format_of
+from sliceport.formats import DeclaresShapes, ManyFiles, format_of
 from sliceport.unforeseen import describe_unforeseen
 
 SCHEMA_VERSION = 1
@@ -252,7 +253,7 @@ def _fetch(location: str, folder: Path) -> str:
     Raises:
         UsageError: It cannot be read.
     """
-    if "://" not in location:
+    if not is_url(location):
         return location
     from sliceport.batch.remote import download
 
@@ -295,11 +296,13 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
         if output is not None:
             output.mkdir()
         options = _options(job, task)
+        given = _fitting_shapes(path, job.options) | dict(task.options.get("input_shapes") or {})
         if job.chooses_shapes:
             from sliceport.batch.shapes import choose_shapes
 
-            chosen = {name: list(shape) for name, shape in choose_shapes(path).items()}
-            options["input_shapes"] = chosen | dict(options.get("input_shapes") or {})
+            chosen = {name: list(shape) for name, shape in choose_shapes(path, given).items()}
+        if given or chosen:
+            options["input_shapes"] = chosen | given
         if options.get("inputs"):
             options["inputs"] = {name: load_array(_fetch(file, folder)) for name, file in options["inputs"].items()}
         made = _verdict_of(command.run(path, output, options))
@@ -319,6 +322,16 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
     result = _to_result(job, path, folder, made)
     store.write(result_name(key), _to_bytes(result))
     return result
+
+
+def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes given for all models, those of inputs that this one lacks left out."""
+    given = dict(options.get("input_shapes") or {})
+    one = format_of(path)
+    if not given or not isinstance(one, DeclaresShapes):
+        return given
+    declared = one.declared_shapes(path)
+    return {name: shape for name, shape in given.items() if name in declared}
 
 
 def _verdict_of(outcome: Outcome) -> dict[str, Any]:
@@ -367,6 +380,7 @@ def _to_result(job: Job, path: str, folder: Path, made: Mapping[str, Any]) -> di
         "result": None,
         **made,
     }
+    whole["message"] = whole["message"].removeprefix(f"'{path}': ")
     output = f"{folder / _OUTPUT}{os.sep}"
     return {
         key: _hide_path(_map_texts(value, lambda text: text.replace(output, "")), path) for key, value in whole.items()

@@ -54,18 +54,23 @@ _MEMBERS = (
 def add(commands: Commands) -> None:
     """Add the command."""
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
-    batch.set_defaults(verbose=0, run=lambda _: batch.print_help())
+    _set_help(batch)
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
     groups: dict[str, Commands] = {}
     for member in _MEMBERS:
         group, _, name = member.words.rpartition(" ")
         if group and group not in groups:
             parent = members.add_parser(group, help=member.help)
-            parent.set_defaults(verbose=0, run=lambda _, parent=parent: parent.print_help())
+            _set_help(parent)
             groups[group] = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
         owner: Commands = groups.get(group, members)
         _add_member(owner.add_parser(name, help=member.help), member)
     _add_report(members.add_parser("report", help="the report of a run again, of its shards, or of two runs compared"))
+
+
+def _set_help(command: Parser) -> None:
+    """Let a command that lacks its second word print its help."""
+    command.set_defaults(verbose=0, run=lambda _: command.print_help())
 
 
 def _add_member(command: Parser, member: _Member) -> None:
@@ -83,8 +88,11 @@ def _add_member(command: Parser, member: _Member) -> None:
         run.add_argument("--write", action="store_true", help=f"also keep what -o of {member.words} writes")
     _add_reports(command)
     add_format(command)
-    add_verbose(command)
+    add_verbose(command, "print a line for each model on stderr")
     member.module.add_options(command)
+    for action in command._actions:
+        if action.dest == "input_shapes":
+            action.help = f"{action.help}; '{AUTO}' chooses those that are not given"
     command.set_defaults(run=lambda options: _run(options, member))
 
 
@@ -98,8 +106,7 @@ def _add_report(command: Parser) -> None:
     command.add_argument("runs", nargs="+", metavar="RUN", help="a run, two to compare, or all shards of one")
     _add_reports(command)
     add_format(command)
-    add_verbose(command)
-    command.set_defaults(run=_report)
+    command.set_defaults(run=_report, verbose=0)
 
 
 def _run(options: argparse.Namespace, member: _Member) -> int:
@@ -107,7 +114,7 @@ def _run(options: argparse.Namespace, member: _Member) -> int:
 
     _check_outputs(options)
     batch = _read_batch(options, member)
-    shown = Progress()
+    shown = Progress(lists=options.verbose > 0)
     with terminated_in_order(), shown:
         finished = run_batch(batch, begin=shown.begin, observe=shown.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():
@@ -156,14 +163,15 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
     if "feature_level" in arguments:
         FeatureLevel.parse(arguments["feature_level"])
-    known = {
-        "executors": ("executor", lambda: [*(one.reference[0] for one in formats().values()), *engines()]),
-        "passes": ("pass", lambda: [name for one in formats().values() for names in one.passes() for name in names]),
-    }
-    for option, (kind, list_known) in known.items():
+    known: list[str] = []
+    if arguments.get("executors"):
+        known = [*(one.reference[0] for one in formats().values()), *engines()]
+    elif arguments.get("passes"):
+        known = [name for one in formats().values() for names in one.passes() for name in names]
+    for kind, option in (("executor", "executors"), ("pass", "passes")):
         for name in arguments.get(option) or ():
-            if name not in list_known():
-                raise unknown_name(kind, name, list(dict.fromkeys(list_known())))
+            if name not in known:
+                raise unknown_name(kind, name, list(dict.fromkeys(known)))
 
 
 def _report(options: argparse.Namespace) -> int:

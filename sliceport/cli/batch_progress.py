@@ -18,14 +18,19 @@ _INTERVAL = 30.0
 
 
 class Progress:
-    """A bar where stderr is a terminal and rich is installed; else a line every 30 seconds."""
+    """A bar where stderr is a terminal and rich is installed; else a line every 30 seconds.
 
-    def __init__(self) -> None:
+    Args:
+        lists: Whether there is a line for each model instead.
+    """
+
+    def __init__(self, *, lists: bool = False) -> None:
+        self._lists = lists
         self._begun = self._said = time.monotonic()
         self._total = 0
         self._done = self._cached = 0
         self._verdicts: Counter[str] = Counter()
-        self._bar = _make_bar()
+        self._bar = None if lists else _make_bar()
         self._task: Any = None
 
     def __enter__(self) -> Self:
@@ -48,7 +53,10 @@ class Progress:
         self._cached += done.cached
         self._verdicts[done.verdict] += 1
         now = time.monotonic()
-        if self._bar is not None:
+        if self._lists:
+            before = ", was there before" if done.cached else ""
+            say(f"{self._done}/{self._total} {done.verdict} '{done.model}' ({done.seconds:.2g} s{before})")
+        elif self._bar is not None:
             self._bar.update(self._task, advance=1, rate=f"{self._rate(now):.3g}/s", findings=self._describe())
         elif now - self._said >= _INTERVAL:
             self._said = now

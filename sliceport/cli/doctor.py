@@ -17,6 +17,18 @@ from sliceport.entry_points import EntryPoint, try_entry_points
 from sliceport.report.table import table
 
 
+_OPTIONAL = (
+    ("shtab", "shtab", "cli"),
+    ("rich_argparse", "rich-argparse", "cli"),
+    ("rich", "rich", "batch"),
+    ("jinja2", "jinja2", "batch"),
+    ("pyarrow", "pyarrow", "parquet"),
+    ("fsspec", "fsspec", "fsspec"),
+    ("distributed", "distributed", "dask"),
+)
+"""Packages that only some commands and options need, and the extra that each comes with."""
+
+
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("doctor", help="what is installed, whether it works, and how to get what is missing")
@@ -47,8 +59,8 @@ def _diagnose() -> Iterator[Diagnosis]:
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
     yield diagnose_package("numpy", "run: pip install numpy")
-    for module, distribution in (("shtab", "shtab"), ("rich_argparse", "rich-argparse")):
-        yield diagnose_package(module, "run: pip install 'sliceport[cli]'", distribution=distribution)
+    for module, distribution, extra in _OPTIONAL:
+        yield diagnose_package(module, f"run: pip install 'sliceport[{extra}]'", distribution=distribution)
     yield from _diagnose_entry_points()
 
 

@@ -49,8 +49,8 @@ def _run(words: Sequence[str]) -> int:
     options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
     subject = getattr(options, "model", None)
     try:
-        code = options.run(options)
-        return code if type(code) is int else FINDING if code is False else CLEAN
+        result = options.run(options)  # an exit code, or whether there is nothing to find
+        return result if type(result) is int else FINDING if result is False else CLEAN
     except ModelError as error:
         if subject is None or str(subject) in str(error):
             raise

@@ -9,6 +9,7 @@ loads and is well-formed, and if a second run changes nothing.
 from __future__ import annotations
 
 import base64
+import importlib.util
 import itertools
 import random as random_module
 from collections.abc import Callable, Iterator
@@ -29,8 +30,10 @@ from running import as_arrays
 
 from onnx_ops import inference, strided_slice_op
 from onnx_ops.io import from_proto
+from onnx_ops.nodes import MARK
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite, simplify
-from onnx_ops.passes.optimizers import OPTIMIZERS
+from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM, OPTIMIZERS
 
 NAME = "graphs"
 BUDGET = 80
@@ -40,8 +43,10 @@ INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 OPSETS = (*range(1, 24), 13, 13, 17, 17, 18, 18)
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
+SHAPE_INFERENCE = "[ShapeInferenceError]"
+"""onnxruntime infers other shapes of nodes that engines read differently than it computes, where it knows enough."""
 SIMPLIFIED = 0.1
-"""The share of cases that onnxscript's optimizer takes part in; OnnxSlim takes no old operator sets."""
+"""The share of cases that each optimizer takes part in."""
 _MAX_MESSAGE = 600
 _MAX_ELEMENTS = 400
 _FUNCTION_OPSET = 14
@@ -96,7 +101,7 @@ class _Builder:
             "sizes": sizes,
             "feeds": self.feeds,
             "passes": self.random.sample(list(PASSES), 1),
-            "optimizers": [name for name in OPTIMIZERS[:1] if self.random.random() < SIMPLIFIED],
+            "optimizers": [name for name in OPTIMIZERS if self.random.random() < SIMPLIFIED],
         }
 
     def model(self, outputs: list[str]) -> onnx.ModelProto:
@@ -532,7 +537,7 @@ def check(case: Case) -> str | None:
         return None  # onnxruntime does not run it
     is_well_formed = _complaint(before) is None
     ways = {"default": None, "all": tuple(PASSES), **{name: (name,) for name in case["passes"]}}
-    optimizers = [(f"simplify by {name}", (name,)) for name in case.get("optimizers", ())]
+    optimizers = [(f"simplify by {name}", (name,)) for name in case.get("optimizers", ()) if _takes(name, before)]
     for way, names in (*ways.items(), ("harden", None), *optimizers):
         model = from_proto(before)
         is_simplified = way.startswith("simplify")
@@ -554,7 +559,7 @@ def check(case: Case) -> str | None:
             return f"{way}: not well-formed: {complaint}"
         got = _outcomes(after, case)
         if isinstance(got, str):
-            if REUSED_BUFFER in got:
+            if REUSED_BUFFER in got or (SHAPE_INFERENCE in got and _is_contested(before)):
                 continue
             return f"{way}: does not load: {got}"
         for i, (wanted, seen) in enumerate(zip(expected, got, strict=True)):
@@ -567,6 +572,20 @@ def check(case: Case) -> str | None:
         if problem is not None:
             return problem
     return None
+
+
+def _takes(optimizer: str, proto: onnx.ModelProto) -> bool:
+    """Whether an optimizer is installed and takes a model of this operator set."""
+    opset = max(entry.version for entry in proto.opset_import if not entry.domain)
+    is_too_old = optimizer == ONNXSLIM and opset < MIN_OPSET_OF_ONNXSLIM
+    return importlib.util.find_spec(optimizer) is not None and not is_too_old
+
+
+def _is_contested(proto: onnx.ModelProto) -> bool:
+    """Whether engines read a node of a model differently."""
+    model = from_proto(proto)
+    Analysis(model, folding=True)  # which marks them
+    return any(MARK in node.meta for node in model.graph.all_nodes())
 
 
 def _second_run(way: str, names: tuple[str, ...] | None, after: onnx.ModelProto) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -214,6 +215,57 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.splitlines()[-1] == "ov_ext.native: cmake failed with exit code 3 ()."
     assert [entry.suffix for entry in (tmp_path / "cache" / "sliceport" / "openvino").iterdir()] == [".lock"]
+
+
+@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
+@pytest.mark.parametrize("names", [[LIBRARY], []])
+def test_a_library_without_its_record_is_built_again(tmp_path: Path, names: list[str]) -> None:
+    path = fake_tools(tmp_path)
+    library = Path(run("build", cache=tmp_path, path=path).stdout.strip())
+    for name in {RECORD, LIBRARY} - set(names):
+        library.with_name(name).unlink()
+    for name in names:
+        library.with_name(name).write_text("of whatever")
+    again = run("build", cache=tmp_path, path=path)
+    assert (again.returncode, again.stdout) == (0, f"{library}\n")
+    assert library.read_text() == "built\n"
+    assert library.with_name(RECORD).is_file()
+
+
+@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
+def test_a_folder_of_something_else_is_kept_and_named(tmp_path: Path) -> None:
+    path = fake_tools(tmp_path)
+    folder = Path(run("build", cache=tmp_path, path=path).stdout.strip()).parent
+    (folder / RECORD).unlink()
+    (folder / "notes.txt").touch()
+    kept = run("build", cache=tmp_path, path=path)
+    assert (kept.returncode, kept.stdout) == (1, "")
+    said = f"ov_ext.native: output '{folder}' is no folder of an earlier run, so it is not overwritten."
+    assert kept.stderr.splitlines()[-1] == f"{said} Remove '{folder}', and build again."
+    assert sorted(entry.name for entry in folder.iterdir()) == sorted([LIBRARY, "notes.txt"])
+
+
+@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
+def test_what_a_killed_build_left_is_removed_once_it_is_old(tmp_path: Path) -> None:
+    path = fake_tools(tmp_path)
+    cmake = tmp_path / "tools" / "cmake"
+    whole = cmake.read_text()
+    cmake.write_text('#!/bin/sh\n[ "$1" = --version ] || kill -KILL $PPID\n')
+    (tmp_path / "tmp").mkdir()
+    killed = run("build", cache=tmp_path, path=path, TMPDIR=str(tmp_path / "tmp"))
+    assert killed.returncode == -signal.SIGKILL
+    folder = tmp_path / "cache" / "sliceport" / "openvino"
+    (old,) = folder.glob(".*")
+    assert not list((tmp_path / "tmp").iterdir())
+    os.utime(old, (0, 0))
+    under_way = folder / ".sliceport-0123456789ab"
+    under_way.mkdir()
+    cmake.write_text(whole)
+    assert run("build", cache=tmp_path, path=path).returncode == 0
+    assert list(folder.glob(".*")) == [under_way]
 
 
 @pytest.mark.skipif(not POSIX, reason="made with g++ or clang++")

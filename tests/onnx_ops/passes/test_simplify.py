@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
 from onnx_ops.passes import BY_DEFAULT, optimizers, rewrite, simplify
 from onnx_ops.passes.optimize import count_nodes
-from onnx_ops.passes.optimizers import OPTIMIZERS
+from onnx_ops.passes.optimizers import ONNXSLIM, OPTIMIZERS
 from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError
 
@@ -151,6 +152,78 @@ def test_parameters_that_come_at_run_time(name: str) -> None:
         check(before, name, x=np.arange(18, dtype=np.float32).reshape(6, 3), s=np.array([1, 5]), a=np.array([axis]))
 
 
+def test_an_open_size_that_may_be_broadcast_stays_open() -> None:
+    """OnnxSlim takes it for the size that it meets."""
+    before = parse("""g (float[d, 3] x, float[2, 3] c) => (float[2, 3] y, float[f, 3] z, float[2, 3] w)
+        <int64[2] two = {2, 3}> {
+        a = Add(x, c) y = Neg(a) s = Shape(x) i = Identity(s) z = ConstantOfShape(i) n = Neg(x) w = Expand(n, two) }""")
+    for size in (1, 2):
+        x, c = np.arange(1, 3 * size + 1, dtype=np.float32).reshape(size, 3), np.ones((2, 3), np.float32)
+        check(before, "onnxslim", x=x, c=c)
+
+
+@by_each
+@pytest.mark.parametrize(("output", "other"), [("int64[2] a", "z"), ("int64[m, 2] z", "a")])
+def test_outputs_that_follow_from_constants_keep_their_places(name: str, output: str, other: str) -> None:
+    """OnnxSlim drops those that it computes."""
+    before = parse(f"""g (int64[2] x) => ({output}, int64[2] y)
+        <int64 t = {{3}}, int64[2] v = {{1, 2}}> {{
+        a, z = Loop(t, , v) <body = body (int64 i, bool g, int64[2] u) => (bool h, int64[2] w, int64[2] s) {{
+            h = Identity(g) w = Neg(u) s = Abs(u) }}>
+        l = ReduceSum({other}) y = Add(l, x) }}""")
+    check(before, name, x=np.array([1, 2]))
+
+
+@by_each
+def test_bodies_share_constants_before_version_4(name: str) -> None:
+    """OnnxSlim gives each body an initializer of its own, which then had to be an input."""
+    before = parse(
+        """g (float[5] x, int64[1] b, int64[1] e, int64[1] c, int64[1] f, int64 t) => (float[n, m, 1] z)
+        <int64[1] b = {0}, int64[1] e = {3}, int64[1] c = {0}, int64[1] f = {1}, int64 t = {2}> {
+        l = Neg(x) r = Neg(x) i = Add(l, r) k = Slice(i, b, e, b)
+        y, w = Loop(t, , k) <body = first (int64 i1, bool g1, float[] v1) => (bool h1, float[] u1, float[] s1) {
+            h1 = Identity(g1) s1 = Slice(k, b, f, b) u1 = Neg(v1) }>
+        q, z = Loop(t, , w) <body = second (int64 i2, bool g2, float[] v2) => (bool h2, float[] u2, float[] s2) {
+            h2 = Identity(g2) s2 = Slice(w, c, f, c) u2 = Neg(v2) }> }""",
+        ir_version=3,
+        opset=13,
+    )
+    for node in before.graph.node[-2:]:
+        for value in (*node.attribute[0].g.input[2:], *node.attribute[0].g.output[1:]):
+            value.type.tensor_type.ClearField("shape")
+    after = check(before, name, x=np.arange(1, 6, dtype=np.float32))
+    assert operators(after).count("Neg") == 1
+
+
+def test_halves_that_are_not_equal() -> None:
+    """onnxscript takes them for equal parts, or for a Split that the operator set has not."""
+    for opset, size in itertools.product((13, 18), range(1, 6)):
+        constants = {"k": "[0]", "m": "@p", "n": f"[{size}]", "a": "[-1]"}
+        made = " ".join(f"{name} = Constant<value_ints: ints = {value}>()" for name, value in constants.items())
+        before = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : {opset}, "h" : 1]>
+            g (float[2, {size}] x) => (float[2, n] y, float[2, m] z) {{
+                i = Identity(x) y, z = h.f <p = [{size // 2}]> (i) }}
+            <domain: "h", opset_import: ["" : {opset}]>
+            f <p> (x) => (y, z) {{ {made} z = Slice(x, m, n, a) y = Slice(x, k, m, a) }}""")
+        check(before, "onnxscript", x=np.arange(1, 2 * size + 1, dtype=np.float32).reshape(2, size))
+
+
+@by_each
+def test_an_output_of_another_rank_than_is_declared(name: str) -> None:
+    """onnxruntime only warns of it."""
+    before = parse("g (float[2, d] x) => (float[a, b, c] y) { i = Identity(x) y = Neg(i) }")
+    after = check(before, name, x=np.ones((2, 3), np.float32))
+    assert list(after.graph.output) == list(before.graph.output)
+
+
+def test_an_output_whose_type_an_optimizer_forgets() -> None:
+    """onnxscript, where it is the same as another value."""
+    before = parse("""g (float[5, d] x, int64[2] s, int64[2] t) => (float[m, n] y, float[k, n] z) {
+        a, b = Split(x, s) y, c = Split(x, s) z, e = Split(b, t) i = Identity(c) }""")
+    sizes = {"s": np.array([3, 2]), "t": np.array([1, 1])}
+    check(before, "onnxscript", x=np.arange(1, 11, dtype=np.float32).reshape(5, 2), **sizes)
+
+
 @by_each
 def test_defaults_stay_defaults(name: str) -> None:
     before = parse("""g (float[4] x, int64[1] e) => (float[n] y) <int64[1] e = {3}, int64[1] b = {0}, int64[1] f = {9}>
@@ -261,6 +334,15 @@ def test_an_optimizer_that_fails(monkeypatch: pytest.MonkeyPatch, function: Any,
     with pytest.raises(ModelError) as raised:
         simplify(from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")))
     assert str(raised.value).startswith(message)
+
+
+def test_onnxslim_takes_no_old_operator_sets() -> None:
+    old = onnx.parser.parse_model("""<ir_version: 4, opset_import: ["" : 6]>
+        g (float[4] x) => (float[2] y) { y = Slice <starts = [1], ends = [3]> (x) }""")
+    with pytest.raises(ModelError) as raised:
+        simplify(from_proto(old), optimizers=[ONNXSLIM])
+    said = "it cannot be simplified by onnxslim: it takes operator sets from 7 on, the model has 6."
+    assert str(raised.value) == said
 
 
 def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

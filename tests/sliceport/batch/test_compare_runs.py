@@ -70,7 +70,7 @@ def test_one_model(before: Row, after: Row, expected: tuple[list[str], list[str]
 
 @pytest.mark.parametrize("part", ["reason", "operator", "engine", "defect", "node"])
 def test_a_finding_is_another_if_any_part_but_the_message_is(part: str) -> None:
-    compared = compare_runs([finding(A)], [finding({**A, part: "other"})])  # type: ignore[misc]
+    compared = compare_runs([finding(A)], [finding({**A, part: "other"})])
     assert len(compared.new) == len(compared.fixed) == 1
 
 
@@ -101,9 +101,9 @@ def test_versions_and_options_that_differ_are_said() -> None:
 
 
 def test_the_version_of_an_engine_in_a_result_is_no_difference() -> None:
-    rows = [list(make_rows(40, version=version)) for version in ("1.30.0", "1.31.1")]
-    assert compare_runs(*rows, UPGRADED).same == 40
-    assert len(compare_runs(*rows).changed) == 35
+    before, after = (list(make_rows(40, version=version)) for version in ("1.30.0", "1.31.1"))
+    assert compare_runs(before, after, UPGRADED).same == 40
+    assert len(compare_runs(before, after).changed) == 35
 
 
 @pytest.mark.parametrize(

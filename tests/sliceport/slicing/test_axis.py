@@ -16,6 +16,14 @@ BOUNDS = (None, *range(-9, 10), INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, 
 STEPS = (1, 2, 3, 4, -1, -2, -3, -4, INT64_MAX, INT64_MIN, 2**80)
 
 
+def test_the_ends_of_int64() -> None:
+    """What is written for "as far as possible" fits, and nothing beyond it does."""
+    assert (INT64_MIN.to_bytes(8, "little", signed=True), INT64_MAX.to_bytes(8, "little", signed=True)) == (
+        b"\0" * 7 + b"\x80",
+        b"\xff" * 7 + b"\x7f",
+    )
+
+
 def test_every_bound_and_step_on_every_small_size() -> None:
     for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
         assert list(resolve_axis(start, stop, step, size)) == kept_indices(start, stop, step, size)

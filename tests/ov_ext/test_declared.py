@@ -1,0 +1,123 @@
+"""What an IR file says of its inputs, read as XML, is what OpenVINO reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset13
+
+import ov_ext
+from ov_ext.declared import declared_shapes
+from ov_ext.format import FORMAT
+from ov_ext.read import name_of
+from sliceport.batch.shapes import choose_shapes
+from sliceport.errors import ModelError
+from sliceport.formats import DeclaresShapes, ManyFiles
+
+MANY = 2**31 - 1
+
+
+def parameter(shape: ov.PartialShape, name: str, *names: str) -> ov.Node:
+    node = opset13.parameter(shape, np.float32, name=name)
+    node.output(0).set_names(set(names))
+    return node
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    dims = [-1, 3, ov.Dimension(2, 8), ov.Dimension(4, -1), ov.Dimension(0, 5)]
+    inputs = [
+        parameter(ov.PartialShape(dims), "x", "in,put", "b"),
+        parameter(ov.PartialShape.dynamic(), "rank", "rank"),
+        parameter(ov.PartialShape([]), "scalar"),
+        parameter(ov.PartialShape([0, 2]), "y", "c,d"),
+    ]
+    model = ov.Model([opset13.relu(node) for node in inputs], inputs, "model")
+    ov.save_model(model, tmp_path / "m.xml")
+    return tmp_path / "m.xml"
+
+
+def test_the_format_has_both_methods() -> None:
+    assert isinstance(FORMAT, DeclaresShapes)
+    assert isinstance(FORMAT, ManyFiles)
+
+
+def test_sizes_bounds_and_nothing(file: Path) -> None:
+    assert declared_shapes(file) == {
+        "b": [None, 3, range(2, 9), range(4, MANY + 1), range(6)],
+        "rank": None,
+        "scalar": [],
+        "c,d": [0, 2],
+    }
+
+
+def test_names_and_shapes_are_those_of_openvino(file: Path) -> None:
+    model = ov_ext.read_model(file)
+    assert [name_of(value) for value in model.inputs] == list(declared_shapes(file))
+    chosen = choose_shapes(file)
+    assert chosen == {"b": (2, 3, 3, 23, 5)}
+    for value in model.inputs:
+        shape = chosen.get(name_of(value))
+        assert shape is None or value.get_partial_shape().compatible(ov.PartialShape(list(shape)))
+    assert ov_ext.lower(file, input_shapes=chosen).summary["total"] == 0
+
+
+def test_weights_and_openvino_are_not_needed(file: Path) -> None:
+    file.with_suffix(".bin").unlink()
+    code = (
+        "import sys; sys.modules['openvino'] = None\n"
+        "from ov_ext.format import FORMAT\n"
+        "print(list(FORMAT.declared_shapes(sys.argv[1])), FORMAT.files_beside(sys.argv[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
+    assert done.stdout == "['b', 'rank', 'scalar', 'c,d'] ('m.bin',)\n"
+
+
+def test_inputs_of_bodies_are_none_of_the_model(tmp_path: Path) -> None:
+    condition = parameter(ov.PartialShape([]), "condition")
+    x = parameter(ov.PartialShape([-1]), "x")
+    branch = opset13.if_op(opset13.convert(condition, "boolean"))
+    for put in (branch.set_then_body, branch.set_else_body):
+        inner = parameter(ov.PartialShape([-1]), "inner")
+        put(ov.Model([opset13.result(opset13.relu(inner))], [inner], "body"))
+    bodies = [branch.get_function(i) for i in range(2)]
+    branch.set_input(x.output(0), *(body.get_parameters()[0] for body in bodies))
+    branch.set_output(*(body.get_results()[0] for body in bodies))
+    ov.save_model(ov.Model([branch.output(0)], [condition, x], "model"), tmp_path / "m.xml")
+    assert 'name="inner"' in (tmp_path / "m.xml").read_text()
+    assert declared_shapes(tmp_path / "m.xml") == {"condition": [], "x": [None]}
+
+
+@pytest.mark.parametrize("text", ["", "no XML", "<net><layers>", '<?xml version="1.0" encoding="x"?><net/>'])
+def test_damaged_files(tmp_path: Path, text: str) -> None:
+    (tmp_path / "m.xml").write_text(text)
+    with pytest.raises(ModelError, match="m.xml' is no OpenVINO IR "):
+        declared_shapes(tmp_path / "m.xml")
+
+
+@pytest.mark.parametrize("shape", ["a", "2..x", "1,,2", "1.5"])
+def test_damaged_shapes(tmp_path: Path, shape: str) -> None:
+    layer = f'<layer name="x" type="Parameter"><data shape="{shape}"/></layer>'
+    (tmp_path / "m.xml").write_text(f"<net><layers>{layer}</layers></net>")
+    with pytest.raises(ModelError, match="m.xml' is no OpenVINO IR "):
+        declared_shapes(tmp_path / "m.xml")
+
+
+def test_other_xml_has_no_inputs(tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text("<project><layers><layer type='Parameter'/></layers></project>")
+    assert declared_shapes(tmp_path / "m.xml") == {}
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is no file"):
+        declared_shapes(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "beside"), [("m.xml", "m.bin"), ("a/m.v2.xml", "m.v2.bin")])
+def test_the_weights_are_beside(name: str, beside: str) -> None:
+    assert FORMAT.files_beside(name) == (beside,)

@@ -1,0 +1,386 @@
+"""Models and results at URLs: in memory, in files, in archives, and on a server of S3."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+
+from sliceport.batch import remote
+from sliceport.batch.remote import RemoteStore, download
+from sliceport.batch.sources import expand
+from sliceport.errors import MissingExtra, UsageError
+
+SUFFIXES = (".onnx", ".xml", "")
+FILES = ("a.onnx", "b.xml", "b/c.onnx", "b/w.pb", ".hidden/h.onnx", "readme")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """A bucket on a server of this machine."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        host, port = server.get_host_and_port()
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "test")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+            patch.delenv(name, raising=False)
+        fsspec.filesystem("s3").mkdir("bucket")
+        yield "s3://bucket"
+        fsspec.filesystem("s3").clear_instance_cache()
+    server.stop()
+
+
+_numbers = count()
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a folder that is not there yet."""
+    if request.param == "file":
+        yield f"file://{tmp_path.as_posix()}/root"
+    elif request.param == "memory":
+        yield f"memory://root{next(_numbers)}"
+        MemoryFileSystem.store.clear()
+        MemoryFileSystem.pseudo_dirs[:] = [""]
+    else:
+        yield f"{request.getfixturevalue('s3')}/root{next(_numbers)}"
+
+
+@pytest.fixture
+def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_DELAYS", (0.0, 0.0))
+
+
+def put(url: str, data: bytes) -> None:
+    fs, path = url_to_fs(url)
+    if "s3" not in fs.protocol:
+        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    fs.pipe_file(path, data)
+
+
+def find(*sources: str) -> list[str]:
+    return list(expand(sources, SUFFIXES))
+
+
+class TestSources:
+    @pytest.fixture(autouse=True)
+    def _files(self, root: str) -> None:
+        for name in FILES:
+            put(f"{root}/{name}", name.encode())
+
+    @pytest.mark.parametrize(
+        ("source", "found"),
+        [
+            ("", ["a.onnx", "b.xml", "b/c.onnx"]),
+            ("/*.onnx", ["a.onnx"]),
+            ("/**/*.onnx", ["a.onnx", "b/c.onnx"]),
+            ("/**", ["a.onnx", "b.xml", "b/c.onnx"]),
+            ("/b/*.pb", ["b/w.pb"]),
+            ("/b/w.pb", ["b/w.pb"]),
+            ("/.hidden/*", [".hidden/h.onnx"]),
+            ("/.hidden", [".hidden/h.onnx"]),
+        ],
+    )
+    def test_found(self, root: str, source: str, found: list[str]) -> None:
+        assert find(f"{root}{source}") == [f"{root}/{name}" for name in found]
+
+    def test_each_comes_once(self, root: str) -> None:
+        assert find(f"{root}/b", f"{root}/b/c.onnx", f"{root}/**/c.onnx") == [f"{root}/b/c.onnx"]
+
+    def test_folders_can_be_left_out(self, root: str) -> None:
+        for source in (root, f"{root}/**"):
+            found = expand([source], SUFFIXES, leave_out=[f"{root}/b/", "b", "memory://other"])
+            assert list(found) == [f"{root}/a.onnx", f"{root}/b.xml"]
+
+    def test_nothing_there_is_an_error(self, root: str) -> None:
+        for source, message in (("nothing", "is not there."), ("nothing*", "matches no model.")):
+            with pytest.raises(UsageError) as caught:
+                find(f"{root}/{source}")
+            assert str(caught.value) == f"source '{root}/{source}' {message}"
+
+
+def test_no_bucket_is_an_error(s3: str) -> None:
+    with pytest.raises(UsageError, match="^source 's3://no-such-bucket/models' is not there.$"):
+        find("s3://no-such-bucket/models")
+    with pytest.raises(UsageError, match=r"^'s3://no-such-bucket/a/b' cannot be written \(.*bucket.*\).$"):
+        RemoteStore("s3://no-such-bucket").write("a/b", b"")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> str:
+    with zipfile.ZipFile(tmp_path / "models.zip", "w") as file:
+        for name in FILES:
+            file.writestr(name, name)
+    return f"file://{tmp_path.as_posix()}/models.zip"
+
+
+def test_archives(archive: str, tmp_path: Path) -> None:
+    found = [f"zip://{name}::{archive}" for name in ("a.onnx", "b.xml", "b/c.onnx")]
+    assert find(f"zip://::{archive}") == find(f"zip://**::{archive}") == found
+    local = download(found[2], tmp_path / "out", lambda _: ["w.pb", "not there"])
+    assert sorted(os.listdir(tmp_path / "out")) == ["c.onnx", "w.pb"]
+    assert Path(local).read_bytes() == b"b/c.onnx"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")
+def test_links_to_folders_are_not_followed_at_urls(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").touch()
+    (tmp_path / "loop").symlink_to(".")
+    assert find(f"file://{tmp_path}") == [f"file://{tmp_path}/a.onnx"]
+
+
+class TestDownload:
+    def test_of_a_model_and_its_files(self, root: str, tmp_path: Path) -> None:
+        for name in ("m.onnx", "m.data", "sub/more.data", "other"):
+            put(f"{root}/{name}", name.encode())
+        asked = []
+
+        def files_beside(model: str) -> list[str]:
+            asked.append(Path(model).read_bytes())
+            return ["m.data", "sub/more.data", "missing", "../outside", "/absolute", "sub/../../outside"]
+
+        folder = tmp_path / "local"
+        assert download(f"{root}/m.onnx", folder, files_beside) == str(folder / "m.onnx")
+        there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        assert {name: path.read_bytes() for name, path in there.items()} == {
+            name: name.encode() for name in ("m.onnx", "m.data", "sub/more.data")
+        }
+        assert asked == [b"m.onnx"]
+        assert not (tmp_path / "outside").exists()
+        changed = [path.stat().st_mtime_ns for path in there.values()]
+        assert abs(changed[0] / 1e9 - time.time()) < 3600
+        download(f"{root}/m.onnx", tmp_path / "again", files_beside)
+        assert [(tmp_path / "again" / name).stat().st_mtime_ns for name in there] == changed
+
+    def test_the_format_says_what_files_there_are(self, root: str, tmp_path: Path) -> None:
+        put(f"{root}/m.xml", b"<net/>")
+        put(f"{root}/m.bin", b"weights")
+        download(f"{root}/m.xml", tmp_path / "local")
+        assert (tmp_path / "local" / "m.bin").read_bytes() == b"weights"
+
+    def test_without_a_time_of_change_the_state_stands_for_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def modified(self: object, path: str) -> None:
+            raise NotImplementedError
+
+        monkeypatch.setattr(LocalFileSystem, "modified", modified)
+        source = tmp_path / "m.onnx"
+        times: list[int] = []
+        for data in (b"one", b"one", b"other"):
+            if not source.exists() or source.read_bytes() != data:
+                source.write_bytes(data)
+            local = Path(download(f"file://{tmp_path}/m.onnx", tmp_path / str(len(times))))
+            times.append(local.stat().st_mtime_ns)
+        assert times[0] == times[1] != times[2]
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("nothing.onnx", "model '{root}/nothing.onnx' is not there."),
+            ("folder", "'{root}/folder' is no file."),
+            ("folder/..", "model '{root}/folder/..' is no file."),
+        ],
+    )
+    def test_of_no_file_is_an_error(self, root: str, tmp_path: Path, name: str, message: str) -> None:
+        put(f"{root}/folder/a.onnx", b"")
+        with pytest.raises(UsageError) as caught:
+            download(f"{root}/{name}", tmp_path / "local")
+        assert str(caught.value) == message.format(root=root)
+
+
+class TestStore:
+    def test_what_is_written_is_read(self, root: str) -> None:
+        store = RemoteStore(f"{root}/")
+        assert store.root == root
+        assert store.read("results/ab/c.json") is None
+        assert list(store.names("results/ab")) == []
+        assert store.changed("results/ab/c.json") == 0
+        before = time.time()
+        for data in (b"first", b"second"):
+            store.write("results/ab/c.json", data)
+            assert store.read("results/ab/c.json") == data
+        assert abs(store.changed("results/ab/c.json") - before) < 3600
+        assert store.read("results/ab/c.json/d") is None
+
+    def test_names_are_those_of_the_files_in_a_folder(self, root: str) -> None:
+        store = RemoteStore(root)
+        for name in ("runs/2.jsonl", "runs/10.jsonl", "runs/1.jsonl", "runs/more/3.jsonl", "runs-2/4.jsonl"):
+            store.write(name, b"x")
+        assert list(store.names("runs")) == ["runs/1.jsonl", "runs/10.jsonl", "runs/2.jsonl"]
+
+    def test_what_others_write_is_seen(self, root: str) -> None:
+        store = RemoteStore(root)
+        store.write("runs/1", b"x")
+        assert list(store.names("runs")) == ["runs/1"]
+        put(f"{root}/runs/2", b"y")
+        assert list(store.names("runs")) == ["runs/1", "runs/2"]
+        assert store.changed("runs/2") > 0
+
+    def test_folders_replace_one_another(self, root: str) -> None:
+        store = RemoteStore(root)
+        scratch = store.new_scratch()
+        (scratch / "out" / "sub").mkdir(parents=True)
+        (scratch / "out" / "m.onnx").write_bytes(b"model")
+        (scratch / "out" / "sub" / "m.data").write_bytes(b"data")
+        store.put_folder("outputs/ab", scratch / "out")
+        assert store.read("outputs/ab/m.onnx") == b"model"
+        assert store.read("outputs/ab/sub/m.data") == b"data"
+        (scratch / "out" / "sub" / "m.data").rename(scratch / "out" / "m.data")
+        store.put_folder("outputs/ab", scratch / "out")
+        fs, path = url_to_fs(f"{root}/outputs/ab")
+        fs.invalidate_cache()
+        assert fs.find(path) == [f"{path}/m.data", f"{path}/m.onnx"]
+        store.remove_scratch(scratch)
+        assert not scratch.exists()
+
+    def test_a_file_that_is_put_replaces_another(self, root: str, tmp_path: Path) -> None:
+        store = RemoteStore(root)
+        for data in (b"first", b"second"):
+            (tmp_path / "file").write_bytes(data)
+            store.put_file("results.jsonl", tmp_path / "file")
+            assert store.read("results.jsonl") == data
+
+    def test_only_the_root_travels(self, root: str) -> None:
+        store = RemoteStore(root)
+        store.write("a", b"x")
+        again = pickle.loads(pickle.dumps(store))
+        assert vars(again) == {"root": root}
+        assert again.read("a") == b"x"
+
+    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+        (tmp_path / "folder").mkdir()
+        with pytest.raises(UsageError) as caught:
+            RemoteStore(f"file://{tmp_path}").read("folder")
+        assert str(caught.value) == f"'file://{tmp_path}/folder' cannot be read (Is a directory)."
+
+
+class TestInterruptions:
+    """What fails half-way leaves what was there."""
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), PermissionError(13, "Permission denied")])
+    def test_of_a_write(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+        store = RemoteStore(f"file://{tmp_path}")
+        store.write("a/b", b"old")
+
+        def fail(self: object, path: str, data: bytes) -> None:
+            Path(path).write_bytes(data[:1])
+            raise error
+
+        monkeypatch.setattr(LocalFileSystem, "pipe_file", fail)
+        with pytest.raises((KeyboardInterrupt, UsageError)):
+            store.write("a/b", b"new")
+        assert os.listdir(tmp_path / "a") == ["b"]
+        assert (tmp_path / "a" / "b").read_bytes() == b"old"
+
+    def test_servers_that_do_not_replace_by_renaming(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        move = LocalFileSystem.mv
+
+        def refuse(self: Any, path: str, target: str) -> None:
+            if os.path.lexists(target):
+                raise FileExistsError(17, "File exists")
+            move(self, path, target)
+
+        monkeypatch.setattr(LocalFileSystem, "mv", refuse)
+        store = RemoteStore(f"file://{tmp_path}")
+        for data in (b"old", b"new"):
+            store.write("a/b", data)
+        assert os.listdir(tmp_path / "a") == ["b"]
+        assert store.read("a/b") == b"new"
+
+
+def failing(times: int, error: Exception, calls: list[str]) -> Callable[[Any, str], bytes]:
+    def cat_file(self: Any, path: str) -> bytes:
+        calls.append(path)
+        if len(calls) <= times:
+            raise error
+        return b"data"
+
+    return cat_file
+
+
+class ClientPayloadError(Exception):
+    """As aiohttp has one."""
+
+
+@pytest.mark.usefixtures("no_delays")
+class TestRetries:
+    @pytest.mark.parametrize(
+        "error",
+        [ConnectionResetError(104, "reset"), TimeoutError("late"), OSError(5, "I/O"), ClientPayloadError()],
+    )
+    def test_what_passes_is_tried_again(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+        calls: list[str] = []
+        monkeypatch.setattr(MemoryFileSystem, "cat_file", failing(2, error, calls))
+        assert RemoteStore("memory://run").read("a") == b"data"
+        assert len(calls) == 3
+
+    def test_in_the_end_it_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        calls: list[str] = []
+        error = ConnectionResetError(104, "Connection reset by peer")
+        monkeypatch.setattr(MemoryFileSystem, "cat_file", failing(3, error, calls))
+        with pytest.raises(UsageError, match=r"^'memory://run/a' cannot be read \(Connection reset by peer\).$"):
+            RemoteStore("memory://run").read("a")
+        assert len(calls) == 3
+
+    @pytest.mark.parametrize(
+        ("error", "said"),
+        [
+            (PermissionError("Access Denied."), "Access Denied"),
+            (OSError(28, "No space left on device"), "No space left on device"),
+            (ValueError("no\nsuch thing"), "no such thing"),
+            (KeyError(), "KeyError"),
+        ],
+    )
+    def test_what_stays_is_an_error_at_once(self, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
+        calls: list[str] = []
+        monkeypatch.setattr(MemoryFileSystem, "cat_file", failing(1, error, calls))
+        with pytest.raises(UsageError) as caught:
+            RemoteStore("memory://run").read("a")
+        assert str(caught.value) == f"'memory://run/a' cannot be read ({said})."
+        assert len(calls) == 1
+
+
+class TestPackages:
+    def test_without_fsspec(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "fsspec.core", None)
+        with pytest.raises(MissingExtra) as caught:
+            RemoteStore("s3://bucket")
+        assert str(caught.value) == (
+            "fsspec is needed for 's3://bucket', but it is not installed; run: pip install 'sliceport[fsspec]'."
+        )
+
+    def test_without_what_a_protocol_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "gcsfs", None)
+        for url in ("gs://bucket/a", "zip://a::gs://bucket/a.zip"):
+            with pytest.raises(MissingExtra) as caught:
+                find(url)
+            assert str(caught.value) == f"'{url}' cannot be opened: gcsfs is not installed; run: pip install gcsfs."
+
+    def test_protocols_that_nobody_knows(self) -> None:
+        with pytest.raises(UsageError, match=r"^'nothing://a' cannot be opened \(Protocol not known: nothing\).$"):
+            find("nothing://a")
+        with pytest.raises(
+            UsageError, match=r"^'zip://a::nothing.zip' cannot be opened \(No such file or directory\).$"
+        ):
+            find("zip://a::nothing.zip")

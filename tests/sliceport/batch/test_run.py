@@ -1,0 +1,218 @@
+"""A command over many models: every model once, whatever happens, and the rest another time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sliceport.batch import run as module
+from sliceport.batch.manifest import read_manifest
+from sliceport.batch.run import Batch, run_batch
+from sliceport.batch.run_folder import VIEW, join, read_run
+from sliceport.batch.store import Folder
+from sliceport.batch.task import Done
+from sliceport.errors import UsageError
+
+MODELS = Path(__file__).parents[3] / "models"
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Path:
+    folder = tmp_path / "zoo"
+    folder.mkdir()
+    for name in ("rule_glu", "rule_strings", "rule_identity", "rule_rank_limit"):
+        shutil.copy(MODELS / f"{name}.onnx", folder)
+    (folder / "damaged.onnx").write_bytes((MODELS / "rule_glu.onnx").read_bytes()[:90])
+    return folder
+
+
+@pytest.fixture
+def batch(zoo: Path, tmp_path: Path) -> Batch:
+    return Batch("lower", [str(zoo)], str(tmp_path / "run"), jobs=2)
+
+
+def rows(batch: Batch) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(batch.root, VIEW).read_text("ascii").splitlines()]
+
+
+def results(batch: Batch) -> dict[str, bytes]:
+    folder = Path(batch.root, "results")
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*.json"))}
+
+
+def test_every_model_has_a_row(batch: Batch, zoo: Path) -> None:
+    seen: list[Done] = []
+    totals: list[int] = []
+    finished = run_batch(batch, begin=totals.append, observe=seen.append)
+    made = rows(batch)
+    assert [row["model"] for row in made] == sorted(str(file) for file in zoo.iterdir())
+    assert {Path(row["model"]).stem: row["verdict"] for row in made} == {
+        "damaged": "error",
+        "rule_glu": "clean",
+        "rule_identity": "clean",
+        "rule_rank_limit": "finding",
+        "rule_strings": "finding",
+    }
+    assert totals == [5]
+    assert sorted(done.model for done in seen) == [row["model"] for row in made]
+    assert finished.summary.exit_code == 2
+    assert list(finished.run.rows()) == made
+    assert not Path(batch.root, "scratch").exists()
+
+
+def test_nothing_is_done_twice(batch: Batch, zoo: Path) -> None:
+    run_batch(batch)
+    before, view = results(batch), rows(batch)
+    seen: list[Done] = []
+    run_batch(batch, observe=seen.append)
+    assert [done.cached for done in seen] == [True] * 5
+    assert (results(batch), rows(batch)) == (before, view)
+    shutil.copy(MODELS / "rule_symbolic.onnx", zoo / "rule_glu.onnx")
+    seen.clear()
+    run_batch(batch, observe=seen.append)
+    assert [Path(done.model).name for done in seen if not done.cached] == ["rule_glu.onnx"]
+
+
+def test_models_that_are_gone_have_no_row(batch: Batch, zoo: Path) -> None:
+    run_batch(batch)
+    (zoo / "rule_glu.onnx").unlink()
+    run_batch(batch)
+    assert [Path(row["model"]).stem for row in rows(batch)] == [
+        "damaged", "rule_identity", "rule_rank_limit", "rule_strings"
+    ]  # fmt: skip
+
+
+def test_one_that_cannot_be_read_has_a_row_without_a_key(batch: Batch, tmp_path: Path) -> None:
+    batch = replace(batch, sources=[*batch.sources, str(tmp_path / "none.onnx")])
+    with pytest.raises(UsageError, match="none"):
+        run_batch(batch)
+    folder = tmp_path / "zoo" / "a folder.onnx"
+    (tmp_path / "list.txt").write_text(f"{folder}\n")
+    folder.symlink_to(tmp_path / "nowhere")
+    run_batch(replace(batch, sources=[str(tmp_path / "zoo")]))
+    (row,) = [row for row in rows(batch) if row["model"] == str(folder)]
+    assert (row["key"], row["verdict"], row["result"]) == ("", "error", None)
+    assert row["message"] == "it cannot be read (No such file or directory)."
+
+
+def test_a_run_that_is_stopped_goes_on(batch: Batch, zoo: Path) -> None:
+    def stop(done: Done) -> None:
+        if Path(done.model).stem == "rule_identity":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(replace(batch, jobs=1), observe=stop)
+    assert [Path(row["model"]).stem for row in rows(batch)] == ["damaged", "rule_glu", "rule_identity"]
+    assert not Path(batch.root, "scratch").exists()
+    stored = results(batch)
+    assert 3 <= len(stored) <= 4  # another may have been under way
+    seen: list[Done] = []
+    run_batch(batch, observe=seen.append)
+    assert Counter(done.cached for done in seen) == {True: len(stored), False: 5 - len(stored)}
+    assert len(rows(batch)) == 5
+
+
+def test_two_runs_at_once_into_one_folder(batch: Batch, zoo: Path) -> None:
+    """Each with some models of its own; the second ends first."""
+    others = zoo.parent / "others"
+    others.mkdir()
+    for name in ("rule_alias", "rule_glu"):
+        if (MODELS / f"{name}.onnx").exists():
+            shutil.copy(MODELS / f"{name}.onnx", others)
+    second = replace(batch, sources=[str(others)])
+    started = threading.Event()
+
+    def run_the_other(_: Done) -> None:
+        if not started.is_set():
+            started.set()
+            run_batch(second)
+
+    run_batch(replace(batch, jobs=1), observe=run_the_other)
+    expected = sorted(str(file) for folder in (zoo, others) for file in folder.iterdir())
+    assert [row["model"] for row in rows(batch)] == expected
+
+
+def test_a_view_is_written_on_the_way(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MIN_INTERVAL", 0.0)
+    monkeypatch.setattr(module, "_MAX_SHARE", 1e9)
+    lengths: list[int] = []
+
+    def look(_: Done) -> None:
+        lengths.append(len(rows(batch)) if Path(batch.root, VIEW).exists() else 0)
+
+    run_batch(batch, observe=look)
+    assert lengths == [0, 1, 2, 3, 4]
+
+
+def test_shards_into_one_folder_make_one_view(batch: Batch, zoo: Path) -> None:
+    for i in (1, 2, 3):
+        run_batch(replace(batch, shard=(i, 3)))
+    assert [row["model"] for row in rows(batch)] == sorted(str(file) for file in zoo.iterdir())
+    run_batch(replace(batch, shard=(2, 3)))
+    assert len(rows(batch)) == 5
+
+
+def test_shards_of_folders_of_their_own_are_joined(batch: Batch, tmp_path: Path) -> None:
+    shards = [replace(batch, shard=(i, 3), root=str(tmp_path / f"shard{i}")) for i in (1, 2, 3)]
+    for shard in shards:
+        run_batch(shard)
+    run_batch(batch)
+    runs = [read_run(Folder(shard.root)) for shard in shards]
+    assert list(join(runs).rows()) == rows(batch)
+    with pytest.raises(UsageError, match="not the shards of one run"):
+        join([runs[0], runs[0]])
+    with pytest.raises(UsageError, match="not the shards of one run"):
+        join([runs[0], read_run(Folder(batch.root))])
+
+
+def test_other_commands_in_the_same_folder_do_not_mix(batch: Batch) -> None:
+    run_batch(batch)
+    finished = run_batch(replace(batch, options={"feature_level": "4.0"}))
+    assert finished.summary.models == 5
+    assert {row["result"]["feature_level"] for row in rows(batch) if row["result"]} == {"4.0"}
+
+
+def test_options_of_single_models(batch: Batch, zoo: Path, tmp_path: Path) -> None:
+    for copy in ("given", "open"):
+        shutil.copy(MODELS / "rule_symbolic.onnx", zoo / f"{copy}.onnx")
+    file = tmp_path / "manifest.toml"
+    file.write_text('[[models]]\nmodel = "zoo/given.onnx"\ninput_shapes = { x = [2, 5, 8] }\n')
+    run_batch(replace(batch, manifest=read_manifest(str(file))))
+    verdicts = {Path(row["model"]).stem: row["verdict"] for row in rows(batch)}
+    assert (verdicts["given"], verdicts["open"]) == ("clean", "finding")
+
+
+def test_shapes_for_all_are_for_models_that_have_the_input(batch: Batch, zoo: Path) -> None:
+    shutil.copy(MODELS / "rule_symbolic.onnx", zoo / "open.onnx")
+    run_batch(
+        replace(batch, options={"input_shapes": {"x": (2, 5, 8), "other": (3,)}}, sources=[str(zoo / "open.onnx")])
+    )
+    assert [row["verdict"] for row in rows(batch)] == ["clean"]
+
+
+def test_the_results_lie_in_the_sources(batch: Batch, zoo: Path) -> None:
+    batch = replace(batch, command="harden", root=str(zoo / "run"))
+    for _ in range(2):
+        assert run_batch(batch).summary.models == 5
+    assert len(list((zoo / "run" / "outputs").rglob("model.onnx"))) == 4
+
+
+def test_a_result_that_is_gone_is_told(batch: Batch) -> None:
+    finished = run_batch(batch)
+    shutil.rmtree(Path(batch.root, "results"))
+    verdicts = {row["verdict"] for row in finished.run.rows()}
+    assert verdicts == {"lost"}
+
+
+def test_unknown_commands_and_empty_folders() -> None:
+    with pytest.raises(UsageError, match="did you mean 'lower'"):
+        run_batch(Batch("lowr", ["."], "run"))
+    with pytest.raises(UsageError, match="holds no run"):
+        read_run(Folder("nowhere"))

@@ -1,0 +1,64 @@
+"""Sizes that are chosen for inputs: distinct primes, the same wherever a symbol stands."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto, helper
+
+import sliceport
+from sliceport.batch.shapes import choose_shapes, choose_sizes
+from sliceport.errors import ModelError
+from sliceport.formats import DeclaredShapes
+
+
+@pytest.mark.parametrize(
+    ("declared", "chosen"),
+    [
+        ({"x": ("batch", 3, "h", "w")}, {"x": (2, 3, 23, 29)}),
+        ({"x": ("batch", "seq"), "y": ("seq", "batch", "seq")}, {"x": (2, 23), "y": (23, 2, 23)}),
+        ({"x": (None, None), "y": (None, 4)}, {"x": (2, 23), "y": (3, 4)}),
+        ({"x": (1, 2), "y": (), "z": None}, {}),
+        ({"x": (0, None)}, {"x": (0, 23)}),
+        ({"x": ("n",), "y": (1, "n")}, {"x": (2,), "y": (1, 2)}),
+        ({"x": ("a", "a + past"), "past": (1, "past")}, {"x": (2, 25), "past": (1, 23)}),
+        ({"x": (1, "2*s")}, {"x": (1, 46)}),
+        ({"x": (1, "s//2 - 1", "s", "(s + 3) % 5")}, {"x": (1, 10, 23, 1)}),
+        ({"x": ("batch-size", "s - 9999")}, {"x": (2, 29)}),
+        ({"x": ("batch", "size", "size-batch", "batch-size")}, {"x": (2, 23, 21, 29)}),
+        ({"x": (1, "s // 0", "s ** 9", "f(s)", "1 +", "seq len")}, {"x": (1, 43, 23, 29, 31, 37)}),
+        ({"x": (range(1, 9), range(2, 100), range(4, 8), range(1, 2), range(24, 29))}, {"x": (2, 23, 5, 1, 28)}),
+        ({"x": (1, range(5, 5))}, {"x": (1, 23)}),
+    ],
+)  # fmt: skip
+def test_sizes(declared: DeclaredShapes, chosen: dict[str, tuple[int, ...]]) -> None:
+    assert choose_sizes(declared) == chosen
+
+
+def test_sizes_stay_distinct_where_there_are_many() -> None:
+    declared = {f"past_{i}": (f"batch_{i}", None) for i in range(100)}
+    sizes = [size for shape in choose_sizes(declared).values() for size in shape]
+    assert len(set(sizes)) == 200
+    assert all(size % divisor for size, divisor in product(sizes, range(2, 40)) if divisor < size)
+
+
+def test_of_a_model(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Split", ["x"], ["y", "z"], "half", axis=1, num_outputs=2)],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 4])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"],
+    )
+    file = tmp_path / "m.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    file.write_bytes(model.SerializeToString())
+    assert choose_shapes(file) == {"x": (2, 23, 4)}
+    assert sliceport.lower(file, input_shapes=choose_shapes(file)).summary["lowered"] == 1
+
+
+def test_of_a_file_that_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"no model")
+    with pytest.raises(ModelError, match="m.onnx': it is not an ONNX model"):
+        choose_shapes(tmp_path / "m.onnx")

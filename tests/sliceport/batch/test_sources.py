@@ -1,0 +1,291 @@
+"""What sources stand for: files, folders, globs, lists; each model once, in order, by any name."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from platforms import POSIX
+
+from sliceport.batch.sources import expand, is_url, parse_shard, take_shard
+from sliceport.errors import UsageError
+from sliceport.report.table import printable
+
+SUFFIXES = (".onnx", ".xml", "")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with models in it."""
+    names = [
+        *("zoo/a-b/t.onnx", "zoo/a.onnx", "zoo/a/x.onnx", "zoo/b/c/y.onnx", "zoo/b/z.xml", "zoo/b/w.pb", "zoo/readme"),
+        *("zoo/.hidden/h.onnx", "zoo/.hidden.onnx", "other/o.onnx"),
+    ]
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def find(*sources: str) -> list[str]:
+    return list(expand(sources, SUFFIXES))
+
+
+IN_ZOO = ["zoo/a-b/t.onnx", "zoo/a.onnx", "zoo/a/x.onnx", "zoo/b/c/y.onnx", "zoo/b/z.xml"]
+
+
+@pytest.mark.usefixtures("folder")
+class TestFolders:
+    def test_models_come_by_their_suffixes_sorted_by_whole_names(self) -> None:
+        assert find("zoo") == find("zoo/") == IN_ZOO == sorted(IN_ZOO)
+
+    def test_names_begin_as_the_source_is_written(self, folder: Path) -> None:
+        assert find("./zoo") == [f"./{name}" for name in IN_ZOO]
+        assert find(f"{folder}/zoo") == [f"{folder}/{name}" for name in IN_ZOO]
+        assert find(".") == find("./") == ["other/o.onnx", *IN_ZOO]
+
+    def test_hidden_ones_are_found_by_name(self) -> None:
+        assert find("zoo/.hidden") == ["zoo/.hidden/h.onnx"]
+        assert find("zoo/.hidden.onnx") == ["zoo/.hidden.onnx"]
+
+    def test_folders_can_be_left_out(self) -> None:
+        assert list(expand(["zoo"], SUFFIXES, leave_out=["zoo/b/../b"])) == IN_ZOO[:3]
+        assert list(expand(["zoo/**/*.onnx"], SUFFIXES, leave_out=["zoo/b"])) == IN_ZOO[:3]
+
+    def test_without_models_a_folder_is_an_error(self, folder: Path) -> None:
+        (folder / "empty").mkdir()
+        with pytest.raises(UsageError, match="^source 'empty' matches no model.$"):
+            find("zoo", "empty")
+
+    def test_a_folder_is_read_when_it_is_come_to(self, folder: Path) -> None:
+        models = expand(["zoo"], SUFFIXES)
+        assert list(islice(models, 2)) == IN_ZOO[:2]
+        (folder / "zoo" / "b" / "c" / "new.onnx").touch()
+        assert list(models) == ["zoo/a/x.onnx", "zoo/b/c/new.onnx", "zoo/b/c/y.onnx", "zoo/b/z.xml"]
+
+    def test_a_folder_that_cannot_be_read_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        read = os.scandir
+
+        def refuse(path: str) -> object:
+            if path == "zoo/b/":
+                raise PermissionError(13, "Permission denied")
+            return read(path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        with pytest.raises(UsageError, match=r"^folder 'zoo/b/' cannot be read \(Permission denied\).$"):
+            find("zoo")
+
+    def test_a_folder_that_is_gone_is_an_error(self, folder: Path) -> None:
+        models = expand(["other", "zoo"], SUFFIXES)
+        next(models)
+        for file in (folder / "zoo").rglob("*"):
+            if file.is_file():
+                file.unlink()
+        with pytest.raises(UsageError, match="^source 'zoo' matches no model.$"):
+            list(models)
+
+
+@pytest.mark.skipif(not POSIX, reason="links need privileges there")
+@pytest.mark.usefixtures("folder")
+class TestLinks:
+    def test_links_to_other_folders_are_followed_once(self, folder: Path) -> None:
+        (folder / "zoo" / "aa").symlink_to("../other")
+        (folder / "zoo" / "zz").symlink_to(folder / "other")
+        assert find("zoo") == [*IN_ZOO[:3], "zoo/aa/o.onnx", *IN_ZOO[3:]]
+
+    def test_what_the_walk_comes_to_anyway_goes_by_its_own_name(self, folder: Path) -> None:
+        (folder / "zoo" / "a-loop").symlink_to("b")
+        (folder / "zoo" / "b" / "loop").symlink_to("..")
+        assert find("zoo") == IN_ZOO
+
+    def test_a_link_upwards_leads_to_everything_else_once(self, folder: Path) -> None:
+        (folder / "zoo" / "a" / "up").symlink_to("../..")
+        assert find("zoo") == [*IN_ZOO[:2], "zoo/a/up/other/o.onnx", *IN_ZOO[2:]]
+
+    def test_a_link_into_a_hidden_folder_is_followed(self, folder: Path) -> None:
+        (folder / "zoo" / "zz").symlink_to(".hidden")
+        assert find("zoo") == [*IN_ZOO, "zoo/zz/h.onnx"]
+
+    def test_a_link_to_a_file_is_another_model_wherever_it_leads(self, folder: Path) -> None:
+        (folder / "other" / "link.onnx").symlink_to("o.onnx")
+        (folder / "other" / "lost.onnx").symlink_to("nowhere")
+        (folder / "other" / "self.onnx").symlink_to("self.onnx")
+        assert find("other") == ["other/link.onnx", "other/lost.onnx", "other/o.onnx", "other/self.onnx"]
+
+    def test_pipes_are_no_models(self, folder: Path) -> None:
+        os.mkfifo(folder / "other" / "pipe.onnx")
+        assert find("other") == find("other/*.onnx") == ["other/o.onnx"]
+
+    def test_globs_follow_the_links_that_they_name(self, folder: Path) -> None:
+        (folder / "zoo" / "link").symlink_to("../other")
+        (folder / "zoo" / "loop").symlink_to(".")
+        assert find("zoo/l*k/*.onnx") == ["zoo/link/o.onnx"]
+        assert find("zoo/**/*.onnx") == [name for name in IN_ZOO if name.endswith(".onnx")]
+
+
+@pytest.mark.usefixtures("folder")
+class TestGlobs:
+    @pytest.mark.parametrize(
+        ("pattern", "found"),
+        [
+            ("zoo/*.onnx", ["zoo/a.onnx"]),
+            ("zoo/*/*.onnx", ["zoo/a-b/t.onnx", "zoo/a/x.onnx"]),
+            ("zoo/**/*.onnx", ["zoo/a-b/t.onnx", "zoo/a.onnx", "zoo/a/x.onnx", "zoo/b/c/y.onnx"]),
+            ("zoo/**", IN_ZOO),
+            ("zoo/**/**/*", IN_ZOO),
+            ("*/*", ["other/o.onnx", "zoo/a.onnx"]),
+            ("./zoo/b/*", ["zoo/b/z.xml"]),
+            ("zoo/**/*.pb", ["zoo/b/w.pb"]),
+            ("zoo/**/c/*", ["zoo/b/c/y.onnx"]),
+            ("zoo/?/[xy].onnx", ["zoo/a/x.onnx"]),
+            ("zoo/?/[!x]*", ["zoo/b/z.xml"]),
+            ("z*/readme", ["zoo/readme"]),
+            ("zoo/.h*/*", ["zoo/.hidden/h.onnx"]),
+            ("**/.h*/*.onnx", ["zoo/.hidden/h.onnx"]),
+            ("zoo/.*.onnx", ["zoo/.hidden.onnx"]),
+        ],
+    )
+    def test_matches(self, pattern: str, found: list[str]) -> None:
+        assert find(pattern) == found
+
+    def test_absolute_patterns(self, folder: Path) -> None:
+        assert find(f"{folder}/zo?/a/*") == [f"{folder}/zoo/a/x.onnx"]
+
+    @pytest.mark.parametrize("pattern", ["zoo/*.nothing", "nowhere/*.onnx", "zoo/*/*/*/*/*.onnx", "zoo/a.onnx/*"])
+    def test_a_pattern_without_a_match_is_an_error(self, pattern: str) -> None:
+        with pytest.raises(UsageError) as caught:
+            find(pattern)
+        assert str(caught.value) == f"source {pattern!r} matches no model."
+
+    def test_a_file_of_that_name_comes_first(self, folder: Path) -> None:
+        (folder / "a[1].onnx").touch()
+        (folder / "a1.onnx").touch()
+        assert find("a[1].onnx") == ["a[1].onnx"]
+
+
+@pytest.mark.usefixtures("folder")
+class TestFiles:
+    def test_a_named_file_is_taken_whatever_it_is_called(self) -> None:
+        assert find("zoo/readme", "zoo/b/w.pb") == ["zoo/readme", "zoo/b/w.pb"]
+
+    def test_each_model_comes_once(self, folder: Path) -> None:
+        sources = ["zoo/a", "./zoo/a/x.onnx", f"{folder}/zoo/a/x.onnx", "zoo/b/../a/x.onnx", "zoo/a/*"]
+        assert find(*sources) == ["zoo/a/x.onnx"]
+
+    @pytest.mark.parametrize("name", ["nothing", "zoo/nothing.onnx", "zoo/a.onnx/b"])
+    def test_a_file_that_is_not_there_is_an_error(self, name: str) -> None:
+        with pytest.raises(UsageError, match=f"^source '{name}' is not there.$"):
+            find(name)
+
+    @pytest.mark.parametrize("name", ["", "a\0b"])
+    def test_no_name_of_a_file_is_an_error(self, name: str) -> None:
+        with pytest.raises(UsageError, match="is no name of a file.$"):
+            find(name)
+
+
+class TestLists:
+    def test_each_line_is_a_source(self, folder: Path) -> None:
+        (folder / "list.txt").write_bytes(b"\xef\xbb\xbfzoo/b\r\n\n  # a comment\n zoo/a/*.onnx \n@more\nzoo/b/z.xml")
+        (folder / "more").write_text("other\n")
+        assert find("@list.txt") == ["zoo/b/c/y.onnx", "zoo/b/z.xml", "zoo/a/x.onnx", "other/o.onnx"]
+
+    def test_names_are_relative_to_the_current_folder(self, folder: Path) -> None:
+        (folder / "other" / "list.txt").write_text("zoo/a\n")
+        assert find("@other/list.txt") == ["zoo/a/x.onnx"]
+
+    @pytest.mark.usefixtures("folder")
+    def test_stdin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"zoo/a\nother\n")))
+        assert find("@-") == ["zoo/a/x.onnx", "other/o.onnx"]
+
+    def test_an_empty_list_names_nothing(self, folder: Path) -> None:
+        (folder / "list.txt").write_text("# nothing\n")
+        assert find("@list.txt") == []
+
+    def test_lists_end(self, folder: Path) -> None:
+        (folder / "list.txt").write_text("@./list.txt\n")
+        with pytest.raises(UsageError, match="^list '@./list.txt' is read from itself, or by more than 16 lists"):
+            find("@list.txt")
+        for i in range(20):
+            (folder / f"{i}.txt").write_text(f"@{i + 1}.txt\n")
+        with pytest.raises(UsageError, match="^list '@16.txt' is read from itself, or by more than 16 lists"):
+            find("@0.txt")
+
+    def test_a_list_can_come_twice(self, folder: Path) -> None:
+        (folder / "list.txt").write_text("zoo/a\n")
+        assert find("@list.txt", "@list.txt") == ["zoo/a/x.onnx"]
+
+    def test_a_list_that_cannot_be_read_is_an_error(self, folder: Path) -> None:
+        with pytest.raises(UsageError, match=r"^list '@nothing' cannot be read \(No such file or directory\).$"):
+            find("@nothing")
+        with pytest.raises(UsageError, match=r"^list '@zoo' cannot be read \(Is a directory\).$"):
+            find("@zoo")
+        (folder / "list.txt").write_text("nothing.onnx\n")
+        with pytest.raises(UsageError, match="^source 'nothing.onnx' is not there.$"):
+            find("@list.txt")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
+def test_names_that_are_no_utf8_reach_json_and_messages(folder: Path) -> None:
+    name = os.fsdecode(b"other/\xff.onnx")
+    Path(name).touch()
+    (folder / "list.txt").write_bytes(b"other/\xff.onnx\n")
+    assert find("@list.txt") == find(name) == [name]
+    assert find("other") == ["other/o.onnx", name]
+    assert json.loads(json.dumps(name)) == name
+    assert printable(name) == "other/\\udcff.onnx"
+    assert [i for i in (1, 2, 3) if list(take_shard([name], i, 3))] == [2]
+    os.unlink(name)
+    with pytest.raises(UsageError) as caught:
+        find(name)
+    assert str(caught.value) == r"source 'other/\udcff.onnx' is not there."
+
+
+class TestShards:
+    def test_each_model_is_in_one_shard_whatever_else_there_is(self) -> None:
+        models = [f"zoo/{i}.onnx" for i in range(300)]
+        shards = [list(take_shard(models, i, 3)) for i in (1, 2, 3)]
+        assert sorted(model for shard in shards for model in shard) == sorted(models)
+        assert min(map(len, shards)) > 60
+        assert [model for model in reversed(shards[0]) if model in models[::2]] == list(
+            take_shard(reversed(models[::2]), 1, 3)
+        )
+
+    def test_shards_stay_what_they_are(self) -> None:
+        assert list(take_shard("abcdefgh", 1, 2)) == list("abcef")
+
+    @pytest.mark.parametrize(("text", "shard"), [("1/1", (1, 1)), ("1/3", (1, 3)), ("3/3", (3, 3))])
+    def test_parsed(self, text: str, shard: tuple[int, int]) -> None:
+        assert parse_shard(text) == shard
+
+    @pytest.mark.parametrize(
+        "text", ["", "1", "0/3", "4/3", "1/0", "-1/3", "1/3/3", "a/b", "1 / 3", "²/3", "1/" + "9" * 99]
+    )
+    def test_mistakes(self, text: str) -> None:
+        with pytest.raises(UsageError, match="must be written I/N, with I from 1 to N, such as 1/3.$"):
+            parse_shard(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("s3://bucket/a.onnx", True),
+        ("HF://a", True),
+        ("zip://a.onnx::s3://b/c.zip", True),
+        ("simplecache::s3://b/c", True),
+        ("a.onnx", False),
+        ("a:b.onnx", False),
+        ("./s3://x", False),
+        ("C://x", False),
+        ("a::b.onnx", False),
+    ],
+)
+def test_urls(name: str, expected: bool) -> None:
+    assert is_url(name) is expected

@@ -1,0 +1,302 @@
+"""One model of a batch: whatever it does to the process that works on it, it has a result, and only one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import deadly_format
+import numpy as np
+import pytest
+
+from sliceport import guarded
+from sliceport.batch.store import Folder
+from sliceport.batch.task import Done, GivenUp, Job, Task, process, read_result, result_name, to_row
+
+MODELS = Path(__file__).parents[3] / "models"
+GLU, STRINGS = MODELS / "rule_glu.onnx", MODELS / "rule_strings.onnx"
+
+
+@pytest.fixture(scope="module")
+def _deadly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Processes that are started take the models of the throw-away format."""
+    folder = str(deadly_format.install(tmp_path_factory.mktemp("site")))
+    guarded.end_idle()
+    sys.path.insert(0, folder)
+    yield
+    sys.path.remove(folder)
+    guarded.end_idle()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job("lower", {}, {"sliceport": "1"}, str(tmp_path / "run"), timeout=60.0, memory=2**31)
+
+
+def do(job: Job, model: Path, name: str = "", **options: object) -> Done:
+    scratch = Path(job.root, "scratch")
+    scratch.mkdir(parents=True, exist_ok=True)
+    done = process(job, Task(name or str(model), os.path.abspath(model), options), scratch, threading.Event())
+    assert not list(scratch.iterdir())
+    return done
+
+
+def result(job: Job, done: Done) -> dict[str, object]:
+    found = read_result(Folder(job.root), done.key)
+    assert found is not None
+    return found
+
+
+def deadly(folder: Path, action: str) -> Path:
+    file = folder / f"{action.replace(' ', '_')}.deadly"
+    file.write_text(action)
+    return file
+
+
+def test_a_result_has_what_the_command_prints(job: Job) -> None:
+    import sliceport
+
+    done = do(job, GLU)
+    assert (done.verdict, done.findings, done.cached, done.row) == ("clean", 0, False, None)
+    made = result(job, done)
+    assert made["result"] == json.loads(json.dumps(sliceport.lower(GLU).to_json()))
+    assert len(done.key) == 64
+    assert os.listdir(Path(job.root, "results")) == [done.key[:2]]
+
+
+def test_findings_are_named(job: Job) -> None:
+    done = do(job, STRINGS)
+    assert (done.verdict, done.findings) == ("finding", 1)
+    assert done.message.startswith("Slice 'slice_y': not lowered: DirectML has no data type")
+    assert result(job, done)["findings"] == [
+        {
+            "reason": "unsupported_type",
+            "operator": "Slice",
+            "engine": "",
+            "defect": "",
+            "node": "slice_y",
+            "message": done.message,
+        }
+    ]
+
+
+def test_what_is_there_is_not_done_again(job: Job) -> None:
+    first = do(job, GLU)
+    again = do(job, GLU)
+    assert again.cached
+    assert (again.key, again.verdict, again.message) == (first.key, first.verdict, first.message)
+
+
+def test_a_result_is_of_the_content_not_of_the_name(job: Job, tmp_path: Path) -> None:
+    copy = tmp_path / "a copy.onnx"
+    shutil.copy(STRINGS, copy)
+    first, second = do(job, STRINGS), do(job, copy, "given/name.onnx")
+    assert second.cached
+    assert second.key == first.key
+    refusing = do(job, tmp_path / "none.onnx", "given/none.onnx")
+    assert refusing.row is not None
+    assert refusing.row["message"] == "it cannot be read (No such file or directory)."
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"command": "compare"},
+        {"options": {"feature_level": "4.0"}},
+        {"versions": {"sliceport": "2"}},
+        {"chooses_shapes": True},
+        {"writes": True},
+    ],
+)
+def test_whatever_a_result_depends_on_makes_it_another(job: Job, other: dict[str, object]) -> None:
+    first = do(job, GLU)
+    second = do(replace(job, **other), GLU)  # type: ignore[arg-type]
+    assert not second.cached
+    assert second.key != first.key
+
+
+def test_options_of_a_model_and_the_arrays_that_they_name_count(job: Job, tmp_path: Path) -> None:
+    job = replace(job, command="compare", options={"seed": 1})
+    file = tmp_path / "x.npy"
+    keys = {do(job, GLU).key, do(job, GLU, seed=2).key}
+    for value in (1, 2):
+        np.save(file, np.full((2, 4), value, np.float32))
+        done = do(job, GLU, inputs={"x": str(file)})
+        assert done.verdict == "clean", done.message
+        keys.add(done.key)
+    assert len(keys) == 4
+    file.write_text("no array")
+    assert "holds no" in (said := do(job, GLU, inputs={"x": str(file)})).message or "cannot be read" in said.message
+    assert said.verdict == "error"
+
+
+def test_weights_beside_a_model_count_by_size_and_time(job: Job, tmp_path: Path) -> None:
+    import onnx
+
+    model = onnx.load(GLU)
+    weights = onnx.numpy_helper.from_array(np.arange(512, dtype=np.float32), "weights")
+    model.graph.initializer.append(weights)
+    model.graph.node.append(onnx.helper.make_node("Identity", ["weights"], ["copied"]))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    first = do(job, tmp_path / "m.onnx")
+    assert first.verdict == "clean", first.message
+    assert do(job, tmp_path / "m.onnx").cached
+    os.utime(tmp_path / "m.data", (1, 1))
+    second = do(job, tmp_path / "m.onnx")
+    assert (second.cached, second.key != first.key) == (False, True)
+    (tmp_path / "m.data").unlink()
+    assert do(job, tmp_path / "m.onnx").key not in (first.key, second.key)
+
+
+def test_a_result_that_was_cut_off_is_made_again(job: Job) -> None:
+    done = do(job, GLU)
+    file = Path(job.root, result_name(done.key))
+    whole = file.read_bytes()
+    for cut in (0, 1, len(whole) // 2, len(whole) - 2):
+        file.write_bytes(whole[:cut])
+        assert not do(job, GLU).cached
+        assert file.read_bytes() == whole
+
+
+def test_names_of_paths_come_back_as_given(job: Job, tmp_path: Path) -> None:
+    folder = tmp_path / "{model}"
+    folder.mkdir()
+    file = folder / "it's {model}.onnx"
+    file.write_bytes(b"\x0anonsense")
+    done = do(job, file, "given.onnx")
+    assert done.verdict == "error"
+    stored = Path(job.root, result_name(done.key)).read_text()
+    assert str(tmp_path) not in stored
+    row = to_row(result(job, done), "given.onnx", done.key)
+    assert row["message"].startswith("it is not an ONNX model")
+
+
+def test_a_rewritten_model_is_kept_with_its_result(job: Job) -> None:
+    job = replace(job, command="harden")
+    done = do(job, GLU)
+    made = result(job, done)
+    assert made["output"] == f"outputs/{done.key[:2]}/{done.key}/model.onnx"
+    output = Path(job.root, str(made["output"]))
+    assert output.is_file()
+    assert do(job, GLU).cached
+    output.unlink()
+    assert not do(job, GLU).cached
+    assert output.is_file()
+
+
+def test_what_lower_writes_is_kept_if_it_is_wanted(job: Job) -> None:
+    done = do(replace(job, writes=True), GLU)
+    assert result(job, done)["output"] == f"outputs/{done.key[:2]}/{done.key}/program/program.json"
+    assert {"program.json", "model.onnx"} <= set(
+        os.listdir(Path(job.root, f"outputs/{done.key[:2]}/{done.key}/program"))
+    )
+
+
+def test_messages_name_no_scratch_folder(job: Job, tmp_path: Path) -> None:
+    """It cannot be verified, and the message names the output."""
+    np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
+    job = replace(job, command="rewrite", options={"verify": True, "inputs": {"x": str(tmp_path / "x.npy")}})
+    done = do(job, MODELS / "dynamo_half_rotary.onnx")
+    assert done.verdict == "error"
+    assert "'model.onnx' could not be verified" in done.message
+    assert str(tmp_path) not in Path(job.root, result_name(done.key)).read_text()
+
+
+def test_open_sizes_are_chosen_and_told(job: Job) -> None:
+    job = replace(job, chooses_shapes=True)
+    done = do(job, MODELS / "dynamo_phi_dyn.onnx")
+    assert done.verdict == "clean", done.message
+    chosen = result(job, done)["input_shapes"]
+    assert isinstance(chosen, dict)
+    assert list(chosen) == ["x"]
+    assert all(isinstance(size, int) for size in chosen["x"])
+    assert "input_shapes" not in result(job, do(job, GLU))
+    given = do(job, MODELS / "dynamo_phi_dyn.onnx", input_shapes={"x": (1, 16)})
+    assert given.verdict == "clean", given.message
+    assert given.key != done.key
+
+
+@pytest.mark.usefixtures("_deadly")
+class TestDeadlyModels:
+    @pytest.mark.parametrize(
+        ("action", "verdict", "message"),
+        [
+            ("abort", "crash", "its process was ended by SIGABRT."),
+            ("segfault", "crash", "its process was ended by SIGSEGV."),
+            ("exit", "crash", "its process ended with exit code 3."),
+            ("end", "crash", "its process ended with exit code 0."),
+            ("bad_alloc", "memory", "it allocates more memory than the 2147483648 bytes that it may."),
+            ("refuse", "error", "it is refused."),
+            ("raise", "error", "this cannot be done with it (ZeroDivisionError: it divides by 0)."),
+        ],
+    )
+    def test_ends_its_process_alone(self, job: Job, tmp_path: Path, action: str, verdict: str, message: str) -> None:
+        done = do(job, deadly(tmp_path, action))
+        assert (done.verdict, done.message) == (verdict, message)
+        again = do(job, deadly(tmp_path, action))
+        assert (again.cached, again.verdict, again.message) == (True, verdict, message)
+        retried = do(replace(job, retries=True), deadly(tmp_path, action))
+        assert (retried.cached, retried.verdict) == (False, verdict)
+
+    def test_its_last_words_are_told(self, job: Job, tmp_path: Path) -> None:
+        done = do(job, deadly(tmp_path, "say and abort"))
+        assert result(job, done)["stderr"] == ["Assertion `size > 0' failed."]
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
+    def test_memory_is_bounded(self, job: Job, tmp_path: Path) -> None:
+        file = deadly(tmp_path, "allocate")
+        done = do(job, file)
+        assert (done.verdict, done.message) == (
+            "memory",
+            "it allocates more memory than the 2147483648 bytes that it may.",
+        )
+        assert do(job, file).cached
+        more = do(replace(job, memory=2**34), file)
+        assert (more.cached, more.verdict) == (False, "error")
+        assert do(job, file).verdict == "error"
+
+    @pytest.mark.parametrize("action", ["hang", "spin"])
+    def test_one_that_never_ends_is_ended(self, job: Job, tmp_path: Path, action: str) -> None:
+        file = deadly(tmp_path, action)
+        done = do(replace(job, timeout=0.5), file)
+        assert (done.verdict, done.message) == ("timeout", "it took longer than 0.5 s.")
+        assert do(replace(job, timeout=0.25), file).cached
+        longer = do(replace(job, timeout=0.75), file)
+        assert (longer.cached, longer.message) == (False, "it took longer than 0.75 s.")
+
+    def test_a_run_that_is_stopped_leaves_no_result(self, job: Job, tmp_path: Path) -> None:
+        scratch = tmp_path / "scratch"
+        scratch.mkdir()
+        stopped, raised = threading.Event(), []
+
+        def work() -> None:
+            try:
+                process(job, Task("hang", str(deadly(tmp_path, "hang"))), scratch, stopped)
+            except GivenUp as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        stopped.wait(0.3)
+        stopped.set()
+        while thread.is_alive():
+            guarded.end_calls()
+            thread.join(0.1)
+        assert len(raised) == 1
+        assert not Path(job.root, "results").exists()
+        assert not list(scratch.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_told(job: Job, tmp_path: Path) -> None:
+    from sliceport.errors import UsageError
+
+    (tmp_path / "run" / "scratch").mkdir(parents=True)
+    (tmp_path / "run" / "results").write_text("a file")
+    with pytest.raises(UsageError, match="cannot be written"):
+        do(job, GLU)

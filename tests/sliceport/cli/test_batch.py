@@ -1,0 +1,264 @@
+"""`sliceport batch` as its user sees it: options, exit codes, progress, reports, interruptions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import deadly_format
+import pytest
+
+from sliceport.cli.batch_progress import Progress
+from sliceport.cli.main import main
+
+MODELS = Path(__file__).parents[3] / "models"
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Path:
+    folder = tmp_path / "zoo"
+    folder.mkdir()
+    for name in ("rule_glu", "rule_strings", "rule_identity"):
+        shutil.copy(MODELS / f"{name}.onnx", folder)
+    return folder
+
+
+def sliceport(folder: Path, *words: object) -> subprocess.Popen[str]:
+    """The command line in a process of its own, with the throw-away format that lies in a folder."""
+    command = [sys.executable, "-m", "sliceport", *map(str, words)]
+    environment = deadly_format.environment(folder)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+class TestRuns:
+    @pytest.mark.parametrize(
+        ("names", "code"),
+        [(["rule_glu"], 0), (["rule_glu", "rule_strings"], 1), (["rule_strings", "none"], 2)],
+    )
+    def test_exit_codes(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path, names: list[str], code: int
+    ) -> None:
+        (zoo / "none.onnx").write_text("no model")
+        assert (
+            main(["batch", "lower", *(str(zoo / f"{name}.onnx") for name in names), "-o", str(tmp_path / "run")])
+            == code
+        )
+        out, err = capsys.readouterr()
+        assert out.startswith(f"{len(names)} model")
+        assert err == f"sliceport: wrote {tmp_path / 'run'}\n"
+
+    def test_commands_take_their_own_options(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+    ) -> None:
+        run = str(tmp_path / "run")
+        words = ["batch", "compare", str(zoo), "-o", run, "--executors", "onnxruntime-cpu,dml-emulator", "--seed", "7"]
+        assert main([*words, "--format", "json"]) == 1
+        summary = json.loads(capsys.readouterr().out)
+        assert summary["verdicts"] | {"clean": 2, "finding": 1} == summary["verdicts"]
+        for line in Path(run, "results.jsonl").read_text().splitlines():
+            assert "--seed 7" in json.loads(line)["result"]["command"]
+
+    def test_shapes_are_chosen(self, tmp_path: Path) -> None:
+        model = str(MODELS / "dynamo_phi_dyn.onnx")
+        run = tmp_path / "run"
+        assert main(["batch", "lower", "--input-shapes", "auto", model, "-o", str(run)]) == 0
+        (line,) = (run / "results.jsonl").read_text().splitlines()
+        assert len(json.loads(line)["input_shapes"]["x"]) == 2
+        assert json.loads(next((run / "runs").iterdir()).read_text().splitlines()[0])["options"] == {
+            "feature_level": "6.4",
+            "input_shapes": "auto",
+        }
+
+    def test_directml_run_is_a_command_of_two_words(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """Of OpenVINO models nothing is run, so it needs no DirectML."""
+        model = MODELS / "rule_new_axis.xml"
+        assert main(["batch", "directml", "run", str(model), "-o", str(tmp_path / "run")]) == 2
+        assert "runs ONNX models, not OpenVINO IR" in capsys.readouterr().out
+        for words in (["batch"], ["batch", "directml"]):
+            assert main(words) == 0
+            assert "usage" in capsys.readouterr().out.lower()
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["lower", "{zoo}/nothing*"], "nothing*"),
+            (["lower", "{zoo}", "--feature-level", "9.9"], "feature level '9.9' does not exist"),
+            (
+                ["compare", "{zoo}", "--executors", "openvin"],
+                "executor 'openvin' is not known, did you mean 'openvino'?",
+            ),
+            (["rewrite", "{zoo}", "--passes", "siblngs"], "pass 'siblngs' is not known, did you mean 'siblings'?"),
+            (["lower", "{zoo}", "--jobs", "0"], "'0' is no number of models from 1 up."),
+            (
+                ["lower", "{zoo}", "--timeout", "soon"],
+                "--timeout must be a number of seconds, or 0 for any, got 'soon'.",
+            ),
+            (["lower", "{zoo}", "--memory", "lots"], "--memory must be a size such as 512M or 4G, or 0 for any"),
+            (["lower", "{zoo}", "--shard", "4/3"], "shard"),
+            (["lower", "{zoo}", "--manifest", "none.toml"], "none.toml"),
+            (["lower", "{zoo}", "--html", "{zoo}/rule_glu.onnx"], "exists; give another name or --overwrite"),
+            (["lower", "{zoo}", "--cluster", "slurm://a:1"], "slurm"),
+            (["lower", "{zoo}", "-o", "{zoo}/rule_glu.onnx"], "is no folder"),
+            (["report", "{zoo}"], "holds no run of sliceport batch"),
+            (["lowr", "{zoo}"], "did you mean 'lower'?"),
+        ],
+    )
+    def test_what_is_wrong_is_a_sentence(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path, words: list[str], message: str
+    ) -> None:
+        given = [word.replace("{zoo}", str(zoo)) for word in words]
+        output = [] if "-o" in words or "report" in words else ["-o", str(tmp_path / "run")]
+        try:
+            code = main(["batch", *given, *output])
+        except SystemExit as exit_:
+            code = int(str(exit_.code))
+        out, err = capsys.readouterr()
+        assert (code, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1
+        assert not (tmp_path / "run" / "results.jsonl").exists()
+
+    def test_entries_of_a_manifest_that_match_nothing_are_told(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+    ) -> None:
+        manifest = tmp_path / "manifest.jsonl"
+        manifest.write_text('{"model": "zoo/rule_gul.onnx", "input_shapes": {"x": [2, 4]}}\n')
+        assert main(["batch", "lower", str(zoo), "-o", str(tmp_path / "run"), "--manifest", str(manifest)]) == 1
+        assert "'zoo/rule_gul.onnx' matches no model" in capsys.readouterr().err
+
+
+class TestReports:
+    def test_two_runs_are_compared(self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path) -> None:
+        before, after = str(tmp_path / "before"), str(tmp_path / "after")
+        main(["batch", "lower", str(zoo), "-o", before])
+        (zoo / "rule_glu.onnx").write_text("damaged")
+        main(["batch", "lower", str(zoo), "-o", after])
+        capsys.readouterr()
+        assert main(["batch", "report", before, after, "--format", "json"]) == 1
+        compared = json.loads(capsys.readouterr().out)["comparison"]
+        assert [Path(change["model"]).stem for change in compared["new"]] == ["rule_glu"]
+        assert main(["batch", "report", after, before]) == 0
+        assert "rule_glu.onnx" in capsys.readouterr().out
+
+    def test_shards_are_joined_and_one_run_is_told_again(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+    ) -> None:
+        shards = [str(tmp_path / f"shard{i}") for i in (1, 2)]
+        for i, shard in enumerate(shards, 1):
+            main(["batch", "lower", str(zoo), "-o", shard, "--shard", f"{i}/2"])
+        main(["batch", "lower", str(zoo), "-o", str(tmp_path / "run")])
+        whole = capsys.readouterr().out.rpartition("3 models")[2]
+        assert main(["batch", "report", *shards]) == 1
+        assert capsys.readouterr().out.rpartition("3 models")[2] == whole
+        assert main(["batch", "report", str(tmp_path / "run")]) == 1
+        assert capsys.readouterr().out.rpartition("3 models")[2] == whole
+
+    def test_files_are_written_and_kept(self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path) -> None:
+        run, page, table = (str(tmp_path / name) for name in ("run", "run.html", "run.parquet"))
+        words = ["batch", "lower", str(zoo), "-o", run, "--html", page, "--parquet", table]
+        assert main(words) == 1
+        assert "rule_glu" not in capsys.readouterr().err
+        assert Path(page).read_text("utf-8").lower().startswith("<!doctype html>")
+        assert Path(table).read_bytes()[:4] == b"PAR1"
+        assert main(words) == 2
+        assert f"'{page}' exists" in capsys.readouterr().err
+        assert main([*words, "--overwrite"]) == 1
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return deadly_format.install(tmp_path_factory.mktemp("site"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_leaves_what_is_done(site: Path, tmp_path: Path, number: int, code: int) -> None:
+    models = deadly_format.write_models(tmp_path / "zoo", ["", "", "hang"])
+    with sliceport(site, "batch", "lower", tmp_path / "zoo", "-o", tmp_path / "run", "--jobs", 2) as process:
+        results = tmp_path / "run" / "results"
+        while len(list(results.rglob("*.json"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in err
+    view = (tmp_path / "run" / "results.jsonl").read_text().splitlines()
+    assert {json.loads(line)["model"] for line in view} <= {str(models[0]), str(models[1])}
+    assert not (tmp_path / "run" / "scratch").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the processes at work with it")
+def test_a_killed_run_goes_on_and_leaves_nothing_behind(site: Path, tmp_path: Path) -> None:
+    deadly_format.write_models(tmp_path / "zoo", ["", "", "hang", ""])
+    words = ["batch", "lower", tmp_path / "zoo", "-o", tmp_path / "run", "--jobs", 1, "--timeout", 3]
+    with sliceport(site, *words) as process:
+        results = tmp_path / "run" / "results"
+        while len(list(results.rglob("*.json"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+    assert (tmp_path / "run" / "scratch").exists()
+    with sliceport(site, *words) as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    assert out.startswith("4 models: 3 clean, 1 timed out")
+    assert not (tmp_path / "run" / "scratch").exists()
+
+
+class TestProgress:
+    def test_a_line_now_and_then_where_there_is_no_terminal(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from sliceport.batch.task import Done
+        from sliceport.cli import batch_progress
+
+        monkeypatch.setattr(batch_progress, "_INTERVAL", 0.0)
+        with Progress() as shown:
+            shown.begin(3)
+            shown.add(Done("a", "0", "clean", ""))
+            shown.add(Done("b", "1", "crash", ""))
+        first, second = capsys.readouterr().err.splitlines()
+        assert first.startswith("sliceport: 1 of 3 models, ")
+        assert second.endswith(" left, 1 crash")
+
+    def test_a_line_for_each_model_if_it_is_wanted(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+    ) -> None:
+        words = ["batch", "lower", str(zoo / "rule_glu.onnx"), "-v", "-o", str(tmp_path / "run")]
+        main(words)
+        assert f"sliceport: 1/1 clean '{zoo}/rule_glu.onnx' (" in capsys.readouterr().err
+        main(words)
+        assert " s, was there before)" in capsys.readouterr().err
+
+    @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+    def test_a_bar_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:
+        import pty
+
+        pytest.importorskip("rich")
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "sliceport", "batch", "lower", str(zoo), "-o", str(tmp_path / "run")]
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
+            os.close(theirs)
+            shown = b""
+            while True:
+                try:
+                    part = os.read(ours, 4096)
+                except OSError:
+                    break
+                if not part:
+                    break
+                shown += part
+            process.communicate()
+        os.close(ours)
+        assert process.returncode == 1
+        assert b"3/3" in shown
+        assert b"1 finding" in shown
