@@ -68,6 +68,10 @@ class WorkerTimedOut(WorkerDied):
     """The worker was ended because it took too long."""
 
 
+class WorkerTerminated(WorkerDied):
+    """The worker was ended by SIGTERM, as all processes are when a machine or a job of a cluster shuts down."""
+
+
 class _Worker:
     """A worker process.
 
@@ -135,7 +139,8 @@ class _Worker:
             self.close()
             if is_late.is_set():
                 raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
-            raise WorkerDied(self._ending(), said)
+            kind = WorkerTerminated if self._process.returncode == -signal.SIGTERM else WorkerDied
+            raise kind(self._ending(), said)
         value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         return value
 
@@ -293,6 +298,7 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
 
     Raises:
         WorkerTimedOut: The worker took longer.
+        WorkerTerminated: The worker was told to end.
         WorkerDied: The worker ended, or could not be started.
         Exception: What the function raised, MemoryError among it.
     """

@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ class DaskRunner:
         except ConnectionError as error:
             raise UsageError(f"--cluster: there is no scheduler at {address} ({error}).") from None
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Done]:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done, None, None]:
         """See `Runner.run`. When the iterator is closed early, models under way are given up, without a result.
 
         Raises:
@@ -192,7 +192,7 @@ class _Session:
     def threads(self) -> int | None:
         """How many tasks the workers that are there can do at once; None where the scheduler does not say."""
         try:
-            return sum(self._client.nthreads().values())
+            return int(sum(self._client.nthreads().values()))
         except Exception:
             logger.debug("the scheduler does not answer", exc_info=True)
             return None

@@ -156,7 +156,9 @@ class Folder:
         """See `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
         folder = Path(self.root, SCRATCH, f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
         try:
-            folder.mkdir(parents=True)
+            while not folder.exists():
+                with suppress(FileNotFoundError):  # another process has just removed the folder around it
+                    folder.mkdir(parents=True)
             for entry in os.scandir(folder.parent):
                 if _is_abandoned(entry.name):
                     shutil.rmtree(entry.path, ignore_errors=True)

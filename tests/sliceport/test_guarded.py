@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -141,3 +142,9 @@ def test_the_exit_code_of_a_worker_that_ends_itself_is_told() -> None:
     for _ in range(5):
         with pytest.raises(guarded.WorkerDied, match=r"^ended with exit code 7$"):
             guarded.call(sys.exit, 7, timeout=60)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_worker_that_is_told_to_end_is_told_from_others() -> None:
+    with pytest.raises(guarded.WorkerTerminated, match="^was ended by SIGTERM$"):
+        guarded.call(signal.raise_signal, signal.SIGTERM, timeout=60)

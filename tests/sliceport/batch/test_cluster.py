@@ -80,7 +80,7 @@ def _none_left() -> Iterator[None]:
 _started: list[subprocess.Popen[str]] = []
 
 
-def start(site: Mapping[str, str], *words: str | Path) -> subprocess.Popen[str]:
+def start(site: Mapping[str, str], *words: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "sliceport", "batch", *map(str, words)]
     _started.append(
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(site))
