@@ -92,7 +92,7 @@ class DaskRunner:
         except ConnectionError as error:
             raise UsageError(f"--cluster: there is no scheduler at {address} ({error}).") from None
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done, None, None]:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """See `Runner.run`. When the iterator is closed early, models under way are given up, without a result.
 
         Raises:

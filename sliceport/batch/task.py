@@ -179,8 +179,9 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
 
 
 def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """`guarded.call`, and again where its process was told to end: that says nothing of the model, and where the whole
-    machine shuts down, this process will not see the second time.
+    """`guarded.call`, and again where its process was told to end, which says nothing of the model.
+
+    Where the whole machine shuts down, this process ends before the second time.
     """
     try:
         return guarded.call(function, *args, **limits)
