@@ -16,7 +16,6 @@ from sliceport.diagnosis import Diagnosable, Diagnosis, diagnose_package
 from sliceport.entry_points import EntryPoint, try_entry_points
 from sliceport.report.table import table
 
-
 _OPTIONAL = (
     ("shtab", "shtab", "cli"),
     ("rich_argparse", "rich-argparse", "cli"),

@@ -23,7 +23,7 @@ class Cut:
 
     output: str
     region: Region
-    used: bool = True
+    used: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def test_up_to_six_axes(region: Region) -> None:
 @given(selecting.regions())
 def test_operators_have_no_more_dimensions_than_that(region: Region) -> None:
     assume(not region.selects_all)
-    node = Resolved("n", "Slice", "", 13, (), "x", "FLOAT", ("y",), cuts=(Cut("y", region),))
+    node = Resolved("n", "Slice", "", 13, (), "x", "FLOAT", ("y",), cuts=(Cut("y", region, True),))
     (lowered,) = lower_nodes([node]).nodes
     (call,) = lowered.calls
     assert call.operator.input_tensor.rank == fewest_axes(region)
