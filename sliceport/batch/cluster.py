@@ -90,7 +90,7 @@ class DaskRunner:
         try:
             self._session = _Session(address, _FIRST_PATIENCE)
         except ConnectionError as error:
-            raise UsageError(f"--cluster: there is no scheduler at {address} ({error}).") from None
+            raise UsageError(f"--cluster: the scheduler at {address} cannot be reached ({error}).") from None
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """See `Runner.run`. When the iterator is closed early, models under way are given up, without a result.
@@ -142,7 +142,7 @@ class _Session:
             self._completed = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         except Exception as error:  # of the network, of TLS, of another version of distributed
             logger.debug("no scheduler", exc_info=True)
-            raise ConnectionError(f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(".")) from None
+            raise ConnectionError(str(error).partition("\n")[0].rstrip(".") or type(error).__name__) from None
         self._needed = pack_versions()
 
     def check(self, setup: Setup) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,10 @@ def _none_left() -> Iterator[None]:
 _started: list[subprocess.Popen[str]] = []
 
 
-def start(site: Mapping[str, str], *words: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "sliceport", "batch", *map(str, words)]
+def start(
+    site: Mapping[str, str], *words: object, program: Sequence[str] = ("-m", "sliceport")
+) -> subprocess.Popen[str]:
+    command = [sys.executable, *program, "batch", *map(str, words)]
     _started.append(
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(site))
     )
@@ -256,6 +258,26 @@ def test_an_interrupted_run_ends_what_is_under_way(
     wait_until(lambda: not (tmp_path / "run" / "scratch").exists(), "the end of what was written on the way")
 
 
+def test_a_scheduler_that_stays_away_ends_the_run(tmp_path: Path, site: dict[str, str]) -> None:
+    write_models(tmp_path / "models", ["slow"] * 100)
+    impatient = (
+        "import sys; from sliceport.batch import cluster; from sliceport.cli.main import main; "
+        "cluster._PATIENCE = 0.5; sys.exit(main(sys.argv[1:]))"
+    )
+    with Cluster(tmp_path / "cluster", site) as started:
+        scheduler = started.start_scheduler()
+        started.start_worker("--nthreads", "2")
+        words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster", started.url]
+        process = start(site, *words, program=("-c", impatient))
+        wait_until(lambda: count_results(tmp_path / "run"), "the first model")
+        started.kill(scheduler)
+        _, said = finish(process, 2)
+    assert f"--cluster: the scheduler at 127.0.0.1:{started.port} has gone (" in said
+    assert "; the same command goes on where this one has ended.\n" in said
+    assert "Traceback" not in said
+    assert {row["verdict"] for row in read_rows(tmp_path / "run")} <= {"clean"}
+
+
 def make_other(folder: Path) -> str:
     """Another version of the deadly format; returns a search path with it."""
     (install(folder) / "deadly_format-1.0.dist-info" / "METADATA").write_text(
@@ -341,5 +363,5 @@ def test_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cluster, "_FIRST_PATIENCE", 0.5)
     port = Cluster(tmp_path, {}).port
-    with pytest.raises(UsageError, match=rf"^--cluster: there is no scheduler at 127.0.0.1:{port} \("):
+    with pytest.raises(UsageError, match=rf"^--cluster: the scheduler at 127.0.0.1:{port} cannot be reached \("):
         open_cluster(f"dask://127.0.0.1:{port}")
