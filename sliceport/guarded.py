@@ -116,6 +116,10 @@ class _Watchdog:
                 self._changed.wait(None if left == math.inf else left)
 
 
+class WorkerTerminated(WorkerDied):
+    """The worker was ended by SIGTERM, as all processes are when a machine or a job of a cluster shuts down."""
+
+
 class _Worker:
     """A worker process.
 
@@ -179,7 +183,8 @@ class _Worker:
             self.close()
             if is_late:
                 raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
-            raise WorkerDied(self._ending(), said)
+            kind = WorkerTerminated if self._process.returncode == -signal.SIGTERM else WorkerDied
+            raise kind(self._ending(), said)
         value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         return value
 
@@ -338,6 +343,7 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
 
     Raises:
         WorkerTimedOut: The worker took longer.
+        WorkerTerminated: The worker was told to end.
         WorkerDied: The worker ended, or could not be started.
         Exception: What the function raised, MemoryError among it.
     """

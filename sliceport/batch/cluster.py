@@ -9,19 +9,20 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import pickle
 import re
 import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sliceport import progress
 from sliceport.batch import cluster_worker
-from sliceport.batch.cluster_worker import Setup, find_proof, pack, pack_versions, unpack
+from sliceport.batch.cluster_worker import Setup, find_proof, pack, pack_call, pack_versions, unpack
 from sliceport.batch.runner import Runner
 from sliceport.batch.store import SCRATCH, open_store
 from sliceport.batch.task import Done, Job, Task, to_row
@@ -89,9 +90,9 @@ class DaskRunner:
         try:
             self._session = _Session(address, _FIRST_PATIENCE)
         except ConnectionError as error:
-            raise UsageError(f"--cluster: there is no scheduler at {address} ({error}).") from None
+            raise UsageError(f"--cluster: the scheduler at {address} cannot be reached ({error}).") from None
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Done]:
+    def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """See `Runner.run`. When the iterator is closed early, models under way are given up, without a result.
 
         Raises:
@@ -141,7 +142,7 @@ class _Session:
             self._completed = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         except Exception as error:  # of the network, of TLS, of another version of distributed
             logger.debug("no scheduler", exc_info=True)
-            raise ConnectionError(f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(".")) from None
+            raise ConnectionError(str(error).partition("\n")[0].rstrip(".") or type(error).__name__) from None
         self._needed = pack_versions()
 
     def check(self, setup: Setup) -> None:
@@ -169,9 +170,8 @@ class _Session:
     def submit(self, setup: Setup, tasks: Sequence[Task]) -> Any:
         """Give tasks to the cluster; returns Dask's future."""
         key = f"sliceport-{setup.run}-{secrets.token_hex(8)}"
-        future = self._client.submit(
-            cluster_worker.do_chunk, self._needed, pack(setup), pack(*tasks), key=key, pure=False
-        )
+        packed = pack_call(cluster_worker.do_chunk, self._needed, pack(setup), pack(*tasks))
+        future = self._client.submit(pickle.loads, packed, key=key, pure=False)
         self._completed.add(future)
         return future
 
@@ -192,7 +192,7 @@ class _Session:
     def threads(self) -> int | None:
         """How many tasks the workers that are there can do at once; None where the scheduler does not say."""
         try:
-            return sum(self._client.nthreads().values())
+            return int(sum(self._client.nthreads().values()))
         except Exception:
             logger.debug("the scheduler does not answer", exc_info=True)
             return None
@@ -208,7 +208,8 @@ class _Session:
 
     def _ask_all(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """Call a function on all workers; returns by address what it gave or raised. What takes long is left out."""
-        return _within(_ALL_WORKERS, lambda: self._client.run(function, *arguments, on_error="return")) or {}
+        packed = pack_call(function, *arguments)
+        return _within(_ALL_WORKERS, lambda: self._client.run(pickle.loads, packed, on_error="return")) or {}
 
 
 def _within(seconds: float, function: Callable[[], Any]) -> Any:
@@ -245,7 +246,7 @@ class _Run:
         self._losses: Counter[str] = Counter()
         self._seconds = _CHUNK_SECONDS
         self._threads = 0
-        self._looked = 0.0
+        self._looked = -_ROUND
         self._is_waiting = False
 
     def results(self) -> Iterator[Done]:
@@ -256,6 +257,8 @@ class _Run:
             if not self._chunks:
                 return
             for future, result in self.session.completed(0.5):
+                if self._is_waiting:
+                    self._looked = -_ROUND
                 yield from self._settle(future, result)
             if self.session.is_broken() or any(chunk.future.cancelled() for chunk in self._chunks.values()):
                 yield from self._reconnect()
@@ -376,7 +379,7 @@ class _Run:
                 time.sleep(pause)
             else:
                 break
-        self._looked = 0.0
+        self._looked = -_ROUND
         progress.announce(f"connected to {self._address} again")
         progress.say("working")
 

@@ -1,12 +1,10 @@
 """What the worker of a cluster does for a run: it finds out whether it fits, and does tasks.
 
-A worker is asked by the names of functions of this module, and answers with bytes and text. It may serve several runs,
-each by several threads.
+A worker is asked by `pack_call`, and answers with bytes and text. It may serve several runs, each by several threads.
 """
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import hashlib
 import json
@@ -16,7 +14,7 @@ import platform
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,13 +91,32 @@ def unpack(data: bytes) -> tuple[object, ...]:
     return values
 
 
-async def inspect(needed: bytes, packed: bytes) -> str:
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function, which takes place when it is unpickled."""
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.function, self.arguments
+
+
+def pack_call(function: Callable[..., object], *arguments: object) -> bytes:
+    """A call of a function, for `pickle.loads` to make.
+
+    A worker of Dask that has no sliceport ends when it is sent a function of sliceport, but not when it is sent this.
+    """
+    return pickle.dumps(_Call(function, arguments))
+
+
+def inspect(needed: bytes, packed: bytes) -> str:
     """Find out whether this worker fits a run; returns its scratch folder.
 
     Raises:
         UsageError: It does not, and why.
     """
-    visit = await asyncio.to_thread(_enter, needed, packed)
+    visit = _enter(needed, packed)
     return "" if visit is None else str(visit.scratch)
 
 
@@ -137,9 +154,9 @@ def do_chunk(needed: bytes, packed: bytes, packed_tasks: bytes) -> bytes:
     return pack(*done)
 
 
-async def leave(run: str) -> None:
-    """End what this process does for a run, and remove its files."""
-    await asyncio.to_thread(_leave, run)
+def leave(run: str) -> None:
+    """Begin to end what this process does for a run, and to remove its files."""
+    threading.Thread(target=_leave, args=[run], daemon=True).start()
 
 
 def _enter(needed: bytes, packed: bytes) -> _Visit | None:

@@ -156,7 +156,9 @@ class Folder:
         """See `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
         folder = Path(self.root, SCRATCH, _own_name())
         try:
-            folder.mkdir(parents=True)
+            while not folder.exists():
+                with suppress(FileNotFoundError):  # another process has just removed the folder around it
+                    folder.mkdir(parents=True)
             _remove_abandoned(folder.parent)
         except OSError as error:
             raise self._failure("written", SCRATCH, error) from None

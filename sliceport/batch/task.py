@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +40,8 @@ _OUTPUT = "output"
 """The folder that a command writes into, within that of its task; messages do not name it."""
 _PREPARATION = 60.0
 """Seconds for the start of a process, besides what a model may take."""
+_SHUTDOWN = 5.0
+"""Seconds in which this process will have ended, too, if that of a model was told to."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) ->
 def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -> Done:
     patience = None if job.timeout is None else job.timeout + _PREPARATION
     try:
-        identity: _Identity = guarded.call(_identify, job, task, folder, timeout=patience, memory=job.memory)
+        identity: _Identity = _call(is_stopped, _identify, job, task, folder, timeout=patience, memory=job.memory)
     except UnreadableResult:
         raise
     except (SliceportError, MemoryError, OSError) as error:
@@ -168,9 +170,8 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
     if identity.done is not None:
         return identity.done
     try:
-        done: Done = guarded.call(
-            _execute, job, task, identity.key, identity.path, folder, timeout=job.timeout, memory=job.memory
-        )
+        found = identity.key, identity.path
+        done: Done = _call(is_stopped, _execute, job, task, *found, folder, timeout=job.timeout, memory=job.memory)
     except (guarded.WorkerDied, MemoryError) as error:
         if is_stopped.is_set():
             raise GivenUp from None
@@ -178,6 +179,19 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
         open_store(job.root).write(result_name(identity.key), _to_bytes(stored))
         return _summarize(task, identity.key, stored)
     return done
+
+
+def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
+    """`guarded.call`, and again where its process was told to end, which says nothing of the model.
+
+    Where the whole machine shuts down, this process ends before the second time.
+    """
+    try:
+        return guarded.call(function, *args, **limits)
+    except guarded.WorkerTerminated:
+        if is_stopped.wait(_SHUTDOWN):
+            raise
+        return guarded.call(function, *args, **limits)
 
 
 class UnreadableResult(UsageError):

@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import guarded_calls
 import pytest
-from processes import assert_gone
+from processes import assert_gone, ticks
 
 from sliceport import guarded
 
@@ -60,11 +61,6 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
     os.waitpid(child, 0)
     assert int(os.read(reading, 20)) != parents
     assert guarded.call(os.getpid, timeout=60) == parents
-
-
-def ticks(pid: int) -> int:
-    """The time that a process has computed."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process by a signal")
@@ -146,3 +142,9 @@ def test_the_exit_code_of_a_worker_that_ends_itself_is_told() -> None:
     for _ in range(5):
         with pytest.raises(guarded.WorkerDied, match=r"^ended with exit code 7$"):
             guarded.call(sys.exit, 7, timeout=60)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_worker_that_is_told_to_end_is_told_from_others() -> None:
+    with pytest.raises(guarded.WorkerTerminated, match="^was ended by SIGTERM$"):
+        guarded.call(signal.raise_signal, signal.SIGTERM, timeout=60)

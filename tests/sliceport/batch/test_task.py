@@ -10,12 +10,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import deadly_format
 import numpy as np
 import pytest
 
 from sliceport import guarded
+from sliceport.batch import task as task_module
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, GivenUp, Job, Task, process, read_result, result_name, to_row
 
@@ -305,3 +307,20 @@ def test_a_folder_that_cannot_be_written_is_told(job: Job, tmp_path: Path) -> No
     (tmp_path / "run" / "results").write_text("a file")
     with pytest.raises(UsageError, match="cannot be written"):
         do(job, GLU)
+
+
+def test_a_process_that_is_told_to_end_says_nothing_of_the_model(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that shuts down tells all that run there; this one goes on."""
+    called = []
+    real = guarded.call
+
+    def call(function: Any, *args: Any, **limits: Any) -> Any:
+        called.append(function.__name__)
+        if len(called) in (1, 3):
+            raise guarded.WorkerTerminated("was ended by SIGTERM")
+        return real(function, *args, **limits)
+
+    monkeypatch.setattr(guarded, "call", call)
+    monkeypatch.setattr(task_module, "_SHUTDOWN", 0)
+    assert do(job, GLU).verdict == "clean"
+    assert called == ["_identify", "_identify", "_execute", "_execute"]

@@ -1,0 +1,96 @@
+"""A cluster of dask.distributed on this machine, of processes that talk over TCP."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+PATIENCE = 120.0
+"""Seconds after which what a test waits for does not come any more."""
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} does not come"
+        time.sleep(0.02)
+
+
+class Cluster:
+    """A scheduler and its workers; they end with the block.
+
+    Args:
+        folder: For what they write.
+        environment: Theirs.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.processes: list[subprocess.Popen[bytes]] = []
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"dask://127.0.0.1:{self.port}"
+
+    def start_scheduler(self, **more: str) -> subprocess.Popen[bytes]:
+        """Start the scheduler, always at the same port, and wait for it."""
+        words = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
+        process = self._start("dask_scheduler", words, more)
+        wait_until(lambda: self._answers() or process.poll() is not None, "the scheduler")
+        assert process.poll() is None, self.logs()
+        return process
+
+    def start_worker(self, *words: str, **more: str) -> subprocess.Popen[bytes]:
+        """Start a worker of one process, and do not wait for it."""
+        common = ["--no-dashboard", "--local-directory", str(self.folder / "local")]
+        kind = [] if "--nanny" in words else ["--no-nanny"]
+        return self._start("dask_worker", [f"tcp://127.0.0.1:{self.port}", *common, *kind, *words], more)
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """End a process as the kernel does."""
+        process.kill()
+        process.wait()
+
+    def logs(self) -> str:
+        """What all of them wrote."""
+        return "\n".join(file.read_text(errors="replace") for file in sorted(self.folder.glob("*.log")))
+
+    def count_registered(self) -> int:
+        """How many workers have been connected so far."""
+        return len(re.findall("Registered to:", self.logs()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for process in self.processes:
+            self.kill(process)  # in order they take up to 30 s: each waits for the others
+
+    def _start(self, module: str, words: list[str], more: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / f"{len(self.processes):02d}_{module}.log", "wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.{module}", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**self.environment, **more},
+            )
+        self.processes.append(process)
+        return process
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0

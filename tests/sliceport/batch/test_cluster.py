@@ -1,0 +1,367 @@
+"""Runs on a cluster of Dask, whose parts come, go and die: each model is reported once, as a local run reports it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from dask_cluster import PATIENCE, Cluster, wait_until
+from deadly_format import environment, install, write_models
+from platforms import POSIX
+from processes import assert_gone, children, ticks
+
+from sliceport.batch import cluster, cluster_worker
+from sliceport.batch.cluster import open_cluster
+from sliceport.batch.cluster_worker import Setup
+from sliceport.batch.task import Job
+from sliceport.errors import MissingExtra, UsageError
+
+pytest.importorskip("distributed")
+pytestmark = POSIX
+
+HANG_SECONDS = "8"
+ADDED = {
+    "hang": 2,
+    "spin": 1,
+    "abort": 4,
+    "say and abort": 3,
+    "segfault": 3,
+    "exit": 3,
+    "system exit": 2,
+    "allocate": 3,
+    "bad_alloc": 2,
+    "refuse": 1,
+    "raise": 1,
+}
+"""Models of the deadly format among those of the large run."""
+VERDICTS = {"hang": "timeout", "spin": "timeout", "allocate": "memory", "bad_alloc": "memory"} | {
+    "refuse": "error",
+    "raise": "error",
+}
+"""What becomes of them; the others crash."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment with models that are deadly."""
+    return environment(install(tmp_path_factory.mktemp("site")))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, site: dict[str, str]) -> Iterator[Cluster]:
+    """A cluster of one worker that does two tasks at once."""
+    with Cluster(tmp_path_factory.mktemp("cluster"), site) as started:
+        started.start_scheduler()
+        started.start_worker("--nthreads", "2")
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def _none_left() -> Iterator[None]:
+    """A test that fails leaves no run behind."""
+    yield
+    while _started:
+        process = _started.pop()
+        if process.returncode is None:
+            process.kill()
+            process.communicate()
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
+def start(
+    site: Mapping[str, str], *words: object, program: Sequence[str] = ("-m", "sliceport")
+) -> subprocess.Popen[str]:
+    command = [sys.executable, *program, "batch", *map(str, words)]
+    _started.append(
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(site))
+    )
+    return _started[-1]
+
+
+def finish(process: subprocess.Popen[str], code: int) -> tuple[str, str]:
+    """What a run printed, that must end with this exit code."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+    assert process.returncode == code, (out, err)
+    return out, err
+
+
+def read_rows(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (root / "results.jsonl").read_text().splitlines()]
+
+
+def read_results(root: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(root)): file.read_bytes() for file in (root / "results").rglob("*") if file.is_file()}
+
+
+def count_results(root: Path) -> int:
+    return sum(1 for _ in (root / "results").glob("*/*.json"))
+
+
+def last_journal(root: Path) -> list[dict[str, Any]]:
+    journal = max((root / "runs").glob("*.jsonl"))
+    return [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+
+
+def write_slices(folder: Path, count: int) -> None:
+    """ONNX models of a Slice or a Split each, no two alike."""
+    folder.mkdir()
+    for i in range(count):
+        if i % 3:
+            constants = f"int64[2] starts = {{1, 0}}, int64[2] ends = {{{i + 2}, 4}}"
+            body = f"(float[{i + 3}, 5] x) => (float[?, ?] y) <{constants}> {{ y = Slice (x, starts, ends) }}"
+        else:
+            body = (
+                f"(float[{2 * i + 2}, 3] x) => (float[?, ?] a, float[?, ?] b) {{ a, b = Split <num_outputs = 2> (x) }}"
+            )
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> sliced {body}')
+        onnx.save(model, folder / f"slice_{i:03d}.onnx")
+
+
+def damage(folder: Path, models: Path) -> int:
+    """Real models, cut off or with bytes changed; returns how many."""
+    folder.mkdir()
+    chosen = random.Random(7)
+    files = [*sorted(models.glob("rule_*.onnx")), *sorted(models.glob("ts_*.onnx"))][:12]
+    for i, file in enumerate(files):
+        data = bytearray(file.read_bytes())
+        if i % 2:
+            del data[len(data) * (i + 1) // 16 :]
+        else:
+            for _ in range(8):
+                data[chosen.randrange(len(data))] ^= 1 << chosen.randrange(8)
+        (folder / f"damaged_{file.name}").write_bytes(data)
+    text = (models / "rule_new_axis.xml").read_text()
+    (folder / "cut_off.xml").write_text(text[: len(text) // 2])
+    (folder / "changed.xml").write_text(text.replace("StridedSlice", "StridedLice"))
+    (folder / "empty.onnx").write_bytes(b"")
+    return len(files) + 3
+
+
+def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path, site: dict[str, str]) -> None:
+    """Two workers, the one who waits, and the scheduler are killed on the way."""
+    damaged = damage(tmp_path / "damaged", models)
+    actions = [action for action, count in ADDED.items() for _ in range(count)]
+    write_models(tmp_path / "deadly", actions)
+    real = [*models.glob("*.onnx"), *models.glob("*.xml")]
+    generated = 600 - damaged - len(actions) - len(real)
+    write_slices(tmp_path / "generated", generated)
+    sources = [models, tmp_path / "damaged", tmp_path / "deadly", tmp_path / "generated"]
+    words = ["lower", *sources, "--timeout", HANG_SECONDS, "--memory", "4G", "-o"]
+
+    local, root = tmp_path / "local", tmp_path / "run"
+    _, said = finish(start(site, *words, local, "--jobs", "4"), 2)
+    rows = read_rows(local)
+    assert len(rows) == 600, said
+
+    with Cluster(tmp_path / "cluster", site) as started:
+        scheduler = started.start_scheduler()
+        first, second = (started.start_worker("--nthreads", "2") for _ in range(2))
+        killed = start(site, *words, root, "--cluster", started.url)
+        wait_until(lambda: count_results(root) >= 60, "the first 60 models")
+        doomed = children(first.pid)
+        started.kill(first)
+        third = started.start_worker("--nthreads", "2")
+        wait_until(lambda: count_results(root) >= 150, "the first 150 models")
+        killed.kill()
+        killed.communicate()  # closes what is left of it
+        process = start(site, *words, root, "--cluster", started.url)
+        wait_until(lambda: count_results(root) >= 260, "the first 260 models")
+        doomed += children(second.pid)
+        started.kill(second)
+        started.start_worker("--nthreads", "2")
+        wait_until(lambda: count_results(root) >= 360, "the first 360 models")
+        started.kill(scheduler)
+        started.start_scheduler()
+        third.wait(PATIENCE)  # workers end with their scheduler
+        for _ in range(2):
+            started.start_worker("--nthreads", "2")
+        _, said = finish(process, 2)
+        assert_gone(doomed)
+
+    assert "Traceback" not in said
+    assert "the connection to 127.0.0.1" in said
+    assert "trying again" in said
+    assert Counter(row["model"] for row in read_rows(root)) == Counter(row["model"] for row in rows)
+    assert Counter(line["model"] for line in last_journal(root)) == Counter(row["model"] for row in rows)
+    assert any(line["cached"] for line in last_journal(root))
+    assert read_rows(root) == rows
+    assert read_results(root) == read_results(local)
+    assert not (root / "scratch").exists()
+    found = {Path(row["model"]).stem[5:]: row["verdict"] for row in rows if "/deadly/" in row["model"]}
+    assert found == {action.replace(" ", "_"): VERDICTS.get(action, "crash") for action in ADDED}
+    assert Counter(row["verdict"] for row in rows)["error"] >= damaged // 2
+
+
+def test_without_a_worker_it_waits(tmp_path: Path, site: dict[str, str]) -> None:
+    write_models(tmp_path / "models", [""] * 40)
+    with Cluster(tmp_path / "cluster", site) as started:
+        started.start_scheduler()
+        process = start(site, "lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster", started.url)
+        assert process.stderr is not None
+        place = f"127.0.0.1:{started.port}"
+        assert process.stderr.readline() == f"sliceport: no worker is connected to {place}; waiting for one\n"
+        started.start_worker("--nthreads", "2")
+        _, said = finish(process, 0)
+    assert f"sliceport: {place} has workers for 2 models at once\n" in said
+    assert {row["verdict"] for row in read_rows(tmp_path / "run")} == {"clean"}
+
+
+def test_a_model_that_ends_every_worker_is_lost_and_no_other(tmp_path: Path, site: dict[str, str]) -> None:
+    write_models(tmp_path / "models", [*[""] * 4, "kill parent", *[""] * 4])
+    with Cluster(tmp_path / "cluster", site) as started:
+        started.start_scheduler(DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
+        started.start_worker("--nthreads", "2", "--nanny")
+        _, said = finish(start(site, "lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster", started.url), 2)
+    (lost,) = [row for row in read_rows(tmp_path / "run") if row["verdict"] != "clean"]
+    assert lost["model"].endswith("0004_kill_parent.deadly")
+    assert (lost["verdict"], lost["key"]) == ("lost", "")
+    assert lost["message"] == "every worker that it was given to ended, although none had anything else to do."
+    assert len(last_journal(tmp_path / "run")) == 9
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_ends_what_is_under_way(
+    tmp_path: Path, site: dict[str, str], small: Cluster, number: int, code: int
+) -> None:
+    write_models(tmp_path / "models", ["", "", "spin", "spin"])
+    process = start(
+        site, "lower", tmp_path / "models", "-o", tmp_path / "run", "--timeout", "600", "--cluster", small.url
+    )
+    wait_until(lambda: count_results(tmp_path / "run") == 2, "the first two models")
+    worker = small.processes[1].pid
+    at_work = children(worker)[1:]
+    begun = {pid: ticks(pid) for pid in at_work}
+    assert len(begun) == 2
+    wait_until(lambda: all(ticks(pid) > begun[pid] + 20 for pid in at_work), "the models that hang")
+    process.send_signal(number)
+    finish(process, code)
+    assert_gone(at_work)
+    assert {row["verdict"] for row in read_rows(tmp_path / "run")} == {"clean"}
+    assert count_results(tmp_path / "run") == 2
+    wait_until(lambda: not (tmp_path / "run" / "scratch").exists(), "the end of what was written on the way")
+
+
+def test_a_scheduler_that_stays_away_ends_the_run(tmp_path: Path, site: dict[str, str]) -> None:
+    write_models(tmp_path / "models", ["slow"] * 100)
+    impatient = (
+        "import sys; from sliceport.batch import cluster; from sliceport.cli.main import main; "
+        "cluster._PATIENCE = 0.5; sys.exit(main(sys.argv[1:]))"
+    )
+    with Cluster(tmp_path / "cluster", site) as started:
+        scheduler = started.start_scheduler()
+        started.start_worker("--nthreads", "2")
+        words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster", started.url]
+        process = start(site, *words, program=("-c", impatient))
+        wait_until(lambda: count_results(tmp_path / "run"), "the first model")
+        started.kill(scheduler)
+        _, said = finish(process, 2)
+    assert f"--cluster: the scheduler at 127.0.0.1:{started.port} has gone (" in said
+    assert "; the same command goes on where this one has ended.\n" in said
+    assert "Traceback" not in said
+    assert {row["verdict"] for row in read_rows(tmp_path / "run")} <= {"clean"}
+
+
+def make_other(folder: Path) -> str:
+    """Another version of the deadly format; returns a search path with it."""
+    (install(folder) / "deadly_format-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: deadly-format\nVersion: 2.0\n"
+    )
+    return environment(folder)["PYTHONPATH"]
+
+
+def test_a_worker_of_other_versions_is_told(tmp_path: Path, site: dict[str, str]) -> None:
+    """One that is there, and one that comes later."""
+    write_models(tmp_path / "models", ["slow"] * 200)
+    words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster"]
+    sentence = "would compute something else than this machine: it has deadly-format 2.0 for 1.0;"
+    with Cluster(tmp_path / "cluster", site) as started:
+        started.start_scheduler()
+        other = started.start_worker("--nthreads", "1", PYTHONPATH=make_other(tmp_path / "other"))
+        wait_until(lambda: started.count_registered() == 1, "the worker")
+        _, said = finish(start(site, *words, started.url), 2)
+        assert sentence in said
+        assert "Traceback" not in said
+        assert count_results(tmp_path / "run") == 0
+        started.kill(other)
+        started.start_worker("--nthreads", "1")
+        process = start(site, *words, started.url)
+        wait_until(lambda: count_results(tmp_path / "run"), "the first model")
+        started.start_worker("--nthreads", "1", PYTHONPATH=make_other(tmp_path / "other"))
+        _, said = finish(process, 2)
+        assert sentence in said
+        assert 0 < len(read_rows(tmp_path / "run")) < 200
+
+
+def test_a_worker_without_sliceport_is_told(tmp_path: Path, site: dict[str, str]) -> None:
+    write_models(tmp_path / "models", [""])
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['sliceport'] = None\n")
+    path = os.pathsep.join([str(tmp_path / "without"), site["PYTHONPATH"]])
+    with Cluster(tmp_path / "cluster", site) as started:
+        started.start_scheduler()
+        words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster", started.url]
+        started.start_worker("--nthreads", "1", PYTHONPATH=path)
+        wait_until(lambda: started.count_registered() == 1, "the worker")
+        _, said = finish(start(site, *words), 2)
+    assert "a worker lacks this version of sliceport (" in said
+    assert "Traceback" not in said
+
+
+def test_results_that_a_worker_does_not_see(tmp_path: Path, site: dict[str, str], small: Cluster) -> None:
+    """A file system in memory is one that nobody shares."""
+    write_models(tmp_path / "models", [""])
+    _, said = finish(start(site, "lower", tmp_path / "models", "-o", "memory://run", "--cluster", small.url), 2)
+    assert "does not see 'memory://run/runs/" in said
+    assert "results must go to a folder that all see by the same path, or to the URL of a bucket." in said
+
+
+def make_setup(root: Path, **more: Any) -> Setup:
+    return Setup("1", Job("lower", {}, {}, str(root)), **more)
+
+
+def test_what_a_worker_must_see(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.jsonl").write_text('{"schema_version": 1}\n{}\n')
+    with pytest.raises(UsageError, match=r"^the worker on .* does not see '.*/runs/a.jsonl', which this machine has"):
+        cluster_worker._begin(make_setup(tmp_path, proof=("runs/a.jsonl", "0" * 64)))
+    with pytest.raises(UsageError, match=r"^the worker on .* does not see the model '/none/there.onnx'; models must"):
+        cluster_worker._begin(make_setup(tmp_path, model="/none/there.onnx"))
+    assert not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize("url", ["spark://a:1", "dask://", "dask://host", "dask:host:1", "host:1", "dask://a b:1", ""])
+def test_urls_of_no_cluster(url: str) -> None:
+    with pytest.raises(
+        UsageError, match=r"^--cluster must be dask://HOST:PORT, the scheduler of dask.distributed, got '"
+    ):
+        open_cluster(url)
+
+
+def test_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtra, match=r"distributed is needed by --cluster.*'sliceport\[dask\]'"):
+        open_cluster("dask://127.0.0.1:8786")
+
+
+def test_without_a_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cluster, "_FIRST_PATIENCE", 0.5)
+    port = Cluster(tmp_path, {}).port
+    with pytest.raises(UsageError, match=rf"^--cluster: the scheduler at 127.0.0.1:{port} cannot be reached \("):
+        open_cluster(f"dask://127.0.0.1:{port}")
