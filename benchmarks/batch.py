@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -132,7 +133,10 @@ def measure_dask(models: Path, folder: Path, count: int) -> None:
     """Print how long two workers take for the models, and how many empty tasks go through the scheduler."""
     from distributed import Client, LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, protocol="tcp", dashboard_address=None) as cluster:
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # of workers that see the scheduler end first
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, protocol="tcp", dashboard_address=None, silence_logs=logging.CRITICAL
+    ) as cluster:
         url = cluster.scheduler_address.replace("tcp://", "dask://")
         few = make_models(folder / "few", 8, real=False)
         run_batch(few, folder / "dask-few", "--cluster", url)  # the workers load what they need

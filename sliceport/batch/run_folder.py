@@ -114,7 +114,7 @@ def read_run(store: Store) -> Run:
     """
     headers = sorted(_read_headers(store), key=lambda found: found[1]["started"], reverse=True)
     latest: Header | None = None
-    shards = set()
+    shards: set[str | None] = set()
     chosen = []
     for name, header in headers:
         if latest is not None and not _belongs(store, name, header, latest, shards):
