@@ -208,8 +208,9 @@ def _identify(job: Job, task: Task, folder: Path) -> _Identity:
         stored = read_result(open_store(job.root), key)
     except UsageError as error:
         raise UnreadableResult(str(error)) from None
-    is_there = stored is not None and _is_valid(job, stored)
-    return _Identity(key, path, _summarize(task, key, stored, cached=True) if is_there else None)
+    if stored is None or not _is_valid(job, stored):
+        return _Identity(key, path, None)
+    return _Identity(key, path, _summarize(task, key, stored, cached=True))
 
 
 def _make_key(job: Job, task: Task, path: str, folder: Path) -> str:
