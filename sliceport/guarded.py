@@ -1,12 +1,7 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
-<<<<<<< HEAD
-A worker is started when it is first needed, serves one call after another, and ends with the process that started it,
-whatever it is doing then (on Windows once it has done it).
-=======
 A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
 on Linux at once even where that one is killed, whatever the worker is doing.
->>>>>>> refs/heads/dask
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -17,6 +12,7 @@ import contextlib
 import importlib
 import io
 import logging
+import math
 import os
 import pickle
 import signal
@@ -68,6 +64,58 @@ class WorkerTimedOut(WorkerDied):
     """The worker was ended because it took too long."""
 
 
+class _Watchdog:
+    """Ends a call that takes too long. Its thread stays: to start one takes longer than many a call.
+
+    Args:
+        end: Ends the call.
+
+    Attributes:
+        has_ended: Whether it has ended the latest call.
+    """
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self.has_ended = False
+        self._end = end
+        self._changed = threading.Condition()
+        self._deadline = self._wakes = math.inf
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def begin(self, timeout: float) -> None:
+        """A call begins, and may take so many seconds."""
+        with self._changed:
+            self.has_ended = False
+            self._deadline = time.monotonic() + timeout
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, daemon=True)
+                self._thread.start()
+            elif self._deadline < self._wakes:
+                self._changed.notify()
+
+    def finish(self) -> None:
+        """The call is over. The thread is not told, and finds out when it wakes."""
+        with self._changed:
+            self._deadline = math.inf
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        with self._changed:
+            while not self._is_closed:
+                left = self._deadline - time.monotonic()
+                if left <= 0:
+                    self._deadline, self.has_ended = math.inf, True
+                    self._end()
+                    continue
+                self._wakes = self._deadline
+                self._changed.wait(None if left == math.inf else left)
+
+
 class WorkerTerminated(WorkerDied):
     """The worker was ended by SIGTERM, as all processes are when a machine or a job of a cluster shuts down."""
 
@@ -100,6 +148,7 @@ class _Worker:
         except OSError as error:
             self._stderr.close()
             raise WorkerDied(f"could not be started ({error.strerror or error})") from None
+        self._watchdog = _Watchdog(self.kill)
 
     def call(self, request: bytes, timeout: float | None) -> Any:
         """Send a request and wait for the answer.
@@ -109,18 +158,12 @@ class _Worker:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        is_late = threading.Event()
         self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
         self._stderr.truncate()
 
-        def kill() -> None:
-            is_late.set()
-            self.kill()
-
-        timer = threading.Timer(timeout or 0, kill)
-        if timeout is not None:
-            timer.start()
         try:
+            if timeout is not None:
+                self._watchdog.begin(timeout)
             _write(self._process.stdin, request)
             answer = _read(self._process.stdout)
         except OSError:
@@ -129,15 +172,16 @@ class _Worker:
             self.close()
             raise
         finally:
-            timer.cancel()
+            self._watchdog.finish()
         if answer is None:
-            if not is_late.is_set():
+            is_late = timeout is not None and self._watchdog.has_ended
+            if not is_late:
                 self._let_end()
             self.kill()
             self._process.wait()
             said = self._last_words()
             self.close()
-            if is_late.is_set():
+            if is_late:
                 raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
             kind = WorkerTerminated if self._process.returncode == -signal.SIGTERM else WorkerDied
             raise kind(self._ending(), said)
@@ -164,6 +208,7 @@ class _Worker:
 
     def close(self) -> None:
         """End the process; what it printed goes to the log."""
+        self._watchdog.close()
         self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())

@@ -98,7 +98,7 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """See `Store.write`."""
-        beside = Path(self.root, SCRATCH, f"{secrets.token_hex(8)}.tmp")
+        beside = Path(self.root, SCRATCH, f"{_own_name()}.tmp")
         try:
             self._make_folder(beside)
             beside.write_bytes(data)
@@ -154,14 +154,12 @@ class Folder:
 
     def new_scratch(self) -> Path:
         """See `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
-        folder = Path(self.root, SCRATCH, f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
+        folder = Path(self.root, SCRATCH, _own_name())
         try:
             while not folder.exists():
                 with suppress(FileNotFoundError):  # another process has just removed the folder around it
                     folder.mkdir(parents=True)
-            for entry in os.scandir(folder.parent):
-                if _is_abandoned(entry.name):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+            _remove_abandoned(folder.parent)
         except OSError as error:
             raise self._failure("written", SCRATCH, error) from None
         return folder
@@ -170,6 +168,7 @@ class Folder:
         """See `Store.remove_scratch`."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
+            _remove_abandoned(folder.parent)  # of processes of this run that were ended
             folder.parent.rmdir()  # unless others write here, too
 
     def _make_folder(self, file: Path) -> None:
@@ -186,8 +185,23 @@ def _synchronize(file: Path) -> None:
         os.fsync(opened.fileno())
 
 
+def _own_name() -> str:
+    """A new name in the scratch folder, which says whose it is."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def _remove_abandoned(scratch: Path) -> None:
+    for entry in os.scandir(scratch):
+        if _is_abandoned(entry.name):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
 def _is_abandoned(name: str) -> bool:
-    """Whether a scratch folder belongs to a process of this machine that has ended."""
+    """Whether a scratch folder or file belongs to a process of this machine that has ended."""
     host, _, rest = name.rpartition("-")[0].rpartition("-")
     if host != socket.gethostname() or not rest.isdecimal() or sys.platform == "win32":
         return False

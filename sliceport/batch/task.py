@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import threading
@@ -116,12 +117,12 @@ class _Identity:
     Attributes:
         key: The name of its result.
         path: Where it lies on this machine.
-        stored: The result, where it is there already.
+        done: What became of it, where its result is there already.
     """
 
     key: str
     path: str
-    stored: dict[str, Any] | None
+    done: Done | None
 
 
 def result_name(key: str) -> str:
@@ -147,7 +148,7 @@ def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) ->
         UsageError: The result cannot be read or stored.
     """
     begun = time.monotonic()
-    folder = Path(tempfile.mkdtemp(dir=scratch))
+    folder = scratch / secrets.token_hex(8)  # made by what writes there: few models need it
     try:
         done = _process(job, task, folder, is_stopped)
     finally:
@@ -165,17 +166,18 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
         if is_stopped.is_set():
             raise GivenUp from None
         return _unread(job, task, folder, error)
-    if identity.stored is not None:
-        return _summarize(task, identity.key, identity.stored, cached=True)
+    if identity.done is not None:
+        return identity.done
     try:
         found = identity.key, identity.path
-        stored = _call(is_stopped, _execute, job, task, *found, folder, timeout=job.timeout, memory=job.memory)
+        done: Done = _call(is_stopped, _execute, job, task, *found, folder, timeout=job.timeout, memory=job.memory)
     except (guarded.WorkerDied, MemoryError) as error:
         if is_stopped.is_set():
             raise GivenUp from None
         stored = _to_result(job, identity.path, folder, _failure(job, error))
         open_store(job.root).write(result_name(identity.key), _to_bytes(stored))
-    return _summarize(task, identity.key, stored)
+        return _summarize(task, identity.key, stored)
+    return done
 
 
 def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
@@ -206,7 +208,8 @@ def _identify(job: Job, task: Task, folder: Path) -> _Identity:
         stored = read_result(open_store(job.root), key)
     except UsageError as error:
         raise UnreadableResult(str(error)) from None
-    return _Identity(key, path, stored if stored is not None and _is_valid(job, stored) else None)
+    is_there = stored is not None and _is_valid(job, stored)
+    return _Identity(key, path, _summarize(task, key, stored, cached=True) if is_there else None)
 
 
 def _make_key(job: Job, task: Task, path: str, folder: Path) -> str:
@@ -271,6 +274,7 @@ def _fetch(location: str, folder: Path) -> str:
         return location
     from sliceport.batch.remote import download
 
+    folder.mkdir(exist_ok=True)
     return download(location, tempfile.mkdtemp(dir=folder))
 
 
@@ -301,14 +305,14 @@ def _is_valid(job: Job, stored: Mapping[str, Any]) -> bool:
     return "output" not in stored or open_store(job.root).changed(stored["output"]) > 0
 
 
-def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[str, Any]:
+def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> Done:
     """Do the work and store its result."""
     command = COMMANDS[job.command]
     output = folder / _OUTPUT if job.writes or command.always_writes else None
     chosen: dict[str, list[int]] = {}
     try:
         if output is not None:
-            output.mkdir()
+            output.mkdir(parents=True)
         options = _options(job, task)
         given = _fitting_shapes(path, job.options) | dict(task.options.get("input_shapes") or {})
         if job.chooses_shapes:
@@ -335,7 +339,7 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> dict[st
         made["output"] = f"{name}/{made['output']}"
     result = _to_result(job, path, folder, made)
     store.write(result_name(key), _to_bytes(result))
-    return result
+    return _summarize(task, key, result)
 
 
 def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -395,19 +399,16 @@ def _to_result(job: Job, path: str, folder: Path, made: Mapping[str, Any]) -> di
         **made,
     }
     whole["message"] = whole["message"].removeprefix(f"'{path}': ")
-    output = f"{folder / _OUTPUT}{os.sep}"
-    return {
-        key: _hide_path(_map_texts(value, lambda text: text.replace(output, "")), path) for key, value in whole.items()
-    }
+    output, escaped = f"{folder / _OUTPUT}{os.sep}", _escape(path)
+
+    def hide(text: str) -> str:
+        return _escape(text.replace(output, "")).replace(escaped, MODEL)
+
+    return {key: _map_texts(value, hide) for key, value in whole.items()}
 
 
 def _to_bytes(result: Mapping[str, Any]) -> bytes:
     return json.dumps(result, sort_keys=True).encode("ascii") + b"\n"
-
-
-def _hide_path(value: Any, path: str) -> Any:
-    escaped = _escape(path)
-    return _map_texts(value, lambda text: _escape(text).replace(escaped, MODEL))
 
 
 def _escape(text: str) -> str:

@@ -24,6 +24,8 @@ from sliceport.errors import InvalidDescriptor
 Bytes = npt.NDArray[np.uint8]
 
 _MAX_TRIES = 3
+_STARTING = ("D3D12CreateDevice", "NativeCreateDevice", "DMLCreateDevice1")
+"""The calls that make the device."""
 FILL = 0xA5
 """What output buffers hold before an operator runs, when none are given."""
 
@@ -265,6 +267,9 @@ class Device:
     def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
         """The answer to a request; with `retries` the first of three, until one fails as one before it did.
 
+        That the device itself cannot be made says nothing about the request, and it may be so for a moment on a machine
+        that is busy: it is always tried on three hosts.
+
         Raises:
             CallFailed: The request is refused.
             HostDied: The host program ended or did not answer in time.
@@ -274,8 +279,9 @@ class Device:
             try:
                 answer = self._ask_once(request, payload)
             except (CallFailed, HostDied) as error:
-                is_last = len(failures) + 1 == _MAX_TRIES or str(error) in failures
-                if not self.retries or is_last or isinstance(error, HostTimedOut):
+                is_start = isinstance(error, CallFailed) and error.call in _STARTING
+                is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_start)
+                if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_start):
                     raise
                 failures.append(str(error))
                 self.close()

@@ -37,7 +37,7 @@ while (head := sys.stdin.buffer.read(12)):
         sys.exit(3)
     if what == "hang":
         time.sleep(600)
-    error = {"call": "Run", "hresult": "0x80004005", "message": what}
+    error = {"call": "D3D12CreateDevice" if what == "no device" else "Run", "hresult": "0x80004005", "message": what}
     answer = {} if what in ("answer", "die of models") else {"error": error}
     text = json.dumps(answer).encode()
     sys.stdout.buffer.write(struct.pack("<IQ", len(text), 0) + text)
@@ -89,6 +89,18 @@ def test_what_fails_each_time_in_another_way_is_asked_three_times(tmp_path: Path
         assert device.facts() == {}
         assert len(device.transient) == 2
     (tmp_path / ".." / "state").unlink()
+
+
+@pytest.mark.parametrize("retries", [True, False])
+def test_a_device_that_cannot_be_made_is_tried_on_three_hosts(tmp_path: Path, *, retries: bool) -> None:
+    with host(tmp_path, "no device", "no device", "answer", retries=retries) as device:
+        assert device.facts() == {}
+        assert len(device.transient) == 2
+    assert asked(tmp_path) == 3
+    (tmp_path / "state").unlink()
+    with host(tmp_path, "no device", retries=retries) as device, pytest.raises(CallFailed, match="D3D12CreateDevice"):
+        device.facts()
+    assert asked(tmp_path) == 3
 
 
 def test_without_retries_it_is_asked_once(tmp_path: Path) -> None:

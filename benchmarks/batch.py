@@ -1,0 +1,199 @@
+"""What `sliceport batch lower` costs over a bare loop: time a model and core, and the memory of the process that runs it.
+
+The models are tiny and no two alike, so that nearly all of the time is overhead, and the real ones of models/ are among
+them. Times are those that pass, times the cores in use, and those that processors work; both over `sliceport.lower` of
+each model in one process, the start of the processes left out. Then the rates of what a run of many models waits for.
+
+    python benchmarks/batch.py [--models 2000] [--large 10000] [--no-dask]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from lower import slices
+
+MODELS = Path(__file__).parents[1] / "models"
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MEASURE = """
+import json, resource, sys, time
+begun = time.perf_counter()
+{work}
+passed = time.perf_counter() - begun
+own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+peak = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
+times = passed, own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime, peak / 1024
+print(json.dumps(times), file=sys.stderr)
+"""
+LOOP = """
+from pathlib import Path
+import sliceport
+for path in sorted(Path(sys.argv[1]).rglob("*.onnx")):
+    try:
+        sliceport.lower(path).to_json()
+    except sliceport.SliceportError:
+        pass
+"""
+BATCH = """
+from sliceport import guarded
+from sliceport.cli.main import main
+assert main(sys.argv[1:]) in (0, 1)
+guarded.end_idle()
+"""
+
+
+@dataclass(frozen=True)
+class Times:
+    """What a process took.
+
+    Attributes:
+        passed: Seconds.
+        own: Seconds that it used a processor.
+        children: Seconds that those that it started used a processor.
+        peak: Its memory at most, in MiB.
+    """
+
+    passed: float
+    own: float
+    children: float
+    peak: float
+
+    @property
+    def processor(self) -> float:
+        """Seconds of processors."""
+        return self.own + self.children
+
+
+def make_models(folder: Path, count: int, *, real: bool) -> Path:
+    """A folder of models: tiny ones, a thousand a folder, and with `real` those of models/ among them."""
+    copied = sorted(MODELS.glob("*.onnx"))[: count // 2] if real else []
+    folder.mkdir()
+    for path in copied:
+        shutil.copy(path, folder)
+    model = slices(2)
+    for i in range(count - len(copied)):
+        inside = folder / f"{i // 1000:04d}"
+        inside.mkdir(exist_ok=True)
+        model.doc_string = str(i)
+        (inside / f"{i:07d}.onnx").write_bytes(model.SerializeToString())
+    return folder
+
+
+def measure(work: str, *words: object) -> Times:
+    """Run code in a process of its own."""
+    command = [sys.executable, "-c", MEASURE.format(work=work), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return Times(*json.loads(done.stderr.splitlines()[-1]))
+
+
+def run_batch(models: Path, run: Path, *words: object) -> Times:
+    """Run `sliceport batch lower`."""
+    return measure(BATCH, "batch", "lower", models, "-o", run, "--format", "json", *words)
+
+
+def measure_report(run: Path) -> Times:
+    """Read the results again."""
+    return measure(BATCH, "batch", "report", run, "--format", "json")
+
+
+def rate_of_names(models: Path) -> float:
+    """Models a second that are found in a folder."""
+    from sliceport.batch.sources import expand
+
+    begun = time.perf_counter()
+    found = sum(1 for _ in expand([str(models)], [".onnx"]))
+    return found / (time.perf_counter() - begun)
+
+
+def rate_of_results(folder: Path, count: int) -> float:
+    """Results a second that one process stores."""
+    from sliceport.batch.store import Folder
+    from sliceport.batch.task import result_name
+
+    store, data = Folder(str(folder)), b"x" * 2000
+    begun = time.perf_counter()
+    for i in range(count):
+        store.write(result_name(f"{i * 0x9E3779B97F4A7C15 % 2**64:016x}"), data)
+    return count / (time.perf_counter() - begun)
+
+
+def measure_dask(models: Path, folder: Path, count: int) -> None:
+    """Print how long two workers take for the models, and how many empty tasks go through the scheduler."""
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, protocol="tcp", dashboard_address=None) as cluster:
+        url = cluster.scheduler_address.replace("tcp://", "dask://")
+        few = make_models(folder / "few", 8, real=False)
+        run_batch(few, folder / "dask-few", "--cluster", url)  # the workers load what they need
+        start = run_batch(few, folder / "dask-start", "--cluster", url)
+        times = run_batch(models, folder / "dask", "--cluster", url)
+        each = (times.passed - start.passed) / count * 1e3
+        print(f"Dask, 2 workers: {times.passed:.1f} s, of which {start.passed:.1f} s are the start; ", end="")
+        print(
+            f"{each:.2f} ms a model; coordinator {(times.own - start.own) / count * 1e3:.2f} ms, {times.peak:.0f} MiB"
+        )
+        with Client(cluster) as client:
+            begun = time.perf_counter()
+            client.gather(client.map(abs, range(5000), pure=False))
+            print(f"Dask's scheduler: {5000 / (time.perf_counter() - begun):.0f} empty tasks a second")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=int, default=2000, help="how many; default 2000")
+    parser.add_argument("--large", type=int, default=10_000, help="how many for the memory; default 10000, 0 for none")
+    parser.add_argument("--no-dask", action="store_true", help="without Dask")
+    options = parser.parse_args()
+    count = options.models
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        models, few = make_models(folder / "models", count, real=True), make_models(folder / "two", 2, real=False)
+        bare, nothing = measure(LOOP, models), measure(LOOP, few)
+        starts = {jobs: run_batch(few, folder / f"start{jobs}", "--jobs", jobs) for jobs in (1, 2)}
+
+        def show(what: str, times: Times, jobs: int, number: int, loop: Times) -> None:
+            cores = min(jobs, CORES)
+            passed, worked = (times.passed - starts[jobs].passed) * cores, loop.passed - nothing.passed
+            processor = times.processor - starts[jobs].processor - (loop.processor - nothing.processor)
+            own = times.own - starts[jobs].own
+            over, *rest = (seconds / number * 1e3 for seconds in (passed - worked, processor, own))
+            ratio = f"{passed / worked:5.2f}" if worked else "    -"
+            print(f"{what:24s}{times.passed:8.1f}  {ratio}{over:8.2f}{rest[0]:14.2f}{rest[1]:15.2f}", flush=True)
+
+        print(f"{count} models, a bare loop: {(bare.passed - nothing.passed) / count * 1e3:.2f} ms a model")
+        print(f"the start of a run: {starts[2].passed:.1f} s")
+        print("beyond the loop                s  ratio  ms a model  processor ms  coordinator ms")
+        show("1 job", run_batch(models, folder / "run1", "--jobs", 1), 1, count, bare)
+        show("2 jobs", run_batch(models, folder / "run2", "--jobs", 2), 2, count, bare)
+        show("2 jobs, all there", run_batch(models, folder / "run2", "--jobs", 2), 2, count, nothing)
+        print(f"report: {measure_report(folder / 'run2').passed / count * 1e3:.2f} ms a model")
+        print(f"sources: {rate_of_names(models):.0f} names a second")
+        print(f"file system: {rate_of_results(folder / 'results', count):.0f} results a second by one process")
+        if not options.no_dask and find_spec("distributed") is not None:
+            measure_dask(models, folder, count)
+        if options.large:
+            large, run = make_models(folder / "large", options.large, real=False), folder / "large-run"
+            times = run_batch(large, run, "--jobs", 2)
+            show(f"{options.large}, 2 jobs", times, 2, options.large, measure(LOOP, large))
+            again, report = run_batch(large, run, "--jobs", 2), measure_report(run)
+            show(f"{options.large}, all there", again, 2, options.large, nothing)
+            print(
+                f"{options.large} models: coordinator at most {times.peak:.0f} MiB, again {again.peak:.0f} MiB; ",
+                end="",
+            )
+            print(f"report {report.passed:.1f} s, {report.peak:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The folder of a run's results: what is written to it is there whole, and what ended processes left goes."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from platforms import POSIX
+
+from sliceport.batch.store import SCRATCH, Folder
+
+
+@pytest.fixture
+def ended() -> int:
+    """The id of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@POSIX
+@pytest.mark.parametrize("when", ["begins", "ends"])
+def test_what_processes_left_that_have_ended_is_removed(tmp_path: Path, ended: int, when: str) -> None:
+    store, scratch = Folder(str(tmp_path)), tmp_path / SCRATCH
+    folder = store.new_scratch() if when == "ends" else None
+    host = socket.gethostname()
+    (scratch / f"{host}-{ended}-0123456789abcdef").mkdir(parents=True)
+    (scratch / f"{host}-{ended}-0123456789abcdef.tmp").write_text("half")
+    (scratch / f"other-{host}-1-0123456789abcdef.tmp").write_text("of another machine")
+    if folder is None:
+        folder = store.new_scratch()
+    else:
+        store.remove_scratch(folder)
+    kept = [entry.name for entry in scratch.iterdir() if entry != folder]
+    assert kept == [f"other-{host}-1-0123456789abcdef.tmp"]
+
+
+def test_a_write_leaves_nothing_but_the_file(tmp_path: Path) -> None:
+    store = Folder(str(tmp_path))
+    folder = store.new_scratch()
+    store.write("results/ab/c.json", b"1")
+    store.write("results/ab/c.json", b"2")
+    assert (store.read("results/ab/c.json"), store.read("results/ab/d.json")) == (b"2", None)
+    assert list((tmp_path / SCRATCH).iterdir()) == [folder]
+    store.remove_scratch(folder)
+    assert not (tmp_path / SCRATCH).exists()
