@@ -1,4 +1,4 @@
-"""What `sliceport batch lower` costs over a bare loop: time a model and core, and memory of the process that runs it.
+"""What `sliceport batch lower` costs over a bare loop: time a model and core, and the memory of its main process.
 
 The models are tiny and no two alike, so that nearly all of the time is overhead, and the real ones of models/ are among
 them. Times are those that pass, times the cores in use, and those that processors work; both over `sliceport.lower` of
