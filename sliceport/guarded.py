@@ -15,6 +15,7 @@ import logging
 import math
 import os
 import pickle
+import select
 import signal
 import struct
 import subprocess
@@ -120,6 +121,19 @@ class WorkerTerminated(WorkerDied):
     """The worker was ended by SIGTERM, as all processes are when a machine or a job of a cluster shuts down."""
 
 
+class WorkerKilled(WorkerDied):
+    """The worker was ended by somebody else's SIGKILL, such as that of a system without memory."""
+
+
+class WorkerNotStarted(WorkerDied):
+    """There is no worker: the system has no process, memory or space for it."""
+
+
+_KINDS: dict[int, type[WorkerDied]] = {signal.SIGTERM: WorkerTerminated}
+if sys.platform != "win32":
+    _KINDS[signal.SIGKILL] = WorkerKilled
+
+
 class _Worker:
     """A worker process.
 
@@ -133,7 +147,7 @@ class _Worker:
         try:
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         except OSError as error:  # a full disk
-            raise WorkerDied(f"could not be started ({error.strerror or error})") from None
+            raise WorkerNotStarted(f"could not be started ({error.strerror or error})") from None
         paths = [path or os.getcwd() for path in sys.path]
         try:
             with _open_lifeline() as (lifeline, self._lifeline):
@@ -147,7 +161,7 @@ class _Worker:
                 )
         except OSError as error:
             self._stderr.close()
-            raise WorkerDied(f"could not be started ({error.strerror or error})") from None
+            raise WorkerNotStarted(f"could not be started ({error.strerror or error})") from None
         self._watchdog = _Watchdog(self.kill)
 
     def call(self, request: bytes, timeout: float | None) -> Any:
@@ -165,7 +179,7 @@ class _Worker:
             if timeout is not None:
                 self._watchdog.begin(timeout)
             _write(self._process.stdin, request)
-            answer = _read(self._process.stdout)
+            answer = _read(self._process.stdout) if self._await_answer() else None
         except OSError:
             answer = None
         except BaseException:  # interrupted: what comes back belongs to nobody any more
@@ -173,8 +187,8 @@ class _Worker:
             raise
         finally:
             self._watchdog.finish()
+        is_late = timeout is not None and self._watchdog.has_ended
         if answer is None:
-            is_late = timeout is not None and self._watchdog.has_ended
             if not is_late:
                 self._let_end()
             self.kill()
@@ -183,17 +197,42 @@ class _Worker:
             self.close()
             if is_late:
                 raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
-            kind = WorkerTerminated if self._process.returncode == -signal.SIGTERM else WorkerDied
-            raise kind(self._ending(), said)
-        value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
+            raise _KINDS.get(-self._process.returncode, WorkerDied)(self._ending(), said)
+        try:
+            value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
+        except Exception as error:
+            self.close()
+            raise WorkerDied(f"gave what cannot be read ({type(error).__name__})") from None
+        self.is_worn |= is_late  # it answered, and was ended after all
         return value
+
+    def _await_answer(self) -> bool:
+        """Wait until it answers or ends: its end alone is not seen where a process that it forked holds its pipe."""
+        if not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
+            return True
+        assert self._process.stdout is not None
+        try:
+            process = os.pidfd_open(self._process.pid)
+        except OSError:  # an old kernel, or no descriptor is left
+            return True
+        try:
+            poll = select.poll()
+            poll.register(self._process.stdout, select.POLLIN)
+            poll.register(process, select.POLLIN)
+            return any(descriptor != process for descriptor, _ in poll.poll())
+        finally:
+            os.close(process)
+
+    def is_alive(self) -> bool:
+        """Whether the process has not ended. It is not waited for: those that it has started can still be found."""
+        if not hasattr(os, "waitid"):
+            return self._process.poll() is None
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
 
     def _let_end(self) -> None:
         """Give a process that closed its pipe the time to end by itself, which tells why; those it started are left."""
         deadline = time.monotonic() + _GRACE
-        while hasattr(os, "waitid") and time.monotonic() < deadline:
-            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
-                return
+        while hasattr(os, "waitid") and self.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def kill(self) -> None:
@@ -274,12 +313,19 @@ class _Pool:
         """An idle worker, or a new one."""
         if self._owner != os.getpid():
             self.__init__()  # type: ignore[misc]
-        with self._lock:
-            worker = self._idle.pop() if self._idle else None
-        worker = worker or _Worker()
+        worker = self._take_idle() or _Worker()
         with self._lock:
             self._busy.add(worker)
         return worker
+
+    def _take_idle(self) -> _Worker | None:
+        """An idle worker; those that somebody has ended meanwhile are dropped."""
+        while True:
+            with self._lock:
+                worker = self._idle.pop() if self._idle else None
+            if worker is None or worker.is_alive():
+                return worker
+            worker.close()
 
     def give_back(self, worker: _Worker) -> None:
         """Keep a worker for the next call, or end it if it is worn."""
@@ -344,7 +390,9 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
     Raises:
         WorkerTimedOut: The worker took longer.
         WorkerTerminated: The worker was told to end.
-        WorkerDied: The worker ended, or could not be started.
+        WorkerKilled: The worker was ended by somebody else.
+        WorkerNotStarted: There is none, and could not be.
+        WorkerDied: The worker ended.
         Exception: What the function raised, MemoryError among it.
     """
     if _memory is not None:
@@ -391,7 +439,9 @@ def _answer(request: bytes) -> bytes:
             return _dump((False, function(*args)))  # type: ignore[operator]
     except Exception as error:
         try:
-            return _dump((True, error.with_traceback(None)))
+            answer = _dump((True, error.with_traceback(None)))
+            pickle.loads(answer)  # noqa: S301 - own; there are errors that cannot be made again of what they hold
+            return answer
         except Exception:
             return _dump((True, RuntimeError(f"{type(error).__name__}: {error}")))
 

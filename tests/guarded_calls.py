@@ -42,3 +42,22 @@ def let_another_take(count: int) -> int:
     """Let a worker of this worker take memory, with a bound of its own that allows it."""
     taken: int = guarded.call(take, count, timeout=60, memory=2**40)
     return taken
+
+
+class Awkward(Exception):
+    """An error that pickle takes apart, and cannot put together again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def raise_awkward() -> None:
+    """Raise such an error."""
+    raise Awkward("this", "that")
+
+
+def fork_and_exit(code: int) -> None:
+    """Leave a forked process that sleeps and holds all that this one has open, and end."""
+    if os.fork():
+        os._exit(code)
+    time.sleep(600)

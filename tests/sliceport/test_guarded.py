@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import guarded_calls
 import pytest
@@ -155,3 +157,52 @@ def test_the_exit_code_of_a_worker_that_ends_itself_is_told() -> None:
 def test_a_worker_that_is_told_to_end_is_told_from_others() -> None:
     with pytest.raises(guarded.WorkerTerminated, match="^was ended by SIGTERM$"):
         guarded.call(signal.raise_signal, signal.SIGTERM, timeout=60)
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="needs waitid")
+def test_an_answer_that_comes_with_the_end_of_the_time_costs_the_next_call_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read_late(stream: IO[bytes]) -> bytes | None:
+        answer = read(stream)
+        os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)  # until it is ended for the time it took
+        return answer
+
+    read = guarded._read
+    worker = guarded.call(os.getpid, timeout=60)
+    monkeypatch.setattr(guarded, "_read", read_late)
+    assert guarded.call(os.getpid, timeout=1) == worker
+    monkeypatch.undo()
+    assert guarded.call(os.getpid, timeout=60) != worker
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="needs waitid")
+def test_a_worker_that_somebody_ends_while_it_waits_costs_nothing() -> None:
+    worker = guarded.call(os.getpid, timeout=60)
+    os.kill(worker, signal.SIGKILL)
+    os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
+    assert guarded.call(os.getpid, timeout=60) != worker
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_worker_that_somebody_kills_is_told_from_others() -> None:
+    with pytest.raises(guarded.WorkerKilled, match="^was ended by SIGKILL$"):
+        guarded.call(signal.raise_signal, signal.SIGKILL, timeout=60)
+
+
+def test_errors_that_cannot_be_made_again_are_told() -> None:
+    with pytest.raises(RuntimeError, match="^Awkward: this and that$"):
+        guarded.call(guarded_calls.raise_awkward, timeout=60)
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells the end of a process by a descriptor")
+def test_the_end_of_a_worker_is_seen_though_a_process_of_its_holds_its_pipe() -> None:
+    with pytest.raises(guarded.WorkerDied, match="^ended with exit code 3$"):
+        guarded.call(guarded_calls.fork_and_exit, 3, timeout=60)
+
+
+def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    guarded.end_idle()
+    monkeypatch.setattr(tempfile, "tempdir", os.path.join(os.path.dirname(__file__), "nowhere"))
+    with pytest.raises(guarded.WorkerNotStarted, match="could not be started"):
+        guarded.call(os.getpid, timeout=60)
