@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import onnx_ir as ir
 import pytest
 from pass_cases.examples import examples, meaning, models
@@ -29,4 +31,4 @@ def test_given_and_result(name: str) -> None:
 
 def test_rules_are_numbered() -> None:
     for kind in KINDS.values():
-        assert "\n    1. " in (kind.__doc__ or "")
+        assert "\n1. " in inspect.cleandoc(kind.__doc__ or "")

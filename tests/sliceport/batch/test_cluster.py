@@ -29,11 +29,11 @@ from sliceport.errors import MissingExtra, UsageError
 pytest.importorskip("distributed")
 pytestmark = POSIX
 
-HANG_SECONDS = "10"
+HANG_SECONDS = "25"
 ADDED = {
-    "hang": 2,
+    "hang": 1,
     "spin": 1,
-    "abort": 4,
+    "abort": 5,
     "say and abort": 3,
     "segfault": 3,
     "exit": 3,
@@ -161,7 +161,12 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
     real = [*models.glob("*.onnx"), *models.glob("*.xml")]
     generated = 600 - damaged - len(actions) - len(real)
     write_slices(tmp_path / "generated", generated)
-    sources = [models, tmp_path / "damaged", tmp_path / "deadly", tmp_path / "generated"]
+    sources = [
+        tmp_path / "deadly",
+        models,
+        tmp_path / "damaged",
+        tmp_path / "generated",
+    ]  # what hangs does so meanwhile
     words = ["lower", *sources, "--timeout", HANG_SECONDS, "--memory", "4G", "-o"]
 
     local, root = tmp_path / "local", tmp_path / "run"
@@ -200,6 +205,11 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
     assert Counter(row["model"] for row in read_rows(root)) == Counter(row["model"] for row in rows)
     assert Counter(line["model"] for line in last_journal(root)) == Counter(row["model"] for row in rows)
     assert any(line["cached"] for line in last_journal(root))
+    said_by_both = [
+        [(row["model"], row["verdict"], row["message"], row.get("stderr")) for row in listed]
+        for listed in (read_rows(root), rows)
+    ]
+    assert [pair for pair in zip(*said_by_both, strict=True) if pair[0] != pair[1]] == []
     assert read_rows(root) == rows
     assert read_results(root) == read_results(local)
     assert not (root / "scratch").exists()
