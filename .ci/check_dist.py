@@ -62,6 +62,8 @@ def check_wheel(path: Path, tracked: set[str], version: str) -> None:
         assert f"{package}/py.typed" in got, f"{path.name}: {package} does not say that it is typed"
     assert metadata["Version"] == version, metadata["Version"]
     assert metadata["License-Expression"] == "Apache-2.0", metadata["License-Expression"]
+    relative = re.findall(r"\]\((?!https://|#)[^)]*\)", metadata.get_payload())
+    assert not relative, f"{path.name}: its description links to {relative}, which an index does not have"
     assert licence == (ROOT / "LICENSE").read_bytes()
 
 
@@ -69,7 +71,7 @@ def check_library(path: Path, archive: zipfile.ZipFile, version: str) -> set[str
     """The files of the library in a wheel of one platform: all there, built for one release, of no machine's paths."""
     (library,) = (f"{LIBRARY_FOLDER}/{name}" for name in LIBRARIES if f"{LIBRARY_FOLDER}/{name}" in archive.namelist())
     record = json.loads(archive.read(f"{LIBRARY_FOLDER}/built.json"))
-    assert sorted(record) == ["openvino", "sources"], f"{path.name}: {record}"
+    assert sorted(record) == ["library", "openvino", "sources"], f"{path.name}: {record}"
     places = re.findall(rb"(?<![\w.])/(?:tmp|home|root|usr/src|work)/[ -~]*", archive.read(library))
     assert not places, f"{path.name}: {library} names {places[:3]}"
     wheel = archive.read(f"sliceport-{version}.dist-info/WHEEL").decode()

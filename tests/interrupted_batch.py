@@ -138,7 +138,9 @@ def interrupt(
         real: How many of the models come from `models/`, the smallest first.
     """
     make_models(folder, count, real)
-    run, stored, recomputed, repeated = folder / "run", [], set(), set()
+    run, stored = folder / "run", []
+    recomputed: set[str] = set()
+    repeated: set[str] = set()
     before: dict[str, tuple[int, int]] = {}
 
     def check() -> None:

@@ -27,7 +27,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_is_something_to_run() -> None:
-    assert (len(PYTHON), len(EXAMPLES)) == (10, 6)
+    assert (len(PYTHON), len(EXAMPLES)) == (10, 8)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
     assert len(values) == 5
 
@@ -40,6 +40,10 @@ def test_python(clone: Path, name: str, number: int) -> None:
 @pytest.mark.parametrize(("name", "number"), EXAMPLES)
 def test_examples(clone: Path, name: str, number: int) -> None:
     run_example(name, examples(name)[number], clone)
+
+
+LEFT_OUT = {"--help", "--quiet", "--verbose", "--output", "--if-possible"}
+GROUPS = {("sliceport", "directml"), ("sliceport", "batch")}
 
 
 def options(parser: argparse.ArgumentParser) -> set[str]:
@@ -57,18 +61,34 @@ def test_synopses_name_every_option_and_no_other() -> None:
     directml = subparsers(commands["directml"], "action")
     known = {("sliceport", name): command for name, command in commands.items()}
     known |= {("sliceport directml", name): command for name, command in directml.items()}
+    known[("sliceport batch", "report")] = subparsers(commands["batch"], "member")["report"]
     seen = set()
     for text in itertools.chain.from_iterable(map(synopses, PAGES)):
         for entry in re.split(r"^(?=sliceport )", text, flags=re.MULTILINE)[1:]:
-            found = re.match(r"(sliceport directml|sliceport) ([a-z]+)(?=\s)", entry)
-            if found is None or found.groups() == ("sliceport", "directml"):
+            found = re.match(r"(sliceport directml|sliceport batch|sliceport) ([a-z]+)(?=\s)", entry)
+            if found is None or found.groups() in GROUPS:
                 continue
             key = (found[1], found[2])
             named = set(re.findall(r"--[a-z-]+", entry))
-            left_out = {"--help", "--quiet", "--verbose", "--output", "--if-possible"}
-            assert named == options(known[key]) - left_out, key
+            assert named == options(known[key]) - LEFT_OUT, key
             seen.add(key)
-    assert seen == set(known) - {("sliceport", "directml")}
+    assert seen == set(known) - GROUPS
+
+
+def test_the_synopsis_of_batch_names_what_all_its_commands_add() -> None:
+    commands = subparsers(make_parser(), "command")
+    members = subparsers(commands["batch"], "member")
+    alone = commands | {"directml run": subparsers(commands["directml"], "action")["run"]}
+    batched = members | {"directml run": subparsers(members["directml"], "action")["run"]}
+    (entry,) = (text for text in synopses("docs/batch.md") if text.startswith("sliceport batch"))
+    first, _, _ = entry.partition("sliceport batch report")
+    words = re.match(r"sliceport batch (\S+(?: run)?) SOURCE", first)
+    assert words is not None
+    names = words[1].split("|")
+    assert sorted(names) == sorted(set(batched) - {"directml", "report"})
+    added = set.union(*(options(batched[name]) - options(alone[name]) for name in names))
+    shared = {"--format", "--overwrite"}
+    assert set(re.findall(r"--[a-z-]+", first)) == (added | shared) - LEFT_OUT
 
 
 def test_the_reference_lists_the_public_names() -> None:

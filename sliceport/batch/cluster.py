@@ -39,7 +39,9 @@ _MAX_PAUSE = 15.0
 _ROUND = 2.0
 """Seconds between two looks at the cluster."""
 _ALL_WORKERS = 60.0
-"""Seconds for what every worker is asked."""
+"""Seconds for what every worker is asked before the first model."""
+_LEAVING = 10.0
+"""Seconds in which every worker is told that the run is over."""
 _MAX_CHUNK = 32
 _CHUNK_SECONDS = 1.0
 """How long a chunk is to take."""
@@ -200,16 +202,16 @@ class _Session:
     def leave(self, run: str) -> None:
         """Let all workers end what they do for a run."""
         if not self.is_broken():
-            self._ask_all(cluster_worker.leave, run)
+            self._ask_all(cluster_worker.leave, run, seconds=_LEAVING)
 
     def close(self) -> None:
         """Give up what is under way, and the connection."""
         _within(10, lambda: self._client.close(timeout=5))
 
-    def _ask_all(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    def _ask_all(self, function: Callable[..., Any], *arguments: Any, seconds: float = _ALL_WORKERS) -> dict[str, Any]:
         """Call a function on all workers; returns by address what it gave or raised. What takes long is left out."""
         packed = pack_call(function, *arguments)
-        return _within(_ALL_WORKERS, lambda: self._client.run(pickle.loads, packed, on_error="return")) or {}
+        return _within(seconds, lambda: self._client.run(pickle.loads, packed, on_error="return")) or {}
 
 
 def _within(seconds: float, function: Callable[[], Any]) -> Any:
@@ -386,13 +388,18 @@ class _Run:
 
 def _is_unfit(error: Any) -> bool:
     """Whether a worker says that it does not fit, or does not know what it is asked for."""
-    return isinstance(error, UsageError) or any(isinstance(one, ImportError | AttributeError) for one in _causes(error))
+    return isinstance(error, UsageError) or any(map(_is_unknown, _causes(error)))
+
+
+def _is_unknown(error: BaseException) -> bool:
+    """Whether a name of sliceport could not be imported."""
+    return isinstance(error, ImportError | AttributeError) and "sliceport" in str(error)
 
 
 def _describe_unfit(error: BaseException) -> str:
     if isinstance(error, UsageError):
         return str(error)
-    (cause, *_) = [one for one in _causes(error) if isinstance(one, ImportError | AttributeError)]
+    cause = next(filter(_is_unknown, _causes(error)))
     return f"a worker lacks this version of sliceport ({cause}); install the same there, with the same extras."
 
 

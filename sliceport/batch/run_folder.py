@@ -10,7 +10,8 @@ import heapq
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,12 +75,12 @@ class Run:
     Attributes:
         store: Where the results are.
         headers: The headers of its journals, the latest first: one for each shard and each run at the same time.
-        entries: By model, the last line that a journal has about it.
+        entries: By model, the key of its result or its row, as the last line that a journal has about it says.
     """
 
     store: Store
     headers: tuple[Header, ...]
-    entries: Mapping[str, Mapping[str, Any]]
+    entries: Mapping[str, str | Row]
 
     @property
     def header(self) -> Header:
@@ -95,15 +96,14 @@ class Run:
         for model in sorted(self.entries):
             yield self._row(model, self.entries[model])
 
-    def _row(self, model: str, entry: Mapping[str, Any]) -> Row:
-        if "row" in entry:
-            row: Row = entry["row"]
-            return row
-        result = read_result(self.store, entry["key"])
+    def _row(self, model: str, entry: str | Row) -> Row:
+        if not isinstance(entry, str):
+            return entry
+        result = read_result(self.store, entry)
         if result is not None:
-            return to_row(result, model, entry["key"])
+            return to_row(result, model, entry)
         lost = {"command": self.header["command"], "verdict": "lost", "message": "its result is no longer there."}
-        return to_row(lost | {"findings": [], "result": None}, model, entry["key"])
+        return to_row(lost | {"findings": [], "result": None}, model, entry)
 
 
 def read_run(store: Store) -> Run:
@@ -112,23 +112,33 @@ def read_run(store: Store) -> Run:
     Raises:
         UsageError: There is none, or it cannot be read.
     """
-    journals = sorted(_read_journals(store), key=lambda journal: journal[1]["started"], reverse=True)
-    if not journals:
-        raise UsageError(f"'{store.root}' holds no run of sliceport batch.")
-    _, latest, _ = journals[0]
-    begun = _seconds(latest["started"])
-    shards = {latest["shard"]}
+    headers = sorted(_read_headers(store), key=lambda found: found[1]["started"], reverse=True)
+    latest: Header | None = None
+    shards: set[str | None] = set()
     chosen = []
-    for name, header, lines in journals:
-        is_same = all(header[key] == latest[key] for key in ("command", "options"))
-        is_other_shard = _count_of(header) == _count_of(latest) is not None and header["shard"] not in shards
-        if header is latest or (is_same and (is_other_shard or store.changed(name) >= begun)):
-            shards.add(header["shard"])
-            chosen.append((header, lines))
-    entries: dict[str, Mapping[str, Any]] = {}
+    for name, header in headers:
+        if latest is not None and not _belongs(store, name, header, latest, shards):
+            continue
+        lines = _read_entries(store, name)
+        if lines is None:
+            continue
+        latest = latest or header
+        shards.add(header["shard"])
+        chosen.append((header, lines))
+    if latest is None:
+        raise UsageError(f"'{store.root}' holds no run of sliceport batch.")
+    entries: dict[str, str | Row] = {}
     for _, lines in reversed(chosen):
-        entries |= {line["model"]: line for line in lines}
+        entries |= lines
     return Run(store, tuple(header for header, _ in chosen), entries)
+
+
+def _belongs(store: Store, name: str, header: Header, latest: Header, shards: Set[str | None]) -> bool:
+    """Whether a run was under way at the same time as the latest, or is another shard of it than these."""
+    if any(header[key] != latest[key] for key in ("command", "options")):
+        return False
+    is_other_shard = _count_of(header) == _count_of(latest) is not None and header["shard"] not in shards
+    return is_other_shard or store.changed(name) >= _seconds(latest["started"])
 
 
 def join(runs: Iterable[Run]) -> Run:
@@ -160,16 +170,23 @@ class _Joined(Run):
         yield from heapq.merge(*(run.rows() for run in self.parts), key=lambda row: row["model"])
 
 
-def _read_journals(store: Store) -> Iterator[tuple[str, Header, list[Mapping[str, Any]]]]:
+def _read_headers(store: Store) -> Iterator[tuple[str, Header]]:
+    """The names of the journals, and how they begin. All but a few are of runs long ago, so no more of them is kept."""
     for name in store.names(_JOURNALS):
-        if not name.endswith(".jsonl"):
-            continue
-        try:
-            lines = [json.loads(line) for line in (store.read(name) or b"").splitlines()]
-        except ValueError:
-            continue  # cut off when a machine lost its power
-        if lines and lines[0].get("schema_version") == 1:
-            yield name, lines[0], lines[1:]
+        if name.endswith(".jsonl"):
+            with suppress(ValueError):  # cut off when a machine lost its power
+                header = json.loads((store.read(name) or b"").partition(b"\n")[0])
+                if isinstance(header, dict) and header.get("schema_version") == 1:
+                    yield name, header  # type: ignore[misc]
+
+
+def _read_entries(store: Store, name: str) -> dict[str, str | Row] | None:
+    """What a journal says of models; None for one that is cut off."""
+    try:
+        lines = map(json.loads, (store.read(name) or b"").splitlines()[1:])
+        return {line["model"]: line.get("row") or line["key"] for line in lines}
+    except ValueError:
+        return None
 
 
 def _count_of(header: Header) -> str | None:

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -187,7 +188,17 @@ def _synchronize(file: Path) -> None:
 
 def _own_name() -> str:
     """A new name in the scratch folder, which says whose it is."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+    return f"{_own_machine()}-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+@cache
+def _own_machine() -> str:
+    """The name of this machine and of the numbers of its processes, which each container has its own of."""
+    try:
+        numbers = f"{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        numbers = "0"
+    return f"{socket.gethostname()}-{numbers}"
 
 
 def _remove_abandoned(scratch: Path) -> None:
@@ -202,8 +213,8 @@ def _remove_abandoned(scratch: Path) -> None:
 
 def _is_abandoned(name: str) -> bool:
     """Whether a scratch folder or file belongs to a process of this machine that has ended."""
-    host, _, rest = name.rpartition("-")[0].rpartition("-")
-    if host != socket.gethostname() or not rest.isdecimal() or sys.platform == "win32":
+    machine, _, rest = name.rpartition("-")[0].rpartition("-")
+    if machine != _own_machine() or not rest.isdecimal() or sys.platform == "win32":
         return False
     try:
         os.kill(int(rest), 0)

@@ -34,6 +34,7 @@ from sliceport.formats import DeclaresShapes, ManyFiles, format_of
 from sliceport.json_text import finite
 from sliceport.shell import join
 from sliceport.unforeseen import describe_unforeseen
+from sliceport.wording import command_line
 
 SCHEMA_VERSION = 1
 MODEL = "{model}"
@@ -235,7 +236,7 @@ def _state_of(file: str) -> tuple[Any, ...]:
         status = os.stat(file)
     except OSError:
         return (file,)
-    return file, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return file, status.st_size, status.st_mtime_ns
 
 
 def _make_key(job: Job, task: Task, path: str, names: Sequence[str], folder: Path) -> str:
@@ -385,7 +386,8 @@ def _execute(job: Job, task: Task, identity: _Identity, folder: Path) -> Done:
             options["input_shapes"] = chosen | given
         if options.get("inputs"):
             options["inputs"] = {name: load_array(_fetch(file, folder)) for name, file in options["inputs"].items()}
-        made = _verdict_of(command.run(path, output, options))
+        with command_line():
+            made = _verdict_of(command.run(path, output, options))
     except Exception as error:  # whatever a library raises is about the file that it was given
         made = _failure(job, error)
         is_disturbed = _is_of_machine(error)

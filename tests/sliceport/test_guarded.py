@@ -41,6 +41,13 @@ def test_a_call_that_never_ends_is_ended() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is not limited there")
+def test_a_call_that_may_take_less_than_the_one_before_is_ended_in_its_own_time() -> None:
+    guarded.call(time.sleep, 0, timeout=600)
+    with pytest.raises(guarded.WorkerTimedOut, match=r"^took longer than 0\.2 s$"):
+        guarded.call(time.sleep, 600, timeout=0.2)
+    guarded.call(time.sleep, 0, timeout=None)
+
+
 def test_memory_is_limited() -> None:
     with pytest.raises(MemoryError):
         guarded.call(bytearray, 2**28, timeout=60, memory=2**27)

@@ -29,7 +29,7 @@ from sliceport.errors import MissingExtra, UsageError
 pytest.importorskip("distributed")
 pytestmark = POSIX
 
-HANG_SECONDS = "8"
+HANG_SECONDS = "10"
 ADDED = {
     "hang": 2,
     "spin": 1,

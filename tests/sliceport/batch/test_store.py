@@ -26,16 +26,20 @@ def ended() -> int:
 def test_what_processes_left_that_have_ended_is_removed(tmp_path: Path, ended: int, when: str) -> None:
     store, scratch = Folder(str(tmp_path)), tmp_path / SCRATCH
     folder = store.new_scratch() if when == "ends" else None
-    host = socket.gethostname()
+    numbers = store.new_scratch()
+    host = numbers.name.rpartition("-")[0].rpartition("-")[0]
+    numbers.rmdir()
+    assert host.startswith(socket.gethostname())
     (scratch / f"{host}-{ended}-0123456789abcdef").mkdir(parents=True)
     (scratch / f"{host}-{ended}-0123456789abcdef.tmp").write_text("half")
-    (scratch / f"other-{host}-1-0123456789abcdef.tmp").write_text("of another machine")
+    others = {f"{host}0-{ended}-0123456789abcdef.tmp", f"other-{host}-{ended}-0123456789abcdef.tmp"}
+    for name in others:  # of another container, of another machine
+        (scratch / name).write_text("half")
     if folder is None:
         folder = store.new_scratch()
     else:
         store.remove_scratch(folder)
-    kept = [entry.name for entry in scratch.iterdir() if entry != folder]
-    assert kept == [f"other-{host}-1-0123456789abcdef.tmp"]
+    assert {entry.name for entry in scratch.iterdir() if entry != folder} == others
 
 
 def test_a_write_leaves_nothing_but_the_file(tmp_path: Path) -> None:

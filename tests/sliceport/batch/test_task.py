@@ -259,6 +259,11 @@ def test_what_lower_writes_is_kept_if_it_is_wanted(job: Job) -> None:
     )
 
 
+def test_messages_name_options_of_the_command_line(job: Job) -> None:
+    done = do(job, MODELS / "rule_symbolic.onnx")
+    assert done.message.endswith("are open: give sizes, as in --input-shapes x:1,16,8 (an example). (and 1 more)")
+
+
 def test_messages_name_no_scratch_folder(job: Job, tmp_path: Path) -> None:
     """It cannot be verified, and the message names the output."""
     np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
