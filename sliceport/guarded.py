@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import IO, Any
 
 from sliceport.errors import SliceportError
@@ -45,6 +46,22 @@ _is_worker = False
 """Whether this process is a worker. The workers of workers end with them, as one group of processes."""
 _memory: int | None = None
 """What the call under way in this worker may allocate."""
+
+
+@dataclass
+class Circumstances:
+    """What the surroundings of a call did to it, though the function may have made do with that and said nothing.
+
+    Attributes:
+        is_short: Something had no more memory where only the bound of the call kept it from more.
+        is_disturbed: A worker of the call could not be started, or somebody else ended it.
+    """
+
+    is_short: bool = False
+    is_disturbed: bool = False
+
+
+_circumstances = Circumstances()
 
 logger = logging.getLogger(__name__)
 
@@ -395,19 +412,33 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
         WorkerDied: The worker ended.
         Exception: What the function raised, MemoryError among it.
     """
-    if _memory is not None:
-        memory = min(memory or _memory, _memory)
+    is_bounded = _memory is not None and (memory is None or memory > _memory)
+    if is_bounded:
+        memory = _memory
     request = pickle.dumps((function.__module__, function.__qualname__, args, timeout, memory))
-    worker = _pool.take()
     try:
-        is_error, value = worker.call(request, timeout)
-    except BaseException:
-        _pool.forget(worker)
+        worker = _pool.take()
+        try:
+            is_error, value = worker.call(request, timeout)
+        except BaseException:
+            _pool.forget(worker)
+            raise
+    except (WorkerNotStarted, WorkerKilled, WorkerTerminated):
+        _circumstances.is_disturbed = True
+        raise
+    except WorkerDied as error:
+        _circumstances.is_short |= is_bounded and not isinstance(error, WorkerTimedOut)
         raise
     _pool.give_back(worker)
     if is_error:
+        _circumstances.is_short |= is_bounded and isinstance(value, MemoryError)
         raise value
     return value
+
+
+def circumstances() -> Circumstances:
+    """Those of the call that this worker answers. What runs short of memory by itself and goes on tells it here."""
+    return _circumstances
 
 
 def serve(lifeline: int = _NO_LIFELINE) -> None:
@@ -454,8 +485,8 @@ def _dump(answer: tuple[bool, Any]) -> bytes:
 @contextlib.contextmanager
 def _limits(timeout: float | None, memory: int | None) -> Any:
     """Bound memory, and time where nobody waits any more, as far as the system can."""
-    global _memory  # noqa: PLW0603 - there is one call at a time
-    _memory = memory
+    global _memory, _circumstances
+    _memory, _circumstances = memory, Circumstances()
     try:
         import resource
     except ImportError:

@@ -17,15 +17,16 @@ def to_text(data: Any, *, flat: bool = False) -> str:
         data: What `json.dumps` takes.
         flat: Whether arrays of integers stay on one line.
     """
-    text = json.dumps(_finite(data), indent=2, allow_nan=False)
+    text = json.dumps(finite(data), indent=2, allow_nan=False)
     if not flat:
         return text
     return _NUMBERS.sub(lambda match: f"[{', '.join(part.strip() for part in match[1].split(','))}]", text)
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
+    """Data as they are, with null for infinities and what is no number."""
     if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
+        return {key: finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
+        return [finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data

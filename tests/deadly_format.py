@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import math
 import os
 import shutil
 import signal
@@ -16,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sliceport import guarded
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UsageError
@@ -78,12 +82,47 @@ def _kill_parent() -> None:
     time.sleep(600)
 
 
+def _fill_the_disk() -> None:
+    """What a command does that finds no space for what it writes."""
+    try:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError as error:
+        raise UsageError(f"output 'model' cannot be written ({error.strerror}).") from None
+
+
+def _use_up_memory() -> None:
+    """What makes do without a part that has no memory, and goes on."""
+    with contextlib.suppress(MemoryError):
+        guarded.call(bytearray, HUGE, timeout=60, memory=None)
+
+
+def _lose_a_worker() -> None:
+    """What makes do without a part that somebody kills, and goes on."""
+    with contextlib.suppress(guarded.WorkerDied):
+        guarded.call(signal.raise_signal, signal.SIGKILL, timeout=60)
+
+
+class _Odd(Program):
+    """A program of which JSON cannot hold what it gives."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"a": object()}
+
+
+class _Infinite(Program):
+    """A program with numbers that JSON lacks."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"a": [math.nan, math.inf, 1.5]}
+
+
 def _slow() -> None:
     time.sleep(0.5)
 
 
 _ACTIONS: dict[str, Callable[[], Any]] = {
     "": lambda: None,
+    "change": lambda: None,
     "abort": os.abort,
     "say and abort": _say_and_abort,
     "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
@@ -98,6 +137,12 @@ _ACTIONS: dict[str, Callable[[], Any]] = {
     "refuse": _refuse,
     "raise": _raise,
     "kill parent": _kill_parent,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "fill the disk": _fill_the_disk,
+    "use up memory": _use_up_memory,
+    "lose a worker": _lose_a_worker,
+    "be odd": lambda: _Odd(LATEST, ()),
+    "be infinite": lambda: _Infinite(LATEST, ()),
 }
 """By the first line of a file, what reading it does; anything else after that line only makes the file another one."""
 
@@ -123,8 +168,10 @@ class Deadly:
         action = Path(model).read_text(encoding="utf-8").partition("\n")[0]
         if action not in _ACTIONS:
             raise ModelError(f"'{model}' holds {action!r}, which nobody knows.")
-        _ACTIONS[action]()
-        return Program(LATEST, ())
+        if action == "change":
+            with open(model, "a", encoding="utf-8") as file:
+                file.write("!")
+        return _ACTIONS[action]() or Program(LATEST, ())
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise UsageError("models of this format are only lowered.")

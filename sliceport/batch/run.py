@@ -13,7 +13,7 @@ from typing import Any
 from sliceport.batch.commands import COMMANDS
 from sliceport.batch.manifest import Manifest
 from sliceport.batch.row import Header
-from sliceport.batch.run_folder import Journal, Run, now, read_run, write_view
+from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
 from sliceport.batch.runner import LocalRunner, Runner
 from sliceport.batch.sources import expand, is_url, take_shard
 from sliceport.batch.store import open_store
@@ -101,7 +101,7 @@ def run_batch(
     begin(len(models))
     store = open_store(batch.root)
     job = _make_job(batch, store.root)
-    header = _make_header(batch, job, len(models))
+    header = _make_header(batch, job, len(models), start_time(store))
     scratch = store.new_scratch()
     try:
         runner = _choose_runner(batch, scratch)
@@ -112,8 +112,11 @@ def run_batch(
         finally:
             journal.close()
             summary = Summary()
-            run = read_run(store)
-            write_view(run, scratch, summary.add)
+            run = latest = read_run(store)
+            if latest.header["started"] != header["started"]:  # of another command, say, which has begun meanwhile
+                run = read_run(store, journal.name)
+                summary = Summary.of(run.rows())
+            write_view(latest, scratch, summary.add if run is latest else lambda _: None)
     finally:
         store.remove_scratch(scratch)
     return Finished(run, summary)
@@ -155,7 +158,7 @@ def _make_job(batch: Batch, root: str) -> Job:
     )
 
 
-def _make_header(batch: Batch, job: Job, models: int) -> Header:
+def _make_header(batch: Batch, job: Job, models: int, started: str) -> Header:
     return Header(
         schema_version=1,
         command=batch.command,
@@ -163,7 +166,7 @@ def _make_header(batch: Batch, job: Job, models: int) -> Header:
         | ({"input_shapes": "auto"} if batch.chooses_shapes else {}),
         sources=list(batch.sources),
         versions=dict(job.versions),
-        started=now(),
+        started=started,
         shard=None if batch.shard is None else f"{batch.shard[0]}/{batch.shard[1]}",
         timeout=batch.timeout,
         memory=batch.memory,

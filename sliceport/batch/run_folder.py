@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import heapq
 import json
+import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sliceport.batch.row import Header, Row
 from sliceport.batch.store import Store
-from sliceport.batch.task import Done, read_result, to_row
+from sliceport.batch.task import Done, is_result, read_result, to_row
 from sliceport.errors import UsageError
 
 VIEW = "results.jsonl"
 _JOURNALS = "runs"
+_WRITTEN = "written"
+"""In the last line of a journal: when it was. The times of files are others once somebody has copied them."""
 _INTERVAL = 30.0
 """Seconds after which what was added to a journal is in the store at the latest."""
 
@@ -33,6 +36,7 @@ class Journal:
 
     def __init__(self, store: Store, header: Header, scratch: Path) -> None:
         self._store = store
+        self._started = header["started"]
         self.name = f"{_JOURNALS}/{header['started'].replace(':', '')}-{secrets.token_hex(4)}.jsonl"
         self._local = scratch / "journal.jsonl"
         self._written = time.monotonic()
@@ -62,9 +66,10 @@ class Journal:
         self._file.write(json.dumps(line) + "\n")
 
     def flush(self) -> None:
-        """Store what was added."""
+        """Store what was added, and when."""
         self._file.flush()
-        self._store.write(self.name, self._local.read_bytes())
+        written = json.dumps({_WRITTEN: max(now(), self._started)})
+        self._store.write(self.name, self._local.read_bytes() + f"{written}\n".encode("ascii"))
         self._written = time.monotonic()
 
 
@@ -106,20 +111,25 @@ class Run:
         return to_row(lost | {"findings": [], "result": None}, model, entry)
 
 
-def read_run(store: Store) -> Run:
-    """The latest run of a folder, with those of the same command that belong to it.
+def read_run(store: Store, own: str | None = None) -> Run:
+    """The latest run of a folder, or that of a journal, with those of the same command that belong to it.
+
+    Args:
+        store: The folder.
+        own: The name of a journal.
 
     Raises:
         UsageError: There is none, or it cannot be read.
     """
-    headers = sorted(_read_headers(store), key=lambda found: found[1]["started"], reverse=True)
+    journals = sorted(_read_headers(store), key=lambda one: (one.name == own, one.header["started"]), reverse=True)
     latest: Header | None = None
     shards: set[str | None] = set()
     chosen = []
-    for name, header in headers:
-        if latest is not None and not _belongs(store, name, header, latest, shards):
+    for journal in journals:
+        header = journal.header
+        if latest is not None and not _belongs(journal, latest, shards):
             continue
-        lines = _read_entries(store, name)
+        lines = _read_entries(store, journal.name)
         if lines is None:
             continue
         latest = latest or header
@@ -133,12 +143,23 @@ def read_run(store: Store) -> Run:
     return Run(store, tuple(header for header, _ in chosen), entries)
 
 
-def _belongs(store: Store, name: str, header: Header, latest: Header, shards: Set[str | None]) -> bool:
+def _belongs(journal: _Journal, latest: Header, shards: Set[str | None]) -> bool:
     """Whether a run was under way at the same time as the latest, or is another shard of it than these."""
+    header = journal.header
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False
-    is_other_shard = _count_of(header) == _count_of(latest) is not None and header["shard"] not in shards
-    return is_other_shard or store.changed(name) >= _seconds(latest["started"])
+    is_shard = _count_of(header) == _count_of(latest) is not None and header["sources"] == latest["sources"]
+    return (is_shard and header["shard"] not in shards) or journal.written >= latest["started"]
+
+
+def list_missing_shards(headers: Sequence[Header]) -> list[str]:
+    """The shards of a run that these headers leave out: `["2/3"]`."""
+    shards = {header["shard"] for header in headers}
+    counts = {count for header in headers if (count := _count_of(header)) is not None}
+    if None in shards or len(counts) != 1:
+        return []
+    count = counts.pop()
+    return [shard for i in range(1, int(count) + 1) if (shard := f"{i}/{count}") not in shards]
 
 
 def join(runs: Iterable[Run]) -> Run:
@@ -150,7 +171,8 @@ def join(runs: Iterable[Run]) -> Run:
     listed = list(runs)
     headers = [header for run in listed for header in run.headers]
     kinds = {
-        (header["command"], json.dumps(header["options"], sort_keys=True), _count_of(header)) for header in headers
+        (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_of(header))
+        for header in headers
     }
     shards = [run.header["shard"] for run in listed]
     if len(kinds) > 1 or None in shards or len(set(shards)) < len(shards):
@@ -170,23 +192,84 @@ class _Joined(Run):
         yield from heapq.merge(*(run.rows() for run in self.parts), key=lambda row: row["model"])
 
 
-def _read_headers(store: Store) -> Iterator[tuple[str, Header]]:
-    """The names of the journals, and how they begin. All but a few are of runs long ago, so no more of them is kept."""
+@dataclass(frozen=True)
+class _Journal:
+    """A journal.
+
+    Attributes:
+        name: Its file.
+        header: Its first line.
+        written: When it was last stored.
+    """
+
+    name: str
+    header: Header
+    written: str
+
+
+def _read_headers(store: Store) -> Iterator[_Journal]:
+    """How the journals begin. All but a few are of runs long ago, so no more of them is kept.
+
+    One that is cut off, or that somebody replaced, is left out.
+    """
     for name in store.names(_JOURNALS):
-        if name.endswith(".jsonl"):
-            with suppress(ValueError):  # cut off when a machine lost its power
-                header = json.loads((store.read(name) or b"").partition(b"\n")[0])
-                if isinstance(header, dict) and header.get("schema_version") == 1:
-                    yield name, header  # type: ignore[misc]
+        if not name.endswith(".jsonl"):
+            continue
+        first, _, rest = (store.read(name) or b"").strip().partition(b"\n")
+        with suppress(ValueError, RecursionError):
+            header, last = json.loads(first), json.loads(rest.rpartition(b"\n")[2] or first)
+            if _is_header(header) and isinstance(last, dict):
+                written = last.get(_WRITTEN)
+                yield _Journal(name, header, written if _is_time(written) else header["started"])
+
+
+def _is_header(data: Any) -> TypeGuard[Header]:
+    return (
+        isinstance(data, dict)
+        and data.get("schema_version") == 1
+        and isinstance(data.get("command"), str)
+        and all(isinstance(data.get(name), dict) for name in ("options", "versions"))
+        and all(isinstance(version, str) for version in data["versions"].values())
+        and isinstance(sources := data.get("sources"), list)
+        and all(isinstance(source, str) for source in sources)
+        and _is_time(data.get("started"))
+        and (
+            data.get("shard") is None
+            or (isinstance(data["shard"], str) and _SHARD.fullmatch(data["shard"]) is not None)
+        )
+    )
+
+
+_SHARD = re.compile(r"[1-9][0-9]{0,8}/[1-9][0-9]{0,8}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
+
+
+def _is_time(data: Any) -> TypeGuard[str]:
+    """Whether something is a time as headers have it; such texts stand in the order of their times."""
+    return isinstance(data, str) and _TIME.fullmatch(data) is not None
 
 
 def _read_entries(store: Store, name: str) -> dict[str, str | Row] | None:
-    """What a journal says of models; None for one that is cut off."""
-    try:
-        lines = map(json.loads, (store.read(name) or b"").splitlines()[1:])
-        return {line["model"]: line.get("row") or line["key"] for line in lines}
-    except ValueError:
-        return None
+    """What a journal says of models; None for one that is cut off, or that somebody replaced."""
+    entries: dict[str, str | Row] = {}
+    for text in (store.read(name) or b"").splitlines()[1:]:
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(line, dict):
+            return None
+        if _WRITTEN in line:
+            continue
+        model, entry = line.get("model"), line.get("row") or line.get("key")
+        if not isinstance(model, str) or not (is_result(entry) if isinstance(entry, dict) else _is_key(entry)):
+            return None
+        entries[model] = entry  # type: ignore[assignment]
+    return entries
+
+
+def _is_key(data: Any) -> bool:
+    return isinstance(data, str) and re.fullmatch("[0-9a-f]{64}", data) is not None
 
 
 def _count_of(header: Header) -> str | None:
@@ -194,14 +277,26 @@ def _count_of(header: Header) -> str | None:
     return None if header["shard"] is None else header["shard"].partition("/")[2]
 
 
-def _seconds(started: str) -> float:
-    """A time of a header, in seconds since 1970."""
-    return datetime.fromisoformat(started).timestamp()
-
-
 def now() -> str:
     """The time as headers have it."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return _to_text(datetime.now(UTC))
+
+
+def _to_text(time: datetime) -> str:
+    return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def start_time(store: Store) -> str:
+    """The time of a run that begins: now, or if clocks were put back, just after the latest that a journal names.
+
+    Raises:
+        UsageError: The journals cannot be read.
+    """
+    times = [time for one in _read_headers(store) for time in (one.header["started"], one.written)]
+    latest = max(times, default="")
+    if now() > latest:
+        return now()
+    return _to_text(datetime.fromisoformat(latest) + timedelta(microseconds=1))
 
 
 def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda _: None) -> None:

@@ -7,6 +7,7 @@ the hash of all that it depends on, so that doing a task twice does no harm.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -16,20 +17,22 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sliceport import guarded
 from sliceport.array_file import load_array
 from sliceport.batch.commands import COMMANDS, Outcome
-from sliceport.batch.row import FAILURES, Row, Verdict
+from sliceport.batch.row import FAILURES, VERDICTS, Finding, Row, Verdict
 from sliceport.batch.sources import is_url
 from sliceport.batch.store import Store, open_store
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, ManyFiles, format_of
+from sliceport.json_text import finite
+from sliceport.shell import join
 from sliceport.unforeseen import describe_unforeseen
 from sliceport.wording import command_line
 
@@ -119,11 +122,13 @@ class _Identity:
         key: The name of its result.
         path: Where it lies on this machine.
         done: What became of it, where its result is there already.
+        state: By what a change of its files shows.
     """
 
     key: str
     path: str
     done: Done | None
+    state: tuple[tuple[Any, ...], ...] = ()
 
 
 def result_name(key: str) -> str:
@@ -146,7 +151,7 @@ def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) ->
 
     Raises:
         GivenUp: It is set.
-        UsageError: The result cannot be read or stored.
+        UsageError: The result cannot be read or stored, or no process be started.
     """
     begun = time.monotonic()
     folder = scratch / secrets.token_hex(8)  # made by what writes there: few models need it
@@ -159,22 +164,28 @@ def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) ->
 
 def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -> Done:
     patience = None if job.timeout is None else job.timeout + _PREPARATION
+    identity: _Identity | None = None
     try:
-        identity: _Identity = _call(is_stopped, _identify, job, task, folder, timeout=patience, memory=job.memory)
+        identity = _call(is_stopped, _identify, job, task, folder, timeout=patience, memory=job.memory)
+        assert identity is not None
+        if identity.done is not None:
+            return identity.done
+        done: Done = _call(is_stopped, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
     except UnreadableResult:
         raise
-    except (SliceportError, MemoryError, OSError) as error:
+    except guarded.WorkerNotStarted as error:  # it is so for all models
         if is_stopped.is_set():
             raise GivenUp from None
-        return _unread(job, task, folder, error)
-    if identity.done is not None:
-        return identity.done
-    try:
-        found = identity.key, identity.path
-        done: Done = _call(is_stopped, _execute, job, task, *found, folder, timeout=job.timeout, memory=job.memory)
-    except (guarded.WorkerDied, MemoryError) as error:
-        if is_stopped.is_set():
+        raise UsageError(f"a process for '{task.model}' {error}.") from None
+    except Exception as error:
+        if isinstance(error, guarded.WorkerDied | MemoryError) and is_stopped.is_set():
             raise GivenUp from None
+        if identity is None:
+            return _unstored(job, task, "", task.location, folder, _failure(job, error))
+        if isinstance(error, guarded.WorkerKilled | guarded.WorkerTerminated):
+            return _unstored(job, task, identity.key, identity.path, folder, _failure(job, error))
+        if not isinstance(error, guarded.WorkerDied | MemoryError):
+            raise
         stored = _to_result(job, identity.path, folder, _failure(job, error))
         open_store(job.root).write(result_name(identity.key), _to_bytes(stored))
         return _summarize(task, identity.key, stored)
@@ -204,17 +215,31 @@ def _identify(job: Job, task: Task, folder: Path) -> _Identity:
     for module in command.modules:
         import_module(module)
     path = _fetch(task.location, folder)
-    key = _make_key(job, task, path, folder)
+    one = format_of(path)
+    beside = one.files_beside(path) if isinstance(one, ManyFiles) else ()
+    inputs = [file for file in _options(job, task).get("inputs", {}).values() if not is_url(file)]
+    files = (path, *(os.path.join(os.path.dirname(path), name) for name in beside), *inputs)
+    state = tuple(map(_state_of, files))
+    key = _make_key(job, task, path, beside, folder)
     try:
         stored = read_result(open_store(job.root), key)
     except UsageError as error:
         raise UnreadableResult(str(error)) from None
     if stored is None or not _is_valid(job, stored):
-        return _Identity(key, path, None)
-    return _Identity(key, path, _summarize(task, key, stored, cached=True))
+        return _Identity(key, path, None, state)
+    return _Identity(key, path, _summarize(task, key, stored, cached=True), state)
 
 
-def _make_key(job: Job, task: Task, path: str, folder: Path) -> str:
+def _state_of(file: str) -> tuple[Any, ...]:
+    """By what a change of a file shows: while it is read, nobody keeps others from it."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return (file,)
+    return file, status.st_size, status.st_mtime_ns
+
+
+def _make_key(job: Job, task: Task, path: str, names: Sequence[str], folder: Path) -> str:
     """The hash of all that a result depends on.
 
     Of the other files of a model its key has names, sizes and times of change, as weights may be larger than all else.
@@ -222,11 +247,10 @@ def _make_key(job: Job, task: Task, path: str, folder: Path) -> str:
     Raises:
         ModelError: The model cannot be read.
     """
-    one = format_of(path)
     try:
         content = _digest(path)
         beside = []
-        for name in one.files_beside(path) if isinstance(one, ManyFiles) else ():
+        for name in names:
             try:
                 status = os.stat(os.path.join(os.path.dirname(path), name))
                 beside.append([name, status.st_size, status.st_mtime_ns])
@@ -243,7 +267,7 @@ def _make_key(job: Job, task: Task, path: str, folder: Path) -> str:
         "chooses_shapes": job.chooses_shapes,
         "writes": job.writes,
         "versions": dict(job.versions),
-        "format": one.name,
+        "format": format_of(path).name,
         "content": content,
         "beside": beside,
     }
@@ -290,10 +314,45 @@ def read_result(store: Store, key: str) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
-        result: dict[str, Any] = json.loads(data)
+        result = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return result if isinstance(result, dict) and result.get("schema_version") == SCHEMA_VERSION else None
+    return result if is_result(result) else None
+
+
+_FINDING_PARTS = frozenset(Finding.__annotations__)
+
+
+def _is_finding(data: Any) -> bool:
+    return (
+        isinstance(data, dict)
+        and data.keys() == _FINDING_PARTS
+        and all(isinstance(text, str) for text in data.values())
+    )
+
+
+def is_result(data: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether data have the parts of a result and their types, whatever somebody made of the file."""
+    return (
+        isinstance(data, dict)
+        and data.get("schema_version") == SCHEMA_VERSION
+        and all(isinstance(data.get(name), str) for name in ("command", "verdict", "message"))
+        and data["verdict"] in VERDICTS
+        and isinstance(data.get("findings"), list)
+        and all(
+            isinstance(found, dict)
+            and found.keys() == _FINDING_PARTS
+            and all(isinstance(x, str) for x in found.values())
+            for found in data["findings"]
+        )
+        and isinstance(data.get("result"), dict | None)
+        and isinstance(data.get("output", ""), str)
+        and isinstance(data.get("stderr", []), list)
+        and isinstance(data.get("input_shapes", {}), dict)
+        and isinstance(limits := data.get("limits", {}), dict)
+        and all(name in ("timeout", "memory") for name in limits)
+        and all(isinstance(limit, int | float | None) for limit in limits.values())
+    )
 
 
 def _is_valid(job: Job, stored: Mapping[str, Any]) -> bool:
@@ -307,11 +366,13 @@ def _is_valid(job: Job, stored: Mapping[str, Any]) -> bool:
     return "output" not in stored or open_store(job.root).changed(stored["output"]) > 0
 
 
-def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> Done:
-    """Do the work and store its result."""
+def _execute(job: Job, task: Task, identity: _Identity, folder: Path) -> Done:
+    """Do the work and store its result, if it is one of the model alone."""
     command = COMMANDS[job.command]
+    key, path = identity.key, identity.path
     output = folder / _OUTPUT if job.writes or command.always_writes else None
     chosen: dict[str, list[int]] = {}
+    is_disturbed = False
     try:
         if output is not None:
             output.mkdir(parents=True)
@@ -327,22 +388,51 @@ def _execute(job: Job, task: Task, key: str, path: str, folder: Path) -> Done:
             options["inputs"] = {name: load_array(_fetch(file, folder)) for name, file in options["inputs"].items()}
         with command_line():
             made = _verdict_of(command.run(path, output, options))
-    except MemoryError as error:
-        made = _failure(job, error)
-    except SliceportError as error:
-        made = {"verdict": "error", "message": str(error)}
     except Exception as error:  # whatever a library raises is about the file that it was given
-        made = {"verdict": "error", "message": describe_unforeseen(error)}
+        made = _failure(job, error)
+        is_disturbed = _is_of_machine(error)
     if chosen:
         made["input_shapes"] = chosen
+    if guarded.circumstances().is_short:
+        made.setdefault("limits", {"memory": job.memory})
+    if is_disturbed or guarded.circumstances().is_disturbed:
+        made.pop("output", None)
+        return _unstored(job, task, key, path, folder, made)
+    if tuple(_state_of(file) for file, *_ in identity.state) != identity.state:
+        changed = {"verdict": "error", "message": "it was changed while it was read."}
+        return _unstored(job, task, "", path, folder, changed)
+    folder_name = f"outputs/{key[:2]}/{key}"
+    if "output" in made:
+        made["output"] = f"{folder_name}/{made['output']}"
+    try:
+        result = _to_result(job, path, folder, made)
+        data = _to_bytes(result)
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # JSON cannot hold what a format gives
+        result = _to_result(job, path, folder, _failure(job, error))
+        data = _to_bytes(result)
     store = open_store(job.root)
-    if output is not None and "output" in made:
-        name = f"outputs/{key[:2]}/{key}"
-        store.put_folder(name, output)
-        made["output"] = f"{name}/{made['output']}"
-    result = _to_result(job, path, folder, made)
-    store.write(result_name(key), _to_bytes(result))
+    if output is not None and "output" in result:
+        store.put_folder(folder_name, output)
+    store.write(result_name(key), data)
     return _summarize(task, key, result)
+
+
+_OF_MACHINE = frozenset(
+    getattr(errno, name, None)
+    for name in ("ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "EROFS", "ESTALE")
+)
+"""Errors that say nothing of a model: what it is given another time is another."""
+
+
+def _is_of_machine(error: BaseException | None) -> bool:
+    """Whether an error comes from one of the system that the next time may be without."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -373,8 +463,8 @@ def _describe_findings(outcome: Outcome) -> str:
     return said[0] + (f" (and {len(said) - 1} more)" if len(said) > 1 else "")
 
 
-def _failure(job: Job, error: BaseException) -> dict[str, Any]:
-    """The verdict on a model that took too much of something, or ended its process."""
+def _failure(job: Job, error: Exception) -> dict[str, Any]:
+    """The verdict on a model that fails, takes too much of something, or ended its process."""
     limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
     if isinstance(error, guarded.WorkerDied):
         said = {"stderr": error.stderr.splitlines()[-_MAX_LINES:]} | limits
@@ -383,6 +473,10 @@ def _failure(job: Job, error: BaseException) -> dict[str, Any]:
         if "bad_alloc" not in error.stderr:
             return {"verdict": "crash", "message": f"its process {error}."} | said
         limits = said
+    elif isinstance(error, SliceportError):
+        return {"verdict": "error", "message": str(error)}
+    elif not isinstance(error, MemoryError):
+        return {"verdict": "error", "message": describe_unforeseen(error)}
     bound = "" if job.memory is None else f" than the {job.memory} bytes that it may"
     return {"verdict": "memory", "message": f"it allocates more memory{bound or ' than there is'}."} | limits
 
@@ -402,16 +496,24 @@ def _to_result(job: Job, path: str, folder: Path, made: Mapping[str, Any]) -> di
         **made,
     }
     whole["message"] = whole["message"].removeprefix(f"'{path}': ")
-    output, escaped = f"{folder / _OUTPUT}{os.sep}", _escape(path)
+    output, escaped, literal = f"{folder / _OUTPUT}{os.sep}", _escape(path), _escape(repr(path)[1:-1])
 
     def hide(text: str) -> str:
-        return _escape(text.replace(output, "")).replace(escaped, MODEL)
+        hidden = _escape(text.replace(output, "")).replace(escaped, MODEL)
+        return hidden if literal == escaped else hidden.replace(literal, MODEL)
 
-    return {key: _map_texts(value, hide) for key, value in whole.items()}
+    hidden = {key: _map_texts(value, hide) for key, value in whole.items()}
+    if isinstance(line := (whole["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it
+        hidden["result"]["command"] = _escape(line).replace(_escape(join([path])), MODEL)
+    return hidden
 
 
 def _to_bytes(result: Mapping[str, Any]) -> bytes:
-    return json.dumps(result, sort_keys=True).encode("ascii") + b"\n"
+    try:
+        text = json.dumps(result, sort_keys=True, allow_nan=False)
+    except ValueError:
+        text = json.dumps(finite(result), sort_keys=True, allow_nan=False)
+    return text.encode("ascii") + b"\n"
 
 
 def _escape(text: str) -> str:
@@ -442,6 +544,8 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
     """The row of a model with a result."""
     named = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
     shown = {name: _show_path(result[name], model) for name in named if name in result}
+    if isinstance(line := (result["result"] or {}).get("command"), str):
+        shown["result"]["command"] = _show_path(line, join([model]))
     command = result["command"]
     return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **shown}  # type: ignore[typeddict-item]
 
@@ -451,9 +555,7 @@ def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool 
     return Done(task.model, key, result["verdict"], message, len(result["findings"]), cached)
 
 
-def _unread(job: Job, task: Task, folder: Path, error: BaseException) -> Done:
-    """What became of a model that was not identified; no result is stored, as its content is not known."""
-    failed = isinstance(error, guarded.WorkerDied | MemoryError)
-    made = _failure(job, error) if failed else {"verdict": "error", "message": str(error)}
-    row = to_row(_to_result(job, task.location, folder, made), task.model, "")
-    return Done(task.model, "", row["verdict"], row["message"], row=row)
+def _unstored(job: Job, task: Task, key: str, path: str, folder: Path, made: Mapping[str, Any]) -> Done:
+    """What became of a model where that is no result of its content: the journal alone has it."""
+    row = to_row(_to_result(job, path, folder, made), task.model, key)
+    return Done(task.model, key, row["verdict"], row["message"], len(row["findings"]), row=row)

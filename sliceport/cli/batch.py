@@ -176,9 +176,9 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     from sliceport.batch.compare_runs import compare_runs
-    from sliceport.batch.run_folder import join, read_run
+    from sliceport.batch.run_folder import join, list_missing_shards, read_run
     from sliceport.batch.store import open_store
-    from sliceport.batch.summary import Summary
+    from sliceport.batch.summary import MAX_LISTED, Summary
 
     _check_outputs(options)
     progress.say("reading results")
@@ -189,6 +189,8 @@ def _report(options: argparse.Namespace) -> int:
         _emit(after, Summary.of(after.rows()), comparison, options)
         return int(not comparison.is_clean)
     run = runs[0] if len(runs) == 1 else join(runs)
+    if missing := list_missing_shards(run.headers):
+        say(f"shards {', '.join(missing[:MAX_LISTED])} are not there: this is not the whole run")
     summary = Summary.of(run.rows())
     _emit(run, summary, None, options)
     return summary.exit_code

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from sliceport.batch import run as module
+from sliceport.batch import run_folder
 from sliceport.batch.manifest import read_manifest
 from sliceport.batch.run import Batch, run_batch
-from sliceport.batch.run_folder import VIEW, join, read_run
+from sliceport.batch.run_folder import VIEW, join, list_missing_shards, read_run
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done
 from sliceport.errors import UsageError
@@ -139,6 +140,57 @@ def test_two_runs_at_once_into_one_folder(batch: Batch, zoo: Path) -> None:
     assert [row["model"] for row in rows(batch)] == expected
 
 
+def test_a_run_is_judged_by_its_own_models_though_another_command_began_meanwhile(batch: Batch, zoo: Path) -> None:
+    only = replace(batch, sources=[str(zoo / "rule_glu.onnx")], options={"feature_level": "4.0"})
+    started = threading.Event()
+
+    def run_the_other(_: Done) -> None:
+        if not started.is_set():
+            started.set()
+            assert run_batch(only).summary.models == 1
+
+    finished = run_batch(batch, observe=run_the_other)
+    assert (finished.summary.models, finished.summary.exit_code) == (5, 2)
+    assert [Path(row["model"]).stem for row in rows(batch)] == ["rule_glu"]
+
+
+def test_clocks_that_are_put_back_hide_no_run(batch: Batch, zoo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = "2999-12-31T23:59:59.999999Z"
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, "now", lambda: ahead)
+        run_batch(batch)
+    (zoo / "damaged.onnx").unlink()
+    for _ in range(2):
+        finished = run_batch(batch)
+        assert (finished.summary.models, finished.summary.exit_code) == (4, 1)
+        assert finished.run.header["started"] > ahead
+        assert len(rows(batch)) == len(list(read_run(Folder(batch.root)).rows())) == 4
+
+
+def test_a_copy_whose_files_have_other_times_is_the_same_run(batch: Batch, zoo: Path, tmp_path: Path) -> None:
+    run_batch(batch)
+    (zoo / "damaged.onnx").unlink()
+    run_batch(batch)
+    shutil.copytree(batch.root, tmp_path / "copy", copy_function=shutil.copyfile)
+    assert list(read_run(Folder(str(tmp_path / "copy"))).rows()) == rows(batch)
+
+
+def test_journals_that_somebody_replaced_are_left_out(batch: Batch) -> None:
+    run_batch(batch)
+    before = rows(batch)
+    (file,) = Path(batch.root, "runs").iterdir()
+    header, *lines = map(json.loads, file.read_text().splitlines())
+    broken: list[object] = [1, None, [], {}, {"schema_version": 1}, *({**header, name: 1} for name in header)]
+    broken += [{**header, "shard": "3"}, {**header, "started": "soon"}, {**header, "sources": [1]}]
+    entries: list[object] = [1, [], {}, {"model": 1, "key": "0" * 64}, {"model": "a", "key": 1}]
+    entries.append({"model": "a", "key": "", "row": {"model": "a"}})
+    journals = [[one, *lines] for one in broken] + [[header, entry] for entry in entries]
+    for i, journal in enumerate(journals):
+        file.with_name(f"{i}.jsonl").write_text("".join(f"{json.dumps(part)}\n" for part in journal))
+    run = read_run(Folder(batch.root))
+    assert list(run.rows()) == before
+
+
 def test_a_view_is_written_on_the_way(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MIN_INTERVAL", 0.0)
     monkeypatch.setattr(module, "_MAX_SHARE", 1e9)
@@ -170,6 +222,18 @@ def test_shards_of_folders_of_their_own_are_joined(batch: Batch, tmp_path: Path)
         join([runs[0], runs[0]])
     with pytest.raises(UsageError, match="not the shards of one run"):
         join([runs[0], read_run(Folder(batch.root))])
+
+
+def test_shards_of_other_sources_are_not_of_the_run(batch: Batch, zoo: Path, tmp_path: Path) -> None:
+    shutil.copytree(zoo, tmp_path / "others")
+    run_batch(replace(batch, sources=[str(tmp_path / "others")], shard=(1, 2)))
+    finished = run_batch(replace(batch, shard=(2, 2)))
+    assert {Path(row["model"]).parent for row in rows(batch)} == {zoo}
+    assert list_missing_shards(finished.run.headers) == ["1/2"]
+    run_batch(replace(batch, shard=(1, 2)))
+    run = read_run(Folder(batch.root))
+    assert len(run.entries) == 5
+    assert list_missing_shards(run.headers) == []
 
 
 def test_other_commands_in_the_same_folder_do_not_mix(batch: Batch) -> None:

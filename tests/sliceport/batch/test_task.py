@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,8 @@ from sliceport import guarded
 from sliceport.batch import task as task_module
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, GivenUp, Job, Task, process, read_result, result_name, to_row
+from sliceport.errors import UsageError
+from sliceport.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
 GLU, STRINGS = MODELS / "rule_glu.onnx", MODELS / "rule_strings.onnx"
@@ -166,6 +169,62 @@ def test_a_result_that_was_cut_off_is_made_again(job: Job) -> None:
         assert file.read_bytes() == whole
 
 
+def _garbage(whole: dict[str, object]) -> Iterator[object]:
+    yield from ([], 1, None, {}, {"schema_version": 1}, [whole])
+    for name in whole:
+        yield {key: value for key, value in whole.items() if key != name} | {"stderr": 1}
+        yield whole | {name: 1.5}
+        yield whole | {name: [1]}
+    yield whole | {"verdict": "fine"}
+    yield whole | {"findings": [{"reason": "mismatch"}]}
+    yield whole | {"limits": {"memory": "4G"}}
+
+
+def test_a_result_that_somebody_replaced_is_made_again(job: Job) -> None:
+    done = do(job, STRINGS)
+    file = Path(job.root, result_name(done.key))
+    whole = file.read_bytes()
+    for data in _garbage(json.loads(whole)):
+        file.write_text(json.dumps(data))
+        assert read_result(Folder(job.root), done.key) is None, data
+    assert not do(job, STRINGS).cached
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="quotes of another shell")
+def test_the_command_of_a_result_names_each_model_as_the_shell_has_it(job: Job, tmp_path: Path) -> None:
+    job = replace(job, command="compare")
+    names = ["it's $(touch x).onnx", "plain.onnx", "new\nline.onnx", "{model}.onnx"]
+    for first in names:
+        shutil.rmtree(job.root, ignore_errors=True)
+        (tmp_path / first).write_bytes(GLU.read_bytes())
+        done = do(job, tmp_path / first)
+        stored = result(job, done)
+        assert str(tmp_path) not in json.dumps(stored)
+        for name in names:
+            line = to_row(stored, name, done.key)["result"]["command"]  # type: ignore[index]
+            assert line.startswith(f"sliceport compare {join([name])} --seed"), line
+
+
+def test_a_format_that_fails_to_tell_what_lies_beside_fails_for_its_model_alone(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of a format")
+
+    monkeypatch.setattr(guarded, "call", fail)
+    done = do(job, GLU)
+    assert (done.verdict, done.key) == ("error", "")
+    assert done.message == "this cannot be done with it (ZeroDivisionError: of a format)."
+
+
+def test_where_no_process_can_be_started_the_run_ends(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    guarded.end_idle()
+    monkeypatch.setattr(tempfile, "tempdir", os.path.join(job.root, "nowhere"))
+    with pytest.raises(UsageError, match=r"^a process for '.*' could not be started \(No such file or directory\)\.$"):
+        do(job, GLU)
+
+
 def test_names_of_paths_come_back_as_given(job: Job, tmp_path: Path) -> None:
     folder = tmp_path / "{model}"
     folder.mkdir()
@@ -251,6 +310,45 @@ class TestDeadlyModels:
         retried = do(replace(job, retries=True), deadly(tmp_path, action))
         assert (retried.cached, retried.verdict) == (False, verdict)
 
+    @pytest.mark.parametrize(
+        ("action", "verdict", "message"),
+        [
+            ("kill", "crash", "its process was ended by SIGKILL."),
+            ("fill the disk", "error", "output 'model' cannot be written (No space left on device)."),
+            ("lose a worker", "clean", ""),
+        ],
+    )
+    def test_what_is_the_machines_is_no_result_of_the_model(
+        self, job: Job, tmp_path: Path, action: str, verdict: str, message: str
+    ) -> None:
+        for _ in range(2):
+            done = do(job, deadly(tmp_path, action))
+            assert (done.verdict, done.cached) == (verdict, False)
+            assert done.row is not None
+            assert message in done.row["message"]
+            assert read_result(Folder(job.root), done.key) is None
+
+    def test_what_is_changed_while_it_is_read_has_no_result(self, job: Job, tmp_path: Path) -> None:
+        done = do(job, deadly(tmp_path, "change"))
+        assert (done.verdict, done.message, done.key) == ("error", "it was changed while it was read.", "")
+        assert not Path(job.root, "results").exists()
+
+    def test_more_memory_than_a_part_of_it_had_makes_a_result_again(self, job: Job, tmp_path: Path) -> None:
+        model = deadly(tmp_path, "use up memory")
+        assert not do(job, model).cached
+        assert do(job, model).cached
+        assert do(replace(job, memory=2**30), model).cached
+        assert not do(replace(job, memory=2**32), model).cached
+
+    def test_numbers_that_json_lacks_are_null(self, job: Job, tmp_path: Path) -> None:
+        done = do(job, deadly(tmp_path, "be infinite"))
+        assert (done.verdict, result(job, done)["result"]) == ("clean", {"a": [None, None, 1.5]})
+
+    def test_what_json_cannot_hold_is_told(self, job: Job, tmp_path: Path) -> None:
+        done = do(job, deadly(tmp_path, "be odd"))
+        assert (done.verdict, result(job, done)["result"]) == ("error", None)
+        assert "not JSON serializable" in done.message
+
     def test_its_last_words_are_told(self, job: Job, tmp_path: Path) -> None:
         done = do(job, deadly(tmp_path, "say and abort"))
         assert result(job, done)["stderr"] == ["Assertion `size > 0' failed."]
@@ -301,7 +399,6 @@ class TestDeadlyModels:
 
 
 def test_a_folder_that_cannot_be_written_is_told(job: Job, tmp_path: Path) -> None:
-    from sliceport.errors import UsageError
 
     (tmp_path / "run" / "scratch").mkdir(parents=True)
     (tmp_path / "run" / "results").write_text("a file")
