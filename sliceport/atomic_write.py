@@ -111,6 +111,18 @@ def write_files(
             (beside / file.name).replace(file)
 
 
+def check_output(file: Path) -> None:
+    """Find out before something long whether a file can be made.
+
+    Raises:
+        UsageError: It cannot: it is a folder, or nothing can be written beside it.
+    """
+    if os.path.isdir(file):
+        raise UsageError(f"output '{file}' is a folder.")
+    with _beside(file):
+        pass
+
+
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
     """A new folder beside a file or folder; gone afterwards.

@@ -39,6 +39,7 @@ _HEADER = struct.Struct("<Q")
 _START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded import serve; serve(int(sys.argv[1]))"
 _NO_LIFELINE = -1
 _MAX_STDERR = 2000
+_MAX_LIMIT = 2**63 - 1
 _GRACE = 2.0
 _MAX_IDLE_MEMORY = 2**30
 """Bytes that an idle worker may hold; one that holds more is replaced."""
@@ -496,7 +497,7 @@ def _limits(timeout: float | None, memory: int | None) -> Any:
     signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + _GRACE)
     allocated = _allocated()
     if allocated is not None and memory is not None:
-        bound = allocated + memory
+        bound = min(allocated + memory, _MAX_LIMIT)
         resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
     try:
         yield

@@ -16,7 +16,7 @@ from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
 from sliceport.batch.runner import LocalRunner, Runner
 from sliceport.batch.sources import expand, is_url, take_shard
-from sliceport.batch.store import open_store
+from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import versions
@@ -140,7 +140,8 @@ def _follow(
 
 def _list_models(batch: Batch) -> list[str]:
     suffixes = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
-    models = expand(batch.sources, suffixes, leave_out=[batch.root])
+    own = [f"{batch.root.rstrip('/')}/{name}" for name in FOLDERS]  # where the results lie in the very source
+    models = expand(batch.sources, suffixes, leave_out=[batch.root, *own])
     return list(models if batch.shard is None else take_shard(models, *batch.shard))
 
 

@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,9 +40,14 @@ class Journal:
         self.name = f"{_JOURNALS}/{header['started'].replace(':', '')}-{secrets.token_hex(4)}.jsonl"
         self._local = scratch / "journal.jsonl"
         self._written = time.monotonic()
-        self._file = open(self._local, "w", encoding="ascii")  # noqa: SIM115 - closed by `close`
-        self._add(header)
-        self.flush()
+        with self._told():
+            self._file = open(self._local, "w", encoding="ascii")  # noqa: SIM115 - closed by `close`
+        try:
+            self._add(header)
+            self.flush()
+        except BaseException:
+            self._close()
+            raise
 
     def add(self, done: Done) -> None:
         """Add a model."""
@@ -59,17 +64,38 @@ class Journal:
 
     def close(self) -> None:
         """Store what is not stored yet."""
-        self.flush()
-        self._file.close()
+        try:
+            self.flush()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        with suppress(OSError):  # what could not be written, and has been told
+            self._file.close()
 
     def _add(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line) + "\n")
+        with self._told():
+            self._file.write(json.dumps(line) + "\n")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """An error of the system is one of the journal.
+
+        Raises:
+            UsageError: There was one.
+        """
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"'{self._local}' cannot be written ({error.strerror or error}).") from None
 
     def flush(self) -> None:
         """Store what was added, and when."""
-        self._file.flush()
+        with self._told():
+            self._file.flush()
+            lines = self._local.read_bytes()
         written = json.dumps({_WRITTEN: max(now(), self._started)})
-        self._store.write(self.name, self._local.read_bytes() + f"{written}\n".encode("ascii"))
+        self._store.write(self.name, lines + f"{written}\n".encode("ascii"))
         self._written = time.monotonic()
 
 

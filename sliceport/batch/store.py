@@ -18,6 +18,10 @@ from sliceport.errors import UsageError
 
 SCRATCH = "scratch"
 """The folder in which everything is written before it gets its name."""
+FOLDERS = ("results", "outputs", "runs", SCRATCH)
+"""All folders that a run has."""
+_MAX_TRIES = 100
+"""How often something is tried again that other processes got in the way of."""
 
 
 class Store(Protocol):
@@ -137,12 +141,15 @@ class Folder:
             for file in sorted(local.rglob("*")):
                 if file.is_file():
                     _synchronize(file)
-            try:
-                local.rename(target)
-            except OSError:  # there is one; whoever made it made the same, or it is damaged
-                target.rename(local.with_name(f"{local.name}.old"))
-                with suppress(OSError):  # another process was faster
+            for i in range(_MAX_TRIES):
+                try:
                     local.rename(target)
+                    return
+                except OSError:  # there is one; whoever made it made the same, or it is damaged
+                    if not os.path.lexists(target) and (i + 1 == _MAX_TRIES or not local.exists()):
+                        raise
+                with suppress(OSError):  # another process was faster
+                    target.rename(local.with_name(f"{local.name}.old{i}"))
         except OSError as error:
             raise self._failure("written", name, error) from None
 
@@ -157,9 +164,13 @@ class Folder:
         """See `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
         folder = Path(self.root, SCRATCH, _own_name())
         try:
-            while not folder.exists():
-                with suppress(FileNotFoundError):  # another process has just removed the folder around it
+            for left in reversed(range(_MAX_TRIES)):
+                try:
                     folder.mkdir(parents=True)
+                    break
+                except FileNotFoundError:  # another process has just removed the folder around it
+                    if not left:
+                        raise
             _remove_abandoned(folder.parent)
         except OSError as error:
             raise self._failure("written", SCRATCH, error) from None
@@ -229,13 +240,15 @@ def open_store(root: str) -> Store:
     """The store at a folder or URL; a folder is made when something is written.
 
     Raises:
-        UsageError: The folder is a file.
+        UsageError: The folder is a file, or it has no name.
         MissingExtra: It is a URL, and fsspec is not installed.
     """
     if is_url(root):
         from sliceport.batch.remote import RemoteStore
 
         return RemoteStore(root)
+    if not root or "\0" in root:
+        raise UsageError(f"output {root!r} is no name of a folder.")
     if os.path.lexists(root) and not os.path.isdir(root):
         raise UsageError(f"output '{root}' is no folder.")
     return Folder(os.path.abspath(root))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.atomic_write import terminated_in_order, write_files
+from sliceport.atomic_write import check_output, terminated_in_order, write_files
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
@@ -231,7 +231,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Find out before a long run whether its reports can be written.
 
     Raises:
-        UsageError: A file exists.
+        UsageError: A file exists, cannot be made, or is named twice.
         MissingExtra: A package is not installed.
     """
     wanted = (("--html", options.html, "jinja2", "batch"), ("--parquet", options.parquet, "pyarrow", "parquet"))
@@ -240,8 +240,13 @@ def _check_outputs(options: argparse.Namespace) -> None:
             continue
         if os.path.lexists(file) and not options.overwrite:
             raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
+        check_output(Path(file))
         if find_spec(package) is None:
             raise MissingExtra.of(package, extra, f"by {option}")
+    if None not in (options.html, options.parquet) and os.path.realpath(options.html) == os.path.realpath(
+        options.parquet
+    ):
+        raise UsageError("--html and --parquet name the same file.")
 
 
 def _parse_count(text: str) -> int:

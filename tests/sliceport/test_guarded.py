@@ -206,3 +206,7 @@ def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch:
     monkeypatch.setattr(tempfile, "tempdir", os.path.join(os.path.dirname(__file__), "nowhere"))
     with pytest.raises(guarded.WorkerNotStarted, match="could not be started"):
         guarded.call(os.getpid, timeout=60)
+
+
+def test_any_bound_of_memory_will_do() -> None:
+    assert guarded.call(math.sqrt, 9, timeout=60, memory=10**12 * 2**40) == 3

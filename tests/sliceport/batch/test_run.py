@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import threading
 from collections import Counter
@@ -266,6 +268,23 @@ def test_the_results_lie_in_the_sources(batch: Batch, zoo: Path) -> None:
     for _ in range(2):
         assert run_batch(batch).summary.models == 5
     assert len(list((zoo / "run" / "outputs").rglob("model.onnx"))) == 4
+
+
+@pytest.mark.parametrize("source", ["", "/**/*.onnx"])
+def test_the_results_lie_beside_the_sources(batch: Batch, zoo: Path, source: str) -> None:
+    batch = replace(batch, command="harden", root=str(zoo), sources=[f"{zoo}{source}"])
+    for _ in range(2):
+        assert run_batch(batch).summary.models == 5
+
+
+def test_a_journal_that_cannot_be_written_is_told(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_the_disk(data: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(json, "dumps", fill_the_disk)
+    with pytest.raises(UsageError, match=r"journal.jsonl' cannot be written \(No space left on device\)"):
+        run_batch(batch)
+    assert not Path(batch.root, "scratch").exists()
 
 
 def test_a_result_that_is_gone_is_told(batch: Batch) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from platforms import POSIX
 
-from sliceport.batch.store import SCRATCH, Folder
+from sliceport.batch.store import SCRATCH, Folder, open_store
+from sliceport.errors import UsageError
 
 
 @pytest.fixture
@@ -51,3 +55,37 @@ def test_a_write_leaves_nothing_but_the_file(tmp_path: Path) -> None:
     assert list((tmp_path / SCRATCH).iterdir()) == [folder]
     store.remove_scratch(folder)
     assert not (tmp_path / SCRATCH).exists()
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_the_same_folder_put_by_many_at_once_is_there(tmp_path: Path, count: int) -> None:
+    store = Folder(str(tmp_path))
+    scratch = store.new_scratch()
+
+    def put(i: int) -> None:
+        for j in range(50):
+            folder = scratch / f"{i}-{j}"
+            folder.mkdir()
+            (folder / "model.onnx").write_text("the same")
+            store.put_folder("outputs/ab/c", folder)
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(put, range(count)))
+    assert store.read("outputs/ab/c/model.onnx") == b"the same"
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the system says that something is not there, as it does below /proc."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(UsageError, match=r"scratch' cannot be written \(No such file or directory\)"):
+        Folder(str(tmp_path)).new_scratch()
+
+
+@pytest.mark.parametrize("root", ["", "a\0b"])
+def test_a_folder_without_a_name_is_none(root: str) -> None:
+    with pytest.raises(UsageError, match="is no name of a folder"):
+        open_store(root)
