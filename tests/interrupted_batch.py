@@ -121,7 +121,7 @@ def contents(run: Path) -> dict[str, bytes]:
 def newly_made(run: Path) -> set[str]:
     """The keys that the latest journal says were made by its run."""
     journal = max((run / "runs").iterdir())
-    lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    lines = [json.loads(line) for line in journal.read_text().splitlines()[1:-1]]
     return {line["key"] for line in lines if not line["cached"]}
 
 

@@ -115,7 +115,7 @@ def count_results(root: Path) -> int:
 
 def last_journal(root: Path) -> list[dict[str, Any]]:
     journal = max((root / "runs").glob("*.jsonl"))
-    return [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    return [json.loads(line) for line in journal.read_text().splitlines()[1:-1]]  # between the header and the time
 
 
 def write_slices(folder: Path, count: int) -> None:
