@@ -163,7 +163,9 @@ def _make_header(batch: Batch, job: Job, models: int, started: str) -> Header:
     return Header(
         schema_version=1,
         command=batch.command,
-        options={name: value for name, value in job.options.items() if value not in (None, {}, [], False)}
+        options={
+            name: value for name, value in job.options.items() if value is not False and value not in (None, {}, [])
+        }
         | ({"input_shapes": "auto"} if batch.chooses_shapes else {}),
         sources=list(batch.sources),
         versions=dict(job.versions),

@@ -245,6 +245,12 @@ def test_other_commands_in_the_same_folder_do_not_mix(batch: Batch) -> None:
     assert {row["result"]["feature_level"] for row in rows(batch) if row["result"]} == {"4.0"}
 
 
+def test_a_header_has_the_options_that_were_given(batch: Batch) -> None:
+    options = {"seed": 0, "verify": False, "passes": [], "input_shapes": {}, "executors": None, "feature_level": "4.0"}
+    finished = run_batch(replace(batch, options={**options}, sources=[]))
+    assert finished.run.header["options"] == {"seed": 0, "feature_level": "4.0"}
+
+
 def test_options_of_single_models(batch: Batch, zoo: Path, tmp_path: Path) -> None:
     for copy in ("given", "open"):
         shutil.copy(MODELS / "rule_symbolic.onnx", zoo / f"{copy}.onnx")
