@@ -160,13 +160,13 @@ def _make_job(batch: Batch, root: str) -> Job:
 
 
 def _make_header(batch: Batch, job: Job, models: int, started: str) -> Header:
+    given = {name: value for name, value in job.options.items() if value is not False and value not in (None, {}, [])}
+    if batch.chooses_shapes:
+        given["input_shapes"] = {**given["input_shapes"], "*": "auto"} if "input_shapes" in given else "auto"
     return Header(
         schema_version=1,
         command=batch.command,
-        options={
-            name: value for name, value in job.options.items() if value is not False and value not in (None, {}, [])
-        }
-        | ({"input_shapes": "auto"} if batch.chooses_shapes else {}),
+        options=given,
         sources=list(batch.sources),
         versions=dict(job.versions),
         started=started,

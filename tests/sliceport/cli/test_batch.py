@@ -74,6 +74,10 @@ class TestRuns:
             "feature_level": "6.4",
             "input_shapes": "auto",
         }
+        both = ["auto", "x:2,16", "--shard", "1/1", "-o", str(tmp_path / "both")]
+        assert main(["batch", "lower", model, "--input-shapes", *both]) == 0
+        header = json.loads(next((tmp_path / "both" / "runs").iterdir()).read_text().splitlines()[0])
+        assert header["options"]["input_shapes"] == {"x": [2, 16], "*": "auto"}
 
     def test_directml_run_is_a_command_of_two_words(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         """Of OpenVINO models nothing is run, so it needs no DirectML."""
