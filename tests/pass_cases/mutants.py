@@ -15,7 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import onnx_ops
+
 ROOT = Path(__file__).parents[2]
+PACKAGE = Path(onnx_ops.__file__).parent
+"""Its source, wherever it is installed."""
 _REWRITE = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:"
 _HARDEN = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:"
 _APPLY = "    def apply(self, model: ir.Model) -> None:"
@@ -164,7 +168,7 @@ def survives(name: str, mutant: Mutant, folder: Path) -> bool:
     """Whether all tests pass on a mutant."""
     file, piece, instead = mutant
     package = folder / "onnx_ops"
-    shutil.copytree(ROOT / "onnx_ops", package)
+    shutil.copytree(PACKAGE, package)
     path = package / f"{file}.py"
     text = path.read_text()
     assert text.count(piece) == 1, f"{file}: {text.count(piece)} times {piece!r}"
