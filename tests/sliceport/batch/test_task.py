@@ -22,6 +22,7 @@ from sliceport.batch import task as task_module
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, GivenUp, Job, Task, process, read_result, result_name, to_row
 from sliceport.errors import UsageError
+from sliceport.formats import formats
 from sliceport.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -31,6 +32,7 @@ GLU, STRINGS = MODELS / "rule_glu.onnx", MODELS / "rule_strings.onnx"
 @pytest.fixture(scope="module")
 def _deadly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Processes that are started take the models of the throw-away format."""
+    formats()  # this process remembers those that it has found: not this one, which goes again
     folder = str(deadly_format.install(tmp_path_factory.mktemp("site")))
     guarded.end_idle()
     sys.path.insert(0, folder)
