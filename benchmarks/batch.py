@@ -129,8 +129,8 @@ def rate_of_names(models: Path) -> float:
 
 def rate_of_results(folder: Path, count: int) -> float:
     """Results a second that one process stores."""
+    from sliceport.batch.result import result_name
     from sliceport.batch.store import Folder
-    from sliceport.batch.task import result_name
 
     store, data = Folder(str(folder)), b"x" * 2000
     begun = time.perf_counter()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 
 import onnx
 from onnx.serialization import registry
 
+from onnx_ops.external_data import external_locations
 from onnx_ops.read import read_proto
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaredDim, DeclaredShapes
@@ -60,14 +60,7 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
         proto = read_proto(path)
     except (ModelError, OSError, ValueError, MemoryError):
         return ()
-    entries = (
-        entry
-        for tensor in _all_tensors(proto)
-        if tensor.data_location == onnx.TensorProto.EXTERNAL
-        for entry in tensor.external_data
-    )
-    locations = {entry.value for entry in entries if entry.key == "location"}
-    return tuple(sorted({str(PurePosixPath(each)) for each in locations if _is_beside(each)}))
+    return tuple(sorted({str(PurePosixPath(each)) for each in external_locations(proto) if _is_beside(each)}))
 
 
 def _is_binary(path: str | os.PathLike[str]) -> bool:
@@ -91,36 +84,3 @@ def _is_beside(location: str | bytes) -> bool:
         return False
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
     return bool(posix.parts) and not (windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts)
-
-
-def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from _graph_tensors(proto.graph)
-    for function in proto.functions:
-        yield from _node_tensors(function.node)
-        yield from _attribute_tensors(function.attribute_proto)
-    for training in proto.training_info:
-        yield from _graph_tensors(training.initialization)
-        yield from _graph_tensors(training.algorithm)
-
-
-def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _node_tensors(graph.node)
-
-
-def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
-        yield from _attribute_tensors(node.attribute)
-
-
-def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
-    for attribute in attributes:
-        if attribute.HasField("t"):
-            yield attribute.t
-        yield from attribute.tensors
-        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-            yield from (sparse.values, sparse.indices)
-        for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-            yield from _graph_tensors(graph)

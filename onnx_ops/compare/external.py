@@ -1,34 +1,21 @@
-"""Tensors that a model keeps in external data files."""
+"""How large the tensors in external data files are, and loading those that are small."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
 
 import onnx
 from onnx.external_data_helper import load_external_data_for_tensor
 
+from onnx_ops.external_data import external_locations, external_tensors
 from onnx_ops.facts import LARGE_BYTES
 from sliceport.errors import ModelError
 
 
-def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """All of them, those of subgraphs and functions included."""
-    for tensor in _tensors(proto.graph):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            yield tensor
-    for function in proto.functions:
-        for tensor in _attributes(function.node):
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                yield tensor
-
-
 def external_bytes(proto: onnx.ModelProto, folder: str) -> int:
     """How many bytes the files have that hold them, as far as they are in the folder."""
-    entries = (entry for tensor in external_tensors(proto) for entry in tensor.external_data)
-    files = {entry.value for entry in entries if entry.key == "location"}
-    return sum(path.stat().st_size for file in files if (path := Path(folder, file)).is_file())
+    return sum(path.stat().st_size for file in external_locations(proto) if (path := Path(folder, file)).is_file())
 
 
 def loaded_bytes(proto: onnx.ModelProto) -> int:
@@ -58,18 +45,3 @@ def _size(tensor: onnx.TensorProto) -> int:
     except (KeyError, TypeError):
         return 0
     return int(prod(tensor.dims)) * width
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    yield from _attributes(graph.node)
-
-
-def _attributes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _tensors(graph)

@@ -23,9 +23,11 @@ from typing import Any
 from sliceport import progress
 from sliceport.batch import cluster_worker
 from sliceport.batch.cluster_worker import Setup, find_proof, pack, pack_call, pack_versions, unpack
+from sliceport.batch.result import to_row
 from sliceport.batch.runner import Runner
+from sliceport.batch.sources import is_url
 from sliceport.batch.store import SCRATCH, open_store
-from sliceport.batch.task import Done, Job, Task, to_row
+from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import MissingExtra, SliceportError, UsageError
 
 _SCHEMES = {"dask": "", "tcp": "tcp://", "tls": "tls://"}
@@ -103,7 +105,7 @@ class DaskRunner:
         tasks = iter(tasks)
         first = list(itertools.islice(tasks, 1))
         path = first[0].location if first else ""
-        model = path if "://" not in path and os.path.exists(path) else None
+        model = path if not is_url(path) and os.path.exists(path) else None
         setup = Setup(secrets.token_hex(8), job, find_proof(open_store(job.root)), model)
         run = _Run(self._address, self._session, setup, itertools.chain(first, tasks))
         try:
@@ -161,7 +163,7 @@ class _Session:
             raise UsageError(wrong[0] + others)
         root = setup.job.root
         for address, scratch in found.items():
-            if "://" in root or not isinstance(scratch, str) or not scratch:
+            if is_url(root) or not isinstance(scratch, str) or not scratch:
                 continue
             if not os.path.isdir(Path(root, SCRATCH, Path(scratch).name)):
                 raise UsageError(

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sliceport import guarded
+from sliceport.batch.process import RunStopped, process
 from sliceport.batch.store import Store, open_store
-from sliceport.batch.task import Done, GivenUp, Job, Task, process
+from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import describe_difference, versions
 from sliceport.errors import SliceportError, UsageError
 
@@ -145,7 +146,7 @@ def do_chunk(needed: bytes, packed: bytes, packed_tasks: bytes) -> bytes:
             if visit.is_stopped.is_set() or (done and time.monotonic() - begun > _BUDGET):
                 break
             done.append(process(job, task, visit.scratch, visit.is_stopped))
-    except GivenUp:
+    except RunStopped:
         pass
     finally:
         with _lock:

@@ -18,9 +18,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from sliceport.batch.result import is_result, read_result, to_row
 from sliceport.batch.row import Header, Row
 from sliceport.batch.store import Store
-from sliceport.batch.task import Done, is_result, read_result, to_row
+from sliceport.batch.task import Done
 from sliceport.errors import UsageError
 
 VIEW = "results.jsonl"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from sliceport import guarded
-from sliceport.batch.task import Done, GivenUp, Job, Task, process
+from sliceport.batch.process import RunStopped, process
+from sliceport.batch.task import Done, Job, Task
 
 
 class Runner(Protocol):
@@ -49,7 +50,7 @@ class LocalRunner:
             try:
                 while (task := take()) is not None:
                     results.put(process(job, task, self._scratch, is_stopped))
-            except GivenUp:
+            except RunStopped:
                 pass
             except BaseException as error:
                 results.put(error)

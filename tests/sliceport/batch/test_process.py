@@ -18,9 +18,11 @@ import numpy as np
 import pytest
 
 from sliceport import guarded
-from sliceport.batch import task as task_module
+from sliceport.batch import process as process_module
+from sliceport.batch.process import RunStopped, process
+from sliceport.batch.result import read_result, result_name, to_row
 from sliceport.batch.store import Folder
-from sliceport.batch.task import Done, GivenUp, Job, Task, process, read_result, result_name, to_row
+from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
 from sliceport.formats import formats
 from sliceport.shell import join
@@ -385,7 +387,7 @@ class TestDeadlyModels:
         def work() -> None:
             try:
                 process(job, Task("hang", str(deadly(tmp_path, "hang"))), scratch, stopped)
-            except GivenUp as error:
+            except RunStopped as error:
                 raised.append(error)
 
         thread = threading.Thread(target=work)
@@ -420,6 +422,6 @@ def test_a_process_that_is_told_to_end_says_nothing_of_the_model(job: Job, monke
         return real(function, *args, **limits)
 
     monkeypatch.setattr(guarded, "call", call)
-    monkeypatch.setattr(task_module, "_SHUTDOWN", 0)
+    monkeypatch.setattr(process_module, "_SHUTDOWN", 0)
     assert do(job, GLU).verdict == "clean"
-    assert called == ["_identify", "_identify", "_execute", "_execute"]
+    assert called == ["_look_up", "_look_up", "_execute", "_execute"]

@@ -1,0 +1,129 @@
+"""What identifies the result of a model: the hash of all that it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sliceport.batch.result import SCHEMA_VERSION
+from sliceport.batch.sources import is_url
+from sliceport.batch.task import Job, Task
+from sliceport.errors import ModelError, UsageError
+from sliceport.formats import ManyFiles, format_of
+
+State = tuple[int, int] | None
+"""The size and time of change of a file, which show that it was changed; None where it is not there."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A model that was found.
+
+    Attributes:
+        key: The name of its result.
+        path: Where it lies on this machine.
+        files: The files that were looked at, with their states.
+    """
+
+    key: str
+    path: str
+    files: Mapping[str, State]
+
+    def is_current(self) -> bool:
+        """Whether no file was changed since: nobody keeps others from it."""
+        return all(_state_of(file) == state for file, state in self.files.items())
+
+
+def identify(job: Job, task: Task, folder: Path) -> Identity:
+    """Find a model.
+
+    Args:
+        job: What all tasks have in common.
+        task: The model.
+        folder: Where what lies at a URL is copied to.
+
+    Raises:
+        ModelError: It cannot be read.
+        UsageError: No format takes it, or it cannot be copied.
+    """
+    path = fetch(task.location, folder)
+    one = format_of(path)
+    names = one.files_beside(path) if isinstance(one, ManyFiles) else ()
+    beside = {name: _state_of(os.path.join(os.path.dirname(path), name)) for name in names}
+    inputs = [file for file in options_of(job, task).get("inputs", {}).values() if not is_url(file)]
+    files = {os.path.join(os.path.dirname(path), name): state for name, state in beside.items()}
+    files |= {file: _state_of(file) for file in (path, *inputs)}
+    return Identity(_make_key(job, task, path, beside, folder), path, files)
+
+
+def _state_of(file: str) -> State:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def _make_key(job: Job, task: Task, path: str, beside: Mapping[str, State], folder: Path) -> str:
+    """The hash of all that a result depends on.
+
+    Of the other files of a model it has names, sizes and times of change, as weights may be larger than all else.
+
+    Raises:
+        ModelError: The model cannot be read.
+    """
+    try:
+        content = _digest(path)
+    except OSError as error:
+        raise ModelError(f"it cannot be read ({error.strerror or error}).") from None
+    options = options_of(job, task)
+    depends = {
+        "schema_version": SCHEMA_VERSION,
+        "command": job.command,
+        "options": options,
+        "inputs": {name: _digest_input(file, folder) for name, file in options.get("inputs", {}).items()},
+        "chooses_shapes": job.chooses_shapes,
+        "writes": job.writes,
+        "versions": dict(job.versions),
+        "format": format_of(path).name,
+        "content": content,
+        "beside": [[name, *(state or (None, None))] for name, state in beside.items()],
+    }
+    return hashlib.sha256(json.dumps(depends, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def options_of(job: Job, task: Task) -> dict[str, Any]:
+    """The options of a task, those of the job among them."""
+    return {**job.options, **task.options}
+
+
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_input(file: str, folder: Path) -> str | None:
+    try:
+        return _digest(fetch(file, folder))
+    except (OSError, UsageError):
+        return None  # the work says what is wrong with it
+
+
+def fetch(location: str, folder: Path) -> str:
+    """A local copy of what lies at a URL, and of the files beside it; a path as it is.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    if not is_url(location):
+        return location
+    from sliceport.batch.remote import download
+
+    folder.mkdir(exist_ok=True)
+    return download(location, tempfile.mkdtemp(dir=folder))

@@ -1,0 +1,265 @@
+"""Doing the task of one model, in a child process that may end badly.
+
+`process` is what a worker of whatever kind does with a task. The work happens in a child process (`sliceport.guarded`),
+so that a model that crashes, never ends or takes too much memory costs nobody else anything. The result is stored under
+the hash of all that it depends on, so that doing a task twice does no harm.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sliceport import guarded
+from sliceport.array_file import load_array
+from sliceport.batch.commands import COMMANDS, Outcome
+from sliceport.batch.identity import Identity, fetch, identify, options_of
+from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, to_row
+from sliceport.batch.row import FAILURES
+from sliceport.batch.store import open_store
+from sliceport.batch.task import Done, Job, Task
+from sliceport.errors import SliceportError, UsageError
+from sliceport.formats import DeclaresShapes, format_of
+from sliceport.unforeseen import describe_unforeseen
+from sliceport.wording import command_line
+
+_OUTPUT = "output"
+"""The folder that a command writes into, within that of its task."""
+_PREPARATION = 60.0
+"""Seconds for the start of a process, besides what a model may take."""
+_SHUTDOWN = 5.0
+"""Seconds in which this process will have ended, too, if that of a model was told to."""
+_MAX_LINES = 20
+"""Of what a process that died wrote to stderr: the last ones."""
+
+
+class RunStopped(Exception):
+    """The run was stopped while a model was under way."""
+
+
+def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) -> Done:
+    """Do a task, unless its result is there already. What is wrong with the model is its result.
+
+    Args:
+        job: What all tasks have in common.
+        task: The model.
+        scratch: A local folder for what is written on the way.
+        is_stopped: Set before processes under way are ended.
+
+    Raises:
+        RunStopped: It is set.
+        UsageError: The result cannot be read or stored, or no process be started.
+    """
+    begun = time.monotonic()
+    folder = scratch / secrets.token_hex(8)  # made by what writes there: few models need it
+    try:
+        done = _process(job, task, folder, is_stopped)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return replace(done, seconds=round(time.monotonic() - begun, 4))
+
+
+def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -> Done:
+    patience = None if job.timeout is None else job.timeout + _PREPARATION
+    identity: Identity | None = None
+    done: Done | None
+    try:
+        identity, done = _call(is_stopped, _look_up, job, task, folder, timeout=patience, memory=job.memory)
+        if done is None:
+            done = _call(is_stopped, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
+    except UnreadableResult:
+        raise
+    except guarded.WorkerNotStarted as error:  # it is so for all models
+        if is_stopped.is_set():
+            raise RunStopped from None
+        raise UsageError(f"a process for '{task.model}' {error}.") from None
+    except Exception as error:
+        if isinstance(error, guarded.WorkerDied | MemoryError) and is_stopped.is_set():
+            raise RunStopped from None
+        if identity is None:
+            return _unstored(job, task, "", task.location, folder, _failure(job, error))
+        if isinstance(error, guarded.WorkerKilled | guarded.WorkerTerminated):
+            return _unstored(job, task, identity.key, identity.path, folder, _failure(job, error))
+        if not isinstance(error, guarded.WorkerDied | MemoryError):
+            raise
+        stored = make_result(job.command, identity.path, folder / _OUTPUT, _failure(job, error))
+        open_store(job.root).write(result_name(identity.key), encode_result(stored))
+        return _summarize(task, identity.key, stored)
+    return done
+
+
+def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
+    """`guarded.call`, and again where its process was told to end, which says nothing of the model.
+
+    Where the whole machine shuts down, this process ends before the second time.
+    """
+    try:
+        return guarded.call(function, *args, **limits)
+    except guarded.WorkerTerminated:
+        if is_stopped.wait(_SHUTDOWN):
+            raise
+        return guarded.call(function, *args, **limits)
+
+
+class UnreadableResult(UsageError):
+    """What is wrong with the folder of the results, not with a model."""
+
+
+def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
+    """Find a model and its result, and load what the work needs, so that the time for it is the model's own."""
+    command = COMMANDS[job.command]
+    for module in command.modules:
+        import_module(module)
+    identity = identify(job, task, folder)
+    try:
+        stored = read_result(open_store(job.root), identity.key)
+    except UsageError as error:
+        raise UnreadableResult(str(error)) from None
+    if stored is None or not _is_valid(job, stored):
+        return identity, None
+    return identity, _summarize(task, identity.key, stored, cached=True)
+
+
+def _is_valid(job: Job, stored: Mapping[str, Any]) -> bool:
+    """Whether a result need not be made again: its limits were not lower, and what it wrote is there."""
+    if job.retries and stored["verdict"] in FAILURES:
+        return False
+    for name, limit in stored.get("limits", {}).items():
+        allowed = getattr(job, name)
+        if limit is not None and (allowed is None or allowed > limit):
+            return False
+    return "output" not in stored or open_store(job.root).changed(stored["output"]) > 0
+
+
+def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
+    """Do the work and store its result, if it is one of the model alone."""
+    command = COMMANDS[job.command]
+    key, path = identity.key, identity.path
+    output = folder / _OUTPUT if job.writes or command.always_writes else None
+    chosen: dict[str, list[int]] = {}
+    is_disturbed = False
+    try:
+        if output is not None:
+            output.mkdir(parents=True)
+        options = options_of(job, task)
+        given = _fitting_shapes(path, job.options) | dict(task.options.get("input_shapes") or {})
+        if job.chooses_shapes:
+            from sliceport.batch.shapes import choose_shapes
+
+            chosen = {name: list(shape) for name, shape in choose_shapes(path, given).items()}
+        if given or chosen:
+            options["input_shapes"] = chosen | given
+        if options.get("inputs"):
+            options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
+        with command_line():
+            made = _verdict_of(command.run(path, output, options))
+    except Exception as error:  # whatever a library raises is about the file that it was given
+        made = _failure(job, error)
+        is_disturbed = _is_of_machine(error)
+    if chosen:
+        made["input_shapes"] = chosen
+    if guarded.circumstances().is_short:
+        made.setdefault("limits", {"memory": job.memory})
+    if is_disturbed or guarded.circumstances().is_disturbed:
+        made.pop("output", None)
+        return _unstored(job, task, key, path, folder, made)
+    if not identity.is_current():
+        changed = {"verdict": "error", "message": "it was changed while it was read."}
+        return _unstored(job, task, "", path, folder, changed)
+    folder_name = f"outputs/{key[:2]}/{key}"
+    if "output" in made:
+        made["output"] = f"{folder_name}/{made['output']}"
+    try:
+        result = make_result(job.command, path, folder / _OUTPUT, made)
+        data = encode_result(result)
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # JSON cannot hold what a format gives
+        result = make_result(job.command, path, folder / _OUTPUT, _failure(job, error))
+        data = encode_result(result)
+    store = open_store(job.root)
+    if output is not None and "output" in result:
+        store.put_folder(folder_name, output)
+    store.write(result_name(key), data)
+    return _summarize(task, key, result)
+
+
+_OF_MACHINE = frozenset(
+    getattr(errno, name, None)
+    for name in ("ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "EROFS", "ESTALE")
+)
+"""Errors that say nothing of a model: what it is given another time is another."""
+
+
+def _is_of_machine(error: BaseException | None) -> bool:
+    """Whether an error comes from one of the system that the next time may be without."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes given for all models, those of inputs that this one lacks left out."""
+    given = dict(options.get("input_shapes") or {})
+    one = format_of(path)
+    if not given or not isinstance(one, DeclaresShapes):
+        return given
+    declared = one.declared_shapes(path)
+    return {name: shape for name, shape in given.items() if name in declared}
+
+
+def _verdict_of(outcome: Outcome) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "verdict": "clean" if outcome.is_clean else "finding",
+        "message": outcome.message if outcome.is_clean else _describe_findings(outcome),
+        "findings": list(outcome.findings),
+        "result": outcome.data,
+    }
+    return made if outcome.output is None else made | {"output": outcome.output}
+
+
+def _describe_findings(outcome: Outcome) -> str:
+    """The first finding that says something, and how many more there are."""
+    said = [found["message"] for found in outcome.findings if found["message"]]
+    if not said:
+        return outcome.message
+    return said[0] + (f" (and {len(said) - 1} more)" if len(said) > 1 else "")
+
+
+def _failure(job: Job, error: Exception) -> dict[str, Any]:
+    """The verdict on a model that fails, takes too much of something, or ended its process."""
+    limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
+    if isinstance(error, guarded.WorkerDied):
+        said = {"stderr": error.stderr.splitlines()[-_MAX_LINES:]} | limits
+        if isinstance(error, guarded.WorkerTimedOut):
+            return {"verdict": "timeout", "message": f"it {error}."} | said
+        if "bad_alloc" not in error.stderr:
+            return {"verdict": "crash", "message": f"its process {error}."} | said
+        limits = said
+    elif isinstance(error, SliceportError):
+        return {"verdict": "error", "message": str(error)}
+    elif not isinstance(error, MemoryError):
+        return {"verdict": "error", "message": describe_unforeseen(error)}
+    bound = "" if job.memory is None else f" than the {job.memory} bytes that it may"
+    return {"verdict": "memory", "message": f"it allocates more memory{bound or ' than there is'}."} | limits
+
+
+def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool = False) -> Done:
+    message = show_path(result["message"], task.model)
+    return Done(task.model, key, result["verdict"], message, len(result["findings"]), cached)
+
+
+def _unstored(job: Job, task: Task, key: str, path: str, folder: Path, made: Mapping[str, Any]) -> Done:
+    """What became of a model where that is no result of its content: the journal alone has it."""
+    row = to_row(make_result(job.command, path, folder / _OUTPUT, made), task.model, key)
+    return Done(task.model, key, row["verdict"], row["message"], len(row["findings"]), row=row)
