@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import io
 import logging
 import math
@@ -17,52 +16,28 @@ import os
 import pickle
 import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import IO, Any
 
 from sliceport.errors import SliceportError
-
-if sys.platform == "win32":
-    fcntl = None
-else:
-    import fcntl
+from sliceport.guarded_worker import (
+    GRACE,
+    NO_PIPE,
+    TELLS_OF_BROKEN_PIPES,
+    CallStatus,
+    read_message,
+    this_process,
+    write_message,
+)
 
 DEFAULT_MEMORY = 2**30
-_HEADER = struct.Struct("<Q")
-_START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded import serve; serve(int(sys.argv[1]))"
-_NO_LIFELINE = -1
+_START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded_worker import serve; serve(int(sys.argv[1]))"
 _MAX_STDERR = 2000
-_MAX_LIMIT = 2**63 - 1
-_GRACE = 2.0
-_MAX_IDLE_MEMORY = 2**30
-"""Bytes that an idle worker may hold; one that holds more is replaced."""
-_is_worker = False
-"""Whether this process is a worker. The workers of workers end with them, as one group of processes."""
-_memory: int | None = None
-"""What the call under way in this worker may allocate."""
-
-
-@dataclass
-class Circumstances:
-    """What the surroundings of a call did to it, though the function may have made do with that and said nothing.
-
-    Attributes:
-        is_short: Something had no more memory where only the bound of the call kept it from more.
-        is_disturbed: A worker of the call could not be started, or somebody else ended it.
-    """
-
-    is_short: bool = False
-    is_disturbed: bool = False
-
-
-_circumstances = Circumstances()
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +56,18 @@ class WorkerDied(SliceportError):
 
 class WorkerTimedOut(WorkerDied):
     """The worker was ended because it took too long."""
+
+
+class WorkerTerminated(WorkerDied):
+    """The worker was ended by SIGTERM, as all processes are when a machine or a job of a cluster shuts down."""
+
+
+class WorkerKilled(WorkerDied):
+    """The worker was ended by somebody else's SIGKILL, such as that of a system without memory."""
+
+
+class WorkerNotStarted(WorkerDied):
+    """There is no worker: the system has no process, memory or space for it."""
 
 
 class _Watchdog:
@@ -135,18 +122,6 @@ class _Watchdog:
                 self._changed.wait(None if left == math.inf else left)
 
 
-class WorkerTerminated(WorkerDied):
-    """The worker was ended by SIGTERM, as all processes are when a machine or a job of a cluster shuts down."""
-
-
-class WorkerKilled(WorkerDied):
-    """The worker was ended by somebody else's SIGKILL, such as that of a system without memory."""
-
-
-class WorkerNotStarted(WorkerDied):
-    """There is no worker: the system has no process, memory or space for it."""
-
-
 _KINDS: dict[int, type[WorkerDied]] = {signal.SIGTERM: WorkerTerminated}
 if sys.platform != "win32":
     _KINDS[signal.SIGKILL] = WorkerKilled
@@ -156,10 +131,10 @@ class _Worker:
     """A worker process.
 
     Attributes:
-        is_worn: Whether it is to be replaced.
+        must_be_replaced: Whether it is of no use for another call.
     """
 
-    is_worn = False
+    must_be_replaced = False
 
     def __init__(self) -> None:
         try:
@@ -168,14 +143,14 @@ class _Worker:
             raise WorkerNotStarted(f"could not be started ({error.strerror or error})") from None
         paths = [path or os.getcwd() for path in sys.path]
         try:
-            with _open_lifeline() as (lifeline, self._lifeline):
+            with _open_parent_pipe() as (end, self._pipe):
                 self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                    [sys.executable, "-c", _START, str(lifeline), *paths],
+                    [sys.executable, "-c", _START, str(end), *paths],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._stderr,
-                    pass_fds=[] if lifeline == _NO_LIFELINE else [lifeline],
-                    process_group=None if _is_worker or os.name != "posix" else 0,
+                    pass_fds=[] if end == NO_PIPE else [end],
+                    process_group=None if this_process.is_worker or os.name != "posix" else 0,
                 )
         except OSError as error:
             self._stderr.close()
@@ -196,8 +171,8 @@ class _Worker:
         try:
             if timeout is not None:
                 self._watchdog.begin(timeout)
-            _write(self._process.stdin, request)
-            answer = _read(self._process.stdout) if self._await_answer() else None
+            write_message(self._process.stdin, request)
+            answer = read_message(self._process.stdout) if self._await_answer() else None
         except OSError:
             answer = None
         except BaseException:  # interrupted: what comes back belongs to nobody any more
@@ -217,11 +192,11 @@ class _Worker:
                 raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
             raise _KINDS.get(-self._process.returncode, WorkerDied)(self._ending(), said)
         try:
-            value, self.is_worn = pickle.loads(answer)  # noqa: S301 - from the process that this one started
+            value, self.must_be_replaced = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         except Exception as error:
             self.close()
             raise WorkerDied(f"gave what cannot be read ({type(error).__name__})") from None
-        self.is_worn |= is_late  # it answered, and was ended after all
+        self.must_be_replaced |= is_late  # it answered, and was ended after all
         return value
 
     def _await_answer(self) -> bool:
@@ -249,7 +224,7 @@ class _Worker:
 
     def _let_end(self) -> None:
         """Give a process that closed its pipe the time to end by itself, which tells why; those it started are left."""
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + GRACE
         while hasattr(os, "waitid") and self.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
 
@@ -257,7 +232,7 @@ class _Worker:
         """End the process, and on POSIX those that it has started."""
         if self._process.returncode is not None:
             return
-        if os.name == "posix" and not _is_worker:
+        if os.name == "posix" and not this_process.is_worker:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         else:
@@ -269,7 +244,7 @@ class _Worker:
         self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())
-        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._lifeline):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._pipe):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -290,13 +265,13 @@ class _Worker:
 
 
 @contextlib.contextmanager
-def _open_lifeline() -> Iterator[tuple[int, IO[bytes] | None]]:
+def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
     """A pipe that nobody writes to: its end for a worker, open while this lasts, and that for this process.
 
     It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe.
     """
-    if not hasattr(fcntl, "F_SETSIG"):
-        yield _NO_LIFELINE, None
+    if not TELLS_OF_BROKEN_PIPES:
+        yield NO_PIPE, None
         return
     theirs, ours = os.pipe()
     kept = os.fdopen(ours, "wb")
@@ -307,15 +282,6 @@ def _open_lifeline() -> Iterator[tuple[int, IO[bytes] | None]]:
         raise
     finally:
         os.close(theirs)
-
-
-def _hold(lifeline: int) -> None:
-    """Let this process, and those of the group that it may lead, be killed when its lifeline breaks."""
-    if lifeline != _NO_LIFELINE:
-        leads = os.getpgrp() == os.getpid()
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
 
 
 class _Pool:
@@ -346,10 +312,10 @@ class _Pool:
             worker.close()
 
     def give_back(self, worker: _Worker) -> None:
-        """Keep a worker for the next call, or end it if it is worn."""
+        """Keep a worker for the next call, or end it if it must be replaced."""
         with self._lock:
             self._busy.discard(worker)
-            if not worker.is_worn:
+            if not worker.must_be_replaced:
                 self._idle.append(worker)
                 return
         worker.close()
@@ -413,9 +379,10 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
         WorkerDied: The worker ended.
         Exception: What the function raised, MemoryError among it.
     """
-    is_bounded = _memory is not None and (memory is None or memory > _memory)
+    allowed = this_process.memory
+    is_bounded = allowed is not None and (memory is None or memory > allowed)
     if is_bounded:
-        memory = _memory
+        memory = allowed
     request = pickle.dumps((function.__module__, function.__qualname__, args, timeout, memory))
     try:
         worker = _pool.take()
@@ -425,107 +392,18 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
             _pool.forget(worker)
             raise
     except (WorkerNotStarted, WorkerKilled, WorkerTerminated):
-        _circumstances.is_disturbed = True
+        this_process.status.lost_worker = True
         raise
     except WorkerDied as error:
-        _circumstances.is_short |= is_bounded and not isinstance(error, WorkerTimedOut)
+        this_process.status.hit_memory_limit |= is_bounded and not isinstance(error, WorkerTimedOut)
         raise
     _pool.give_back(worker)
     if is_error:
-        _circumstances.is_short |= is_bounded and isinstance(value, MemoryError)
+        this_process.status.hit_memory_limit |= is_bounded and isinstance(value, MemoryError)
         raise value
     return value
 
 
-def circumstances() -> Circumstances:
-    """Those of the call that this worker answers. What runs short of memory by itself and goes on tells it here."""
-    return _circumstances
-
-
-def serve(lifeline: int = _NO_LIFELINE) -> None:
-    """Answer calls until the other side closes the pipe: what a worker process does."""
-    global _is_worker  # noqa: PLW0603 - it is about this process
-    _is_worker = True
-    _hold(lifeline)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that waits
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not mix with answers
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    while (request := _read(requests)) is not None:
-        answer = _answer(request)
-        try:
-            _write(answers, answer)
-        except OSError:
-            return
-
-
-def _answer(request: bytes) -> bytes:
-    module, name, args, timeout, memory = pickle.loads(request)  # noqa: S301 - see `_Worker.call`
-    try:
-        function = importlib.import_module(module)
-        for part in name.split("."):
-            function = getattr(function, part)
-        with _limits(timeout, memory):
-            return _dump((False, function(*args)))  # type: ignore[operator]
-    except Exception as error:
-        try:
-            answer = _dump((True, error.with_traceback(None)))
-            pickle.loads(answer)  # noqa: S301 - own; there are errors that cannot be made again of what they hold
-            return answer
-        except Exception:
-            return _dump((True, RuntimeError(f"{type(error).__name__}: {error}")))
-
-
-def _dump(answer: tuple[bool, Any]) -> bytes:
-    """An answer, and whether this worker is worn."""
-    return pickle.dumps((answer, (_allocated() or 0) > _MAX_IDLE_MEMORY))
-
-
-@contextlib.contextmanager
-def _limits(timeout: float | None, memory: int | None) -> Any:
-    """Bound memory, and time where nobody waits any more, as far as the system can."""
-    global _memory, _circumstances
-    _memory, _circumstances = memory, Circumstances()
-    try:
-        import resource
-    except ImportError:
-        yield
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + _GRACE)
-    allocated = _allocated()
-    if allocated is not None and memory is not None:
-        bound = min(allocated + memory, _MAX_LIMIT)
-        resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
-
-
-def _allocated() -> int | None:
-    """Bytes that this process has allocated, files that it maps left out; None where the system does not say."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None
-
-
-def _write(stream: IO[bytes], data: bytes) -> None:
-    stream.write(_HEADER.pack(len(data)))
-    stream.write(data)
-    stream.flush()
-
-
-def _read(stream: IO[bytes]) -> bytes | None:
-    """The next message; None at the end of the stream."""
-    header = stream.read(_HEADER.size)
-    if len(header) < _HEADER.size:
-        return None
-    (size,) = _HEADER.unpack(header)
-    data = stream.read(size)
-    return data if len(data) == size else None
+def call_status() -> CallStatus:
+    """That of the call that this worker answers. What runs out of memory by itself and goes on notes it here."""
+    return this_process.status

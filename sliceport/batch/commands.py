@@ -1,6 +1,6 @@
 """The commands that a batch runs over models: what each does with one model, and what it finds.
 
-A command is a value of `Command` in `COMMANDS`; `sliceport/cli/batch.py` gives it its options.
+A command is a value of `Command` in `COMMANDS`; the file of the same name in `sliceport/cli` gives it its options.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sliceport.batch.row import Finding
-from sliceport.formats import formats
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Comparison
@@ -46,15 +45,17 @@ class Command:
 
     Attributes:
         name: The words of the command line.
+        help: What it does, for the help of the command line.
         run: Runs it on a model's file, with a folder to write into or None, and options. What it raises is the model's
             result, too.
-        always_writes: Whether it is there to write a file; otherwise it writes only if it is asked to.
+        writes: Whether it writes a file for a model.
         modules: What is loaded ahead of the first model, where it is installed.
     """
 
     name: str
+    help: str
     run: Callable[[str, Path | None, Options], Outcome]
-    always_writes: bool = False
+    writes: Literal["always", "if asked", "never"] = "never"
     modules: tuple[str, ...] = ("sliceport.api",)
 
 
@@ -143,7 +144,7 @@ def _harden(model: str, folder: Path | None, options: Options) -> Outcome:
 
 def _suffix_for(model: str, target: str | None) -> str:
     """How a hardened model's name ends: as those of the format that hardens for the target, else as the model's."""
-    from sliceport.formats import format_of
+    from sliceport.formats import format_of, formats
 
     by_target = [one for one in formats().values() if target in one.targets]
     return (by_target[0] if by_target else format_of(model)).suffixes[0]
@@ -177,10 +178,20 @@ def _run_on_directml(model: str, folder: Path | None, options: Options) -> Outco
 COMMANDS = {
     command.name: command
     for command in (
-        Command("lower", _lower),
-        Command("compare", _compare, modules=("sliceport.api", "sliceport.engines.comparison")),
-        Command("rewrite", _rewrite, always_writes=True),
-        Command("harden", _harden, always_writes=True),
-        Command("directml run", _run_on_directml),
+        Command("lower", "lower every Slice and Split to DirectML operators", _lower, writes="if asked"),
+        Command(
+            "compare",
+            "run lowered nodes and compare them, bit for bit",
+            _compare,
+            modules=("sliceport.api", "sliceport.engines.comparison"),
+        ),
+        Command("harden", "rewrite the slicing that an engine computes wrongly", _harden, writes="always"),
+        Command("rewrite", "simplify the slicing of ONNX models", _rewrite, writes="always"),
+        Command(
+            "directml run",
+            "run whole models on onnxruntime's DirectML provider",
+            _run_on_directml,
+            writes="if asked",
+        ),
     )
 }

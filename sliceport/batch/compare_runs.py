@@ -11,7 +11,7 @@ from hashlib import blake2b
 from sys import intern
 from typing import Any
 
-from sliceport.batch.row import FAILURES, Finding, Header, Row
+from sliceport.batch.row import FAILURES, INFORMATIVE, Finding, Header, Row
 from sliceport.batch.summary import MAX_LISTED, count_models, fold, more
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table
@@ -22,7 +22,6 @@ Key = tuple[str, str, str, str, str]
 _Mask = Callable[[str], str]
 _PARTS = ("message", "findings", "input_shapes", "result")
 _DIGEST_SIZE = 8
-_INFORMATIVE = "rewritten"
 
 
 @dataclass(frozen=True)
@@ -289,7 +288,7 @@ def _compare_rows(earlier: Mapping[str, _Earlier], rows: Iterable[Row], mask: _M
 
 def _problems(row: Row) -> list[Finding]:
     """What is wrong with a model: its findings, less those that tell what was done, and its failure."""
-    problems = [finding for finding in row["findings"] if finding["reason"] != _INFORMATIVE]
+    problems = [finding for finding in row["findings"] if finding["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
         return []
     if row["verdict"] in FAILURES or not problems:

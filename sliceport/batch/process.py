@@ -143,9 +143,9 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
     """Do the work and store its result, if it is one of the model alone."""
     command = COMMANDS[job.command]
     key, path = identity.key, identity.path
-    output = folder / _OUTPUT if job.writes or command.always_writes else None
+    output = folder / _OUTPUT if job.writes or command.writes == "always" else None
     chosen: dict[str, list[int]] = {}
-    is_disturbed = False
+    is_of_machine = False
     try:
         if output is not None:
             output.mkdir(parents=True)
@@ -163,12 +163,12 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             made = _verdict_of(command.run(path, output, options))
     except Exception as error:  # whatever a library raises is about the file that it was given
         made = _failure(job, error)
-        is_disturbed = _is_of_machine(error)
+        is_of_machine = _is_of_machine(error)
     if chosen:
         made["input_shapes"] = chosen
-    if guarded.circumstances().is_short:
+    if guarded.call_status().hit_memory_limit:
         made.setdefault("limits", {"memory": job.memory})
-    if is_disturbed or guarded.circumstances().is_disturbed:
+    if is_of_machine or guarded.call_status().lost_worker:
         made.pop("output", None)
         return _unstored(job, task, key, path, folder, made)
     if not identity.is_current():

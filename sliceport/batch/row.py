@@ -9,6 +9,9 @@ Verdict = Literal["clean", "finding", "error", "crash", "timeout", "memory", "lo
 FAILURES: tuple[Verdict, ...] = ("error", "crash", "timeout", "memory", "lost")
 VERDICTS: tuple[Verdict, ...] = (*FAILURES, "finding", "clean")
 
+INFORMATIVE = frozenset({"rewritten", "contested"})
+"""Reasons of findings that tell what was done with a model, or left, and are nothing wrong."""
+
 
 class Finding(TypedDict):
     """One thing that is wrong with a model, or was changed in it; a field is empty where it does not apply."""

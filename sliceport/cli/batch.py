@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.atomic_write import check_output, terminated_in_order, write_files
+from sliceport.batch.commands import COMMANDS, Command
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
@@ -30,41 +31,20 @@ AUTO = "auto"
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-@dataclass(frozen=True)
-class _Member:
-    """A command that can be run over many models: `add_options` and `read_options` of its module are its interface."""
-
-    words: str
-    help: str
-
-    @property
-    def module(self) -> Any:
-        return import_module(f"sliceport.cli.{self.words.partition(' ')[0]}")
-
-
-_MEMBERS = (
-    _Member("lower", "lower every Slice and Split to DirectML operators"),
-    _Member("compare", "run lowered nodes and compare them, bit for bit"),
-    _Member("harden", "rewrite the slicing that an engine computes wrongly"),
-    _Member("rewrite", "simplify the slicing of ONNX models"),
-    _Member("directml run", "run whole models on onnxruntime's DirectML provider"),
-)
-
-
 def add(commands: Commands) -> None:
     """Add the command."""
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
     _set_help(batch)
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND", parser_class=Parser)
     groups: dict[str, Commands] = {}
-    for member in _MEMBERS:
-        group, _, name = member.words.rpartition(" ")
+    for command in COMMANDS.values():
+        group, _, name = command.name.rpartition(" ")
         if group and group not in groups:
-            parent = members.add_parser(group, help=member.help)
+            parent = members.add_parser(group, help=command.help)
             _set_help(parent)
             groups[group] = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
         owner: Commands = groups.get(group, members)
-        _add_member(owner.add_parser(name, help=member.help), member)
+        _add_options(owner.add_parser(name, help=command.help), command)
     _add_report(members.add_parser("report", help="the report of a run again, of its shards, or of two runs compared"))
 
 
@@ -73,10 +53,15 @@ def _set_help(command: Parser) -> None:
     command.set_defaults(verbose=0, run=lambda _: command.print_help())
 
 
-def _add_member(command: Parser, member: _Member) -> None:
-    command.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, globs, @lists, URLs of fsspec")
-    command.add_argument("-o", "--output", required=True, metavar="RUN", help="folder or URL of the results")
-    run = command.add_argument_group("the run")
+def _module_of(command: Command) -> Any:
+    """The file of a command; its `add_options` and `read_options` are those of the command alone, too."""
+    return import_module(f"sliceport.cli.{command.name.partition(' ')[0]}")
+
+
+def _add_options(parser: Parser, command: Command) -> None:
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, globs, @lists, URLs of fsspec")
+    parser.add_argument("-o", "--output", required=True, metavar="RUN", help="folder or URL of the results")
+    run = parser.add_argument_group("the run")
     run.add_argument("--jobs", type=_parse_count, metavar="N", help="models at once; default: the cores there are")
     run.add_argument("--timeout", default="300", metavar="S", help="seconds a model; default 300, 0 for any")
     run.add_argument("--memory", default="4G", metavar="SIZE", help="memory a process; default 4G, 0 for any")
@@ -84,16 +69,16 @@ def _add_member(command: Parser, member: _Member) -> None:
     run.add_argument("--shard", metavar="I/N", help="only part I of N of the models")
     run.add_argument("--retry", action="store_true", help="try models again that failed before")
     run.add_argument("--cluster", metavar="URL", help="let a cluster do the work: dask://HOST:PORT")
-    if member.words in ("lower", "directml run"):
-        run.add_argument("--write", action="store_true", help=f"also keep what -o of {member.words} writes")
-    _add_reports(command)
-    add_format(command)
-    add_verbose(command, "print a line for each model on stderr")
-    member.module.add_options(command)
-    for action in command._actions:
+    if command.writes == "if asked":
+        run.add_argument("--write", action="store_true", help=f"also keep what -o of {command.name} writes")
+    _add_reports(parser)
+    add_format(parser)
+    add_verbose(parser, "print a line for each model on stderr")
+    _module_of(command).add_options(parser)
+    for action in parser._actions:
         if action.dest == "input_shapes":
             action.help = f"{action.help}; '{AUTO}' chooses those that are not given"
-    command.set_defaults(run=lambda options: _run(options, member))
+    parser.set_defaults(run=lambda options: _run(options, command))
 
 
 def _add_reports(command: argparse.ArgumentParser) -> None:
@@ -109,11 +94,11 @@ def _add_report(command: Parser) -> None:
     command.set_defaults(run=_report, verbose=0)
 
 
-def _run(options: argparse.Namespace, member: _Member) -> int:
+def _run(options: argparse.Namespace, command: Command) -> int:
     from sliceport.batch.run import run_batch
 
     _check_outputs(options)
-    batch = _read_batch(options, member)
+    batch = _read_batch(options, command)
     shown = Progress(lists=options.verbose > 0)
     with terminated_in_order(), shown:
         finished = run_batch(batch, begin=shown.begin, observe=shown.add)
@@ -124,17 +109,17 @@ def _run(options: argparse.Namespace, member: _Member) -> int:
     return finished.summary.exit_code
 
 
-def _read_batch(options: argparse.Namespace, member: _Member) -> Batch:
+def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
     from sliceport.batch.manifest import read_manifest
     from sliceport.batch.run import Batch
     from sliceport.batch.sources import parse_shard
 
     chooses = AUTO in options.input_shapes
     options.input_shapes = [text for text in options.input_shapes if text != AUTO]
-    arguments = member.module.read_options(options)
+    arguments = _module_of(command).read_options(options)
     _check_names(arguments)
     return Batch(
-        command=member.words,
+        command=command.name,
         sources=options.sources,
         root=options.output,
         options=arguments,
@@ -163,15 +148,20 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
     if "feature_level" in arguments:
         FeatureLevel.parse(arguments["feature_level"])
-    known: list[str] = []
-    if arguments.get("executors"):
-        known = [*(one.reference[0] for one in formats().values()), *engines()]
-    elif arguments.get("passes"):
-        known = [name for one in formats().values() for names in one.passes() for name in names]
-    for kind, option in (("executor", "executors"), ("pass", "passes")):
-        for name in arguments.get(option) or ():
-            if name not in known:
-                raise unknown_name(kind, name, list(dict.fromkeys(known)))
+    of_all = formats().values()
+    known: dict[str, Callable[[], Iterable[str]]] = {
+        "executor": lambda: [*(one.reference[0] for one in of_all), *engines()],
+        "pass": lambda: [name for one in of_all for names in one.passes() for name in names],
+        "optimizer": lambda: [name for one in of_all for name in one.optimizers],
+    }
+    given = {"executor": "executors", "pass": "passes", "optimizer": "simplify"}
+    for kind, option in given.items():
+        names = arguments.get(option) or ()
+        if isinstance(names, bool):
+            continue
+        for name in names:
+            if name not in (choices := list(dict.fromkeys(known[kind]()))):
+                raise unknown_name(kind, name, choices)
 
 
 def _report(options: argparse.Namespace) -> int:

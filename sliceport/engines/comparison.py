@@ -17,7 +17,7 @@ from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.engines.engine import Engine, OperatorEngine, SingleNode
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import SliceportError
-from sliceport.guarded import circumstances
+from sliceport.guarded import call_status
 from sliceport.shell import input_shapes_option, join
 
 Bytes = npt.NDArray[np.uint8]
@@ -132,7 +132,7 @@ def compare_node(
             got = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
     except Exception as error:
         if isinstance(error, MemoryError):
-            circumstances().is_short = True
+            call_status().hit_memory_limit = True
         if isinstance(error, SliceportError):
             said = str(error)
         else:  # whatever another's engine raises

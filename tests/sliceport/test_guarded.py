@@ -16,7 +16,7 @@ import guarded_calls
 import pytest
 from processes import assert_gone, ticks
 
-from sliceport import guarded
+from sliceport import guarded, guarded_worker
 
 
 def test_answers() -> None:
@@ -168,9 +168,9 @@ def test_an_answer_that_comes_with_the_end_of_the_time_costs_the_next_call_nothi
         os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)  # until it is ended for the time it took
         return answer
 
-    read = guarded._read
+    read = guarded_worker.read_message
     worker = guarded.call(os.getpid, timeout=60)
-    monkeypatch.setattr(guarded, "_read", read_late)
+    monkeypatch.setattr(guarded, "read_message", read_late)
     assert guarded.call(os.getpid, timeout=1) == worker
     monkeypatch.undo()
     assert guarded.call(os.getpid, timeout=60) != worker

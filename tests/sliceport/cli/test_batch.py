@@ -98,6 +98,7 @@ class TestRuns:
                 "executor 'openvin' is not known, did you mean 'openvino'?",
             ),
             (["rewrite", "{zoo}", "--passes", "siblngs"], "pass 'siblngs' is not known, did you mean 'siblings'?"),
+            (["rewrite", "{zoo}", "--simplify=onxslim"], "optimizer 'onxslim' is not known, did you mean 'onnxslim'?"),
             (["lower", "{zoo}", "--jobs", "0"], "'0' is no number of models from 1 up."),
             (
                 ["lower", "{zoo}", "--timeout", "soon"],
