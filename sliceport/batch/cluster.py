@@ -22,7 +22,7 @@ from typing import Any
 
 from sliceport import progress
 from sliceport.batch import cluster_worker
-from sliceport.batch.cluster_worker import Setup, find_proof, pack, pack_call, pack_versions, unpack
+from sliceport.batch.cluster_worker import Setup, find_marker, pack, pack_call, pack_versions, unpack
 from sliceport.batch.result import to_row
 from sliceport.batch.runner import Runner
 from sliceport.batch.sources import is_url
@@ -32,17 +32,19 @@ from sliceport.errors import MissingExtra, SliceportError, UsageError
 
 _SCHEMES = {"dask": "", "tcp": "tcp://", "tls": "tls://"}
 """What a URL begins with, and an address of Dask. One without a scheme gets that of Dask's configuration."""
-_PLACE = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}/?")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}/?")
 _FIRST_PATIENCE = 20.0
 """Seconds for the first connection to the scheduler."""
 _PATIENCE = 300.0
 """Seconds without a scheduler after which a run ends."""
 _MAX_PAUSE = 15.0
 _ROUND = 2.0
-"""Seconds between two looks at the cluster."""
+"""Seconds after which workers are counted anew."""
+_UNDELIVERED = 15.0
+"""Seconds between two looks for results that workers have and that do not come."""
 _ALL_WORKERS = 60.0
 """Seconds for what every worker is asked before the first model."""
-_LEAVING = 10.0
+_MAX_END = 10.0
 """Seconds in which every worker is told that the run is over."""
 _MAX_CHUNK = 32
 _CHUNK_SECONDS = 1.0
@@ -68,14 +70,14 @@ def open_cluster(url: str) -> Runner:
         UsageError: The URL is none of these, or there is no scheduler.
         MissingExtra: distributed is not installed.
     """
-    scheme, _, place = url.partition("://")
-    if scheme not in _SCHEMES or not _PLACE.fullmatch(place):
+    scheme, _, address = url.partition("://")
+    if scheme not in _SCHEMES or not _ADDRESS.fullmatch(address):
         raise UsageError(f"--cluster must be dask://HOST:PORT, the scheduler of dask.distributed, got {url!r}.")
     try:
         import distributed  # noqa: F401
     except ImportError:
         raise MissingExtra.of("distributed", "dask", "by --cluster") from None
-    return DaskRunner(_SCHEMES[scheme] + place.rstrip("/"))
+    return DaskRunner(_SCHEMES[scheme] + address.rstrip("/"))
 
 
 class DaskRunner:
@@ -106,13 +108,13 @@ class DaskRunner:
         first = list(itertools.islice(tasks, 1))
         path = first[0].location if first else ""
         model = path if not is_url(path) and os.path.exists(path) else None
-        setup = Setup(secrets.token_hex(8), job, find_proof(open_store(job.root)), model)
+        setup = Setup(secrets.token_hex(8), job, find_marker(open_store(job.root)), model)
         run = _Run(self._address, self._session, setup, itertools.chain(first, tasks))
         try:
             run.session.check(setup)
             yield from run.results()
         finally:
-            run.session.leave(setup.run)
+            run.session.end_run(setup.run)
             run.session.close()
 
 
@@ -189,6 +191,11 @@ class _Session:
         batch: list[tuple[Any, Any]] = self._completed.next_batch(block=False)
         return batch
 
+    def kept_by_workers(self, futures: Iterable[Any]) -> set[str]:
+        """The keys of those futures whose results workers have, by what the scheduler says."""
+        found = _within(_UNDELIVERED, lambda: self._client.who_has(list(futures))) or {}
+        return {key for key, workers in found.items() if workers}
+
     def is_broken(self) -> bool:
         """Whether the connection is lost."""
         return bool(self._client.status != "running")
@@ -201,13 +208,13 @@ class _Session:
             logger.debug("the scheduler does not answer", exc_info=True)
             return None
 
-    def leave(self, run: str) -> None:
-        """Let all workers end what they do for a run."""
+    def end_run(self, run: str) -> None:
+        """Let all workers end a run."""
         if not self.is_broken():
-            self._ask_all(cluster_worker.leave, run, seconds=_LEAVING)
+            self._ask_all(cluster_worker.end_run, run, seconds=_MAX_END)
 
     def close(self) -> None:
-        """Give up what is under way, and the connection."""
+        """Cancel what is under way, and close the connection."""
         _within(10, lambda: self._client.close(timeout=5))
 
     def _ask_all(self, function: Callable[..., Any], *arguments: Any, seconds: float = _ALL_WORKERS) -> dict[str, Any]:
@@ -244,34 +251,39 @@ class _Run:
         self._address = address
         self._setup = setup
         self._source = tasks
-        self._again: deque[Task] = deque()
+        self._retries: deque[Task] = deque()
+        """Tasks of chunks that got lost, or that a worker gave back."""
         self._suspects: deque[Task] = deque()
+        """Tasks of chunks that failed: one of them may end its workers."""
         self._chunks: dict[str, _Chunk] = {}
         self._losses: Counter[str] = Counter()
         self._seconds = _CHUNK_SECONDS
         self._threads = 0
-        self._looked = -_ROUND
+        self._counted = -_ROUND
+        self._checked = time.monotonic()
+        self._undelivered: set[str] = set()
         self._is_waiting = False
 
     def results(self) -> Iterator[Done]:
         """Do all tasks."""
         while True:
-            self._look()
+            self._count_workers()
             self._submit()
             if not self._chunks:
                 return
             for future, result in self.session.completed(0.5):
                 if self._is_waiting:
-                    self._looked = -_ROUND
-                yield from self._settle(future, result)
+                    self._counted = -_ROUND
+                yield from self._collect(future, result)
+            self._retry_undelivered()
             if self.session.is_broken() or any(chunk.future.cancelled() for chunk in self._chunks.values()):
                 yield from self._reconnect()
 
-    def _look(self) -> None:
-        """See how many workers there are, and say so where there are none."""
-        if time.monotonic() - self._looked < _ROUND:
+    def _count_workers(self) -> None:
+        """Count the workers, and say so where there are none."""
+        if time.monotonic() - self._counted < _ROUND:
             return
-        self._looked = time.monotonic()
+        self._counted = time.monotonic()
         threads = self.session.threads()
         if threads is None:
             return
@@ -285,45 +297,61 @@ class _Run:
             progress.announce(f"{self._address} has workers for {threads} models at once")
             progress.say("working")
 
+    def _retry_undelivered(self) -> None:
+        """Give chunks again whose results a worker has and that do not come.
+
+        distributed loses one now and then where a worker dies while its results are fetched.
+        """
+        if time.monotonic() - self._checked < _UNDELIVERED:
+            return
+        kept = self.session.kept_by_workers(chunk.future for chunk in self._chunks.values())
+        for key in kept & self._undelivered & self._chunks.keys():
+            chunk = self._chunks.pop(key)
+            logger.debug("the result of %s does not come", key)
+            chunk.future.release()
+            (self._suspects if chunk.is_alone else self._retries).extend(chunk.tasks)
+        self._undelivered = kept
+        self._checked = time.monotonic()
+
     def _submit(self) -> None:
         """Give the cluster as much as it needs in order not to wait."""
         most = max(_MIN_FUTURES, _FUTURES_A_THREAD * self._threads)
         while len(self._chunks) < most and sum(len(chunk.tasks) for chunk in self._chunks.values()) < _MAX_MODELS:
-            tasks = self._take(self._chunk_size(most))
+            tasks = self._next_tasks(self._chunk_size(most))
             if not tasks:
                 break
-            self._give(tasks)
+            self._submit_chunk(tasks)
         if not self._chunks and self._suspects:
-            self._give([self._suspects.popleft()], is_alone=True)
+            self._submit_chunk([self._suspects.popleft()], is_alone=True)
 
     def _chunk_size(self, futures: int) -> int:
         fitting = int(_CHUNK_SECONDS / max(self._seconds, 1e-3))
         return max(1, min(fitting, _MAX_CHUNK, _MAX_MODELS // futures))
 
-    def _take(self, count: int) -> list[Task]:
-        tasks = [self._again.popleft() for _ in range(min(count, len(self._again)))]
+    def _next_tasks(self, count: int) -> list[Task]:
+        tasks = [self._retries.popleft() for _ in range(min(count, len(self._retries)))]
         return tasks + list(itertools.islice(self._source, count - len(tasks)))
 
-    def _give(self, tasks: Sequence[Task], *, is_alone: bool = False) -> None:
+    def _submit_chunk(self, tasks: Sequence[Task], *, is_alone: bool = False) -> None:
         future = self.session.submit(self._setup, tasks)
         self._chunks[future.key] = _Chunk(tasks, future, is_alone)
 
-    def _settle(self, future: Any, result: Any) -> Iterator[Done]:
+    def _collect(self, future: Any, result: Any) -> Iterator[Done]:
         """Take down what became of a chunk."""
         status = future.status
         if status not in ("finished", "error") or future.key not in self._chunks:
             return  # `results` sees that it was cancelled
         chunk = self._chunks.pop(future.key)
         if status == "error":
-            yield from self._blame(chunk, result[1])
+            yield from self._handle_failure(chunk, result[1])
             return
         done: tuple[Done, ...] = unpack(result)  # type: ignore[assignment]
-        self._again.extend(chunk.tasks[len(done) :])
+        self._retries.extend(chunk.tasks[len(done) :])
         for one in done:
             self._seconds += 0.1 * (one.seconds - self._seconds)
             yield one
 
-    def _blame(self, chunk: _Chunk, error: BaseException) -> Iterator[Done]:
+    def _handle_failure(self, chunk: _Chunk, error: BaseException) -> Iterator[Done]:
         """Take down that a chunk failed: its tasks are tried again one by one, with nothing else under way.
 
         Raises:
@@ -343,9 +371,9 @@ class _Run:
         else:
             message = f"no worker could do it ({type(error).__name__}: {error})."
         for task in chunk.tasks:
-            yield self._lose(task, message)
+            yield self._give_up(task, message)
 
-    def _lose(self, task: Task, message: str) -> Done:
+    def _give_up(self, task: Task, message: str) -> Done:
         result = {"command": self._setup.job.command, "verdict": "lost", "message": message}
         return Done(
             task.model, "", "lost", message, row=to_row(result | {"findings": [], "result": None}, task.model, "")
@@ -364,11 +392,11 @@ class _Run:
             for task in chunk.tasks:
                 self._losses[task.model] += 1
                 if self._losses[task.model] > _MAX_LOSSES:
-                    yield self._lose(
+                    yield self._give_up(
                         task, f"the connection to the cluster was lost {_MAX_LOSSES} times while it was under way."
                     )
                 else:
-                    (self._suspects if chunk.is_alone else self._again).append(task)
+                    (self._suspects if chunk.is_alone else self._retries).append(task)
         self._chunks.clear()
         deadline = time.monotonic() + _PATIENCE
         for pause in itertools.chain((0.5, 1, 2, 4, 8), itertools.repeat(_MAX_PAUSE)):
@@ -383,7 +411,7 @@ class _Run:
                 time.sleep(pause)
             else:
                 break
-        self._looked = -_ROUND
+        self._counted = -_ROUND
         progress.announce(f"connected to {self._address} again")
         progress.say("working")
 

@@ -41,37 +41,37 @@ class Setup:
     Attributes:
         run: What tells the run from others.
         job: What all tasks have in common.
-        proof: A file of the results and the hash of its first line, by which a worker knows that it sees them.
+        marker: A file of the results and the hash of its first line, by which a worker knows that it sees them.
         model: A model's path that is there; None where none is known.
     """
 
     run: str
     job: Job
-    proof: tuple[str, str] | None = None
+    marker: tuple[str, str] | None = None
     model: str | None = None
 
 
 @dataclass
-class _Visit:
+class _ActiveRun:
     """A run that this process works for.
 
     Attributes:
         store: Where its results go.
         scratch: Where its files are written before they go there.
         is_stopped: Set when the run is over.
-        active: How many threads do tasks of it.
-        used: When one last did, by `time.monotonic`.
+        threads: How many threads do tasks of it.
+        last_used: When one last did, by `time.monotonic`.
     """
 
     store: Store
     scratch: Path
     is_stopped: threading.Event = field(default_factory=threading.Event)
-    active: int = 0
-    used: float = field(default_factory=time.monotonic)
+    threads: int = 0
+    last_used: float = field(default_factory=time.monotonic)
 
 
-_visits: dict[str, _Visit] = {}
-_over: set[str] = set()
+_active_runs: dict[str, _ActiveRun] = {}
+_finished: set[str] = set()
 """The runs that are over: a chunk of one may still come."""
 _lock = threading.Lock()
 
@@ -117,8 +117,8 @@ def inspect(needed: bytes, packed: bytes) -> str:
     Raises:
         UsageError: It does not, and why.
     """
-    visit = _enter(needed, packed)
-    return "" if visit is None else str(visit.scratch)
+    active_run = _join_run(needed, packed)
+    return "" if active_run is None else str(active_run.scratch)
 
 
 def do_chunk(needed: bytes, packed: bytes, packed_tasks: bytes) -> bytes:
@@ -132,48 +132,48 @@ def do_chunk(needed: bytes, packed: bytes, packed_tasks: bytes) -> bytes:
     Raises:
         UsageError: This worker does not fit the run, or results cannot be read or stored.
     """
-    visit = _enter(needed, packed)
-    if visit is None:
+    active_run = _join_run(needed, packed)
+    if active_run is None:
         return pack()
     job = _read_setup(packed).job
     tasks: Sequence[Task] = unpack(packed_tasks)  # type: ignore[assignment]
     done: list[Done] = []
     begun = time.monotonic()
     with _lock:
-        visit.active += 1
+        active_run.threads += 1
     try:
         for task in tasks:
-            if visit.is_stopped.is_set() or (done and time.monotonic() - begun > _BUDGET):
+            if active_run.is_stopped.is_set() or (done and time.monotonic() - begun > _BUDGET):
                 break
-            done.append(process(job, task, visit.scratch, visit.is_stopped))
+            done.append(process(job, task, active_run.scratch, active_run.is_stopped))
     except RunStopped:
         pass
     finally:
         with _lock:
-            visit.active -= 1
-            visit.used = time.monotonic()
+            active_run.threads -= 1
+            active_run.last_used = time.monotonic()
     return pack(*done)
 
 
-def leave(run: str) -> None:
-    """Begin to end what this process does for a run, and to remove its files."""
-    threading.Thread(target=_leave, args=[run], daemon=True).start()
+def end_run(run: str) -> None:
+    """Begin to end a run in this process, and to remove its files."""
+    threading.Thread(target=_end_run, args=[run], daemon=True).start()
 
 
-def _enter(needed: bytes, packed: bytes) -> _Visit | None:
+def _join_run(needed: bytes, packed: bytes) -> _ActiveRun | None:
     """The run in this process, which is inspected when it first comes; None where the run is over."""
     _check_versions(needed)
     setup = _read_setup(packed)
     with _lock:
-        if setup.run in _over:
+        if setup.run in _finished:
             return None
-        if setup.run not in _visits:
-            for run in [run for run, visit in _visits.items() if not visit.active and _is_old(visit)]:
+        if setup.run not in _active_runs:
+            for run in [run for run, other in _active_runs.items() if _is_idle(other)]:
                 _forget(run)  # whoever started it was killed, or lets others work
-            _visits[setup.run] = _begin(setup)
-        visit = _visits[setup.run]
-        visit.used = time.monotonic()
-        return visit
+            _active_runs[setup.run] = _start_run(setup)
+        active_run = _active_runs[setup.run]
+        active_run.last_used = time.monotonic()
+        return active_run
 
 
 def _read_setup(packed: bytes) -> Setup:
@@ -182,8 +182,8 @@ def _read_setup(packed: bytes) -> Setup:
     return setup
 
 
-def _is_old(visit: _Visit) -> bool:
-    return time.monotonic() - visit.used > _MAX_IDLE
+def _is_idle(active_run: _ActiveRun) -> bool:
+    return not active_run.threads and time.monotonic() - active_run.last_used > _MAX_IDLE
 
 
 def _check_versions(needed: bytes) -> None:
@@ -196,12 +196,12 @@ def _check_versions(needed: bytes) -> None:
         )
 
 
-def _begin(setup: Setup) -> _Visit:
+def _start_run(setup: Setup) -> _ActiveRun:
     try:
         store = open_store(setup.job.root)
-        if setup.proof is not None and _prove(store, setup.proof[0]) != setup.proof:
+        if setup.marker is not None and _read_marker(store, setup.marker[0]) != setup.marker:
             raise UsageError(
-                f"{_name()} does not see '{setup.job.root}/{setup.proof[0]}', which this machine has written; "
+                f"{_name()} does not see '{setup.job.root}/{setup.marker[0]}', which this machine has written; "
                 "results must go to a folder that all see by the same path, or to the URL of a bucket."
             )
         if setup.model is not None and not os.path.exists(setup.model):
@@ -209,25 +209,25 @@ def _begin(setup: Setup) -> _Visit:
                 f"{_name()} does not see the model '{setup.model}'; "
                 "models must lie in a folder that all see by the same path, or be given as URLs."
             )
-        return _Visit(store, store.new_scratch())
+        return _ActiveRun(store, store.new_scratch())
     except SliceportError as error:
         name = _name()
         raise UsageError(str(error) if name in str(error) else f"{name}: {error}") from None
 
 
-def _prove(store: Store, name: str) -> tuple[str, str] | None:
+def _read_marker(store: Store, name: str) -> tuple[str, str] | None:
     data = store.read(name)
     return None if data is None else (name, hashlib.sha256(data.partition(b"\n")[0]).hexdigest())
 
 
-def find_proof(store: Store) -> tuple[str, str] | None:
+def find_marker(store: Store) -> tuple[str, str] | None:
     """A file of the results by which a worker can show that it sees them; None where there is none.
 
     Raises:
         UsageError: The results cannot be read.
     """
     journals = list(store.names("runs"))
-    return _prove(store, journals[-1]) if journals else None
+    return _read_marker(store, journals[-1]) if journals else None
 
 
 def _name() -> str:
@@ -235,32 +235,32 @@ def _name() -> str:
     return f"the worker on {socket.gethostname()} (process {os.getpid()})"
 
 
-def _leave(run: str) -> None:
+def _end_run(run: str) -> None:
     with _lock:
-        _over.add(run)
-        visit = _visits.get(run)
-        if visit is None:
+        _finished.add(run)
+        active_run = _active_runs.get(run)
+        if active_run is None:
             return
-        visit.is_stopped.set()
+        active_run.is_stopped.set()
     deadline = time.monotonic() + _PATIENCE
-    while visit.active and time.monotonic() < deadline:
+    while active_run.threads and time.monotonic() < deadline:
         with _lock:
-            if not any(other.active for name, other in _visits.items() if name != run):
+            if not any(other.threads for name, other in _active_runs.items() if name != run):
                 guarded.end_calls()  # again and again: one may just have begun. None of another run is among them.
         time.sleep(0.05)
     with _lock:
         _forget(run)
-        if not _visits:
+        if not _active_runs:
             guarded.end_idle()
 
 
 def _forget(run: str) -> None:
-    visit = _visits.pop(run)
-    visit.store.remove_scratch(visit.scratch)
+    active_run = _active_runs.pop(run)
+    active_run.store.remove_scratch(active_run.scratch)
 
 
 @atexit.register
 def _forget_all() -> None:
-    for run in list(_visits):
+    for run in list(_active_runs):
         with suppress(Exception):
             _forget(run)

@@ -41,7 +41,7 @@ class Journal:
         self.name = f"{_JOURNALS}/{header['started'].replace(':', '')}-{secrets.token_hex(4)}.jsonl"
         self._local = scratch / "journal.jsonl"
         self._written = time.monotonic()
-        with self._told():
+        with self._os_errors_reported():
             self._file = open(self._local, "w", encoding="ascii")  # noqa: SIM115 - closed by `close`
         try:
             self._add(header)
@@ -75,12 +75,12 @@ class Journal:
             self._file.close()
 
     def _add(self, line: Mapping[str, Any]) -> None:
-        with self._told():
+        with self._os_errors_reported():
             self._file.write(json.dumps(line) + "\n")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """An error of the system is one of the journal.
+    def _os_errors_reported(self) -> Iterator[None]:
+        """Raise errors of the system as errors of the journal.
 
         Raises:
             UsageError: There was one.
@@ -92,7 +92,7 @@ class Journal:
 
     def flush(self) -> None:
         """Store what was added, and when."""
-        with self._told():
+        with self._os_errors_reported():
             self._file.flush()
             lines = self._local.read_bytes()
         written = json.dumps({_WRITTEN: max(now(), self._started)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -246,6 +247,37 @@ def test_a_model_that_ends_every_worker_is_lost_and_no_other(tmp_path: Path, sit
     assert "Traceback" not in said
 
 
+FORGETFUL = """
+import sys
+from sliceport.batch import cluster
+from sliceport.cli.main import main
+
+completed, lost = cluster._Session.completed, []
+
+def lose(session, seconds):
+    batch = completed(session, seconds)
+    if batch and len(lost) < 2:
+        lost.extend(batch)
+        return []
+    return batch
+
+cluster._UNDELIVERED, cluster._Session.completed = 0.2, lose
+code = main()
+print(f"lost {len(lost)}", file=sys.stderr)
+sys.exit(code)
+"""
+"""sliceport, where the first results of a cluster do not come."""
+
+
+def test_results_that_do_not_come_are_asked_for_again(tmp_path: Path, site: dict[str, str], small: Cluster) -> None:
+    write_models(tmp_path / "models", [""] * 6)
+    words = ["lower", tmp_path / "models", "-o", tmp_path / "run", "--cluster", small.url]
+    _, said = finish(start(site, *words, program=("-c", FORGETFUL)), 0)
+    assert re.search("^lost [1-9]", said, re.MULTILINE)
+    assert len(read_rows(tmp_path / "run")) == 6
+    assert len(last_journal(tmp_path / "run")) == 6
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_ends_what_is_under_way(
     tmp_path: Path, site: dict[str, str], small: Cluster, number: int, code: int
@@ -350,9 +382,9 @@ def test_what_a_worker_must_see(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.jsonl").write_text('{"schema_version": 1}\n{}\n')
     with pytest.raises(UsageError, match=r"^the worker on .* does not see '.*/runs/a.jsonl', which this machine has"):
-        cluster_worker._begin(make_setup(tmp_path, proof=("runs/a.jsonl", "0" * 64)))
+        cluster_worker._start_run(make_setup(tmp_path, marker=("runs/a.jsonl", "0" * 64)))
     with pytest.raises(UsageError, match=r"^the worker on .* does not see the model '/none/there.onnx'; models must"):
-        cluster_worker._begin(make_setup(tmp_path, model="/none/there.onnx"))
+        cluster_worker._start_run(make_setup(tmp_path, model="/none/there.onnx"))
     assert not (tmp_path / "scratch").exists()
 
 
