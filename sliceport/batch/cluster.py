@@ -40,7 +40,7 @@ _PATIENCE = 300.0
 _MAX_PAUSE = 15.0
 _ROUND = 2.0
 """Seconds after which workers are counted anew."""
-_UNDELIVERED = 15.0
+_UNDELIVERED = 5.0
 """Seconds between two looks for results that workers have and that do not come."""
 _ALL_WORKERS = 60.0
 """Seconds for what every worker is asked before the first model."""
