@@ -53,6 +53,8 @@ def identify(job: Job, task: Task, folder: Path) -> Identity:
         UsageError: No format takes it, or it cannot be copied.
     """
     path = fetch(task.location, folder)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ModelError("it is a folder, a pipe or a device, not a file.")
     one = format_of(path)
     names = one.files_beside(path) if isinstance(one, ManyFiles) else ()
     beside = {name: _state_of(os.path.join(os.path.dirname(path), name)) for name in names}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sliceport.batch.summary import Summary
 
 AUTO = "auto"
+_MIN_MEMORY = 2**28
+"""Below it a process may lack the memory to load the engines."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -260,9 +262,12 @@ def _parse_size(text: str) -> int | None:
     """The bytes of --memory; None for any.
 
     Raises:
-        UsageError: It is no size.
+        UsageError: It is no size, or too small a one.
     """
     found = re.fullmatch(r"(\d{1,12})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
     if found is None:
         raise UsageError(f"--memory must be a size such as 512M or 4G, or 0 for any, got {text!r}.")
-    return int(found[1]) * _UNITS[found[2].upper()] or None
+    size = int(found[1]) * _UNITS[found[2].upper()]
+    if 0 < size < _MIN_MEMORY:
+        raise UsageError(f"--memory must be at least {_MIN_MEMORY // 2**20}M, or 0 for any, got {text!r}.")
+    return size or None

@@ -268,6 +268,15 @@ def test_messages_name_options_of_the_command_line(job: Job) -> None:
     assert done.message.endswith("are open: give sizes, as in --input-shapes x:1,16,8 (an example). (and 1 more)")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_what_is_no_file_is_not_waited_for(job: Job, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.onnx")
+    (tmp_path / "folder.onnx").mkdir()
+    for name in ("pipe.onnx", "folder.onnx"):
+        done = do(job, tmp_path / name)
+        assert (done.verdict, done.message) == ("error", "it is a folder, a pipe or a device, not a file.")
+
+
 def test_messages_name_no_scratch_folder(job: Job, tmp_path: Path) -> None:
     """It cannot be verified, and the message names the output."""
     np.save(tmp_path / "x.npy", np.zeros(3, np.float32))

@@ -104,6 +104,7 @@ class TestRuns:
                 ["lower", "{zoo}", "--timeout", "soon"],
                 "--timeout must be a number of seconds, or 0 for any, got 'soon'.",
             ),
+            (["lower", "{zoo}", "--memory", "1K"], "--memory must be at least 256M, or 0 for any, got '1K'."),
             (["lower", "{zoo}", "--memory", "lots"], "--memory must be a size such as 512M or 4G, or 0 for any"),
             (["lower", "{zoo}", "--shard", "4/3"], "shard"),
             (["lower", "{zoo}", "--manifest", "none.toml"], "none.toml"),
