@@ -125,7 +125,7 @@ def fetch(location: str, folder: Path) -> str:
     """
     if not is_url(location):
         return location
-    from sliceport.batch.remote import download
+    from sliceport.batch.remote_models import download
 
     folder.mkdir(exist_ok=True)
     return download(location, tempfile.mkdtemp(dir=folder))

@@ -28,12 +28,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sliceport.batch.sources import is_url
+from sliceport.batch.sources import WILDCARD, is_url
 from sliceport.errors import UsageError
 
 _KEYS = ("model", "input_shapes", "input")
 _MAX_SIZE = 2**63 - 1
-_MAGIC = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Manifest:
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
             self._exact[name] = i
-            if _MAGIC.search(entry.model):
+            if WILDCARD.search(entry.model):
                 self._patterns.append((_compile(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
@@ -114,7 +113,7 @@ def _compile(manifest: str, pattern: str) -> re.Pattern[str]:
     if is_url(pattern):
         return re.compile(fnmatch.translate(pattern))
     parts = pattern.split(os.sep)
-    fixed = next(i for i, part in enumerate(parts) if _MAGIC.search(part))
+    fixed = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
     folder = _locate(manifest, os.sep.join([*parts[:fixed], ""]))
     start, rest = os.path.join(folder, ""), parts[fixed:]
     return re.compile(re.escape(start) + fnmatch.translate(os.sep.join(rest)))

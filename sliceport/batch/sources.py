@@ -23,7 +23,8 @@ _STDIN = "@-"
 _MAX_DEPTH = 16
 """How many lists may name one another."""
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_MAGIC = re.compile(r"[*?\[]")
+WILDCARD = re.compile(r"[*?\[]")
+"""What makes a pattern of a name."""
 _SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 
@@ -145,7 +146,7 @@ class _Search:
 
     def _choose(self, source: str) -> Iterator[str]:
         if is_url(source):
-            from sliceport.batch.remote import find_models
+            from sliceport.batch.remote_models import find_models
 
             return find_models(source, self.suffixes, self.urls)
         if not source or "\0" in source:
@@ -154,7 +155,7 @@ class _Search:
             return self._walk(source)
         if os.path.lexists(source):
             return iter([source])
-        if _MAGIC.search(source):
+        if WILDCARD.search(source):
             return self._glob(source)
         raise UsageError(f"source {source!r} is not there.")
 
@@ -214,7 +215,7 @@ class _Search:
     def _glob(self, pattern: str) -> Iterator[str]:
         """The files that a pattern matches."""
         parts = [part for part in pattern.split(os.sep) if part not in ("", os.curdir)]
-        fixed = next(i for i, part in enumerate(parts) if _MAGIC.search(part))
+        fixed = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
         start = os.path.join(os.sep if os.path.isabs(pattern) else "", *parts[:fixed], "")
         if not os.path.isdir(start or os.curdir):
             return

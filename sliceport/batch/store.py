@@ -244,7 +244,7 @@ def open_store(root: str) -> Store:
         MissingExtra: It is a URL, and fsspec is not installed.
     """
     if is_url(root):
-        from sliceport.batch.remote import RemoteStore
+        from sliceport.batch.remote_store import RemoteStore
 
         return RemoteStore(root)
     if not root or "\0" in root:

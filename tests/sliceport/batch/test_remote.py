@@ -18,8 +18,9 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sliceport.batch import remote
-from sliceport.batch.remote import RemoteStore, download
+from sliceport.batch import file_systems
+from sliceport.batch.remote_models import download
+from sliceport.batch.remote_store import RemoteStore
 from sliceport.batch.sources import expand
 from sliceport.errors import MissingExtra, UsageError
 
@@ -68,7 +69,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_DELAYS", (0.0, 0.0))
+    monkeypatch.setattr(file_systems, "_DELAYS", (0.0, 0.0))
 
 
 def put(url: str, data: bytes) -> None:
