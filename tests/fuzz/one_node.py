@@ -538,6 +538,7 @@ NOT_HERE = (
     "Type Error",
     "not currently registered or supported",
     "InsertedPrecisionFreeCast",
+    "is under development",
 )
 """In what onnxruntime says of element types and operator sets that it does not have."""
 

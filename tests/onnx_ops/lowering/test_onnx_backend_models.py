@@ -79,7 +79,7 @@ def with_constants(name: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
 
 def test_they_are_all_there() -> None:
     assert len(cases()) == 124 or onnx.__version__ < "1.23"  # onnx brings the models
-    assert sum(name.endswith("_expanded") for name in cases()) > 60
+    assert sum(name.endswith("_expanded") for name in cases()) > 50
     assert {"test_operator_chunk", "test_operator_index", "test_GLU", "test_GLU_dim"} <= cases().keys()
 
 

@@ -103,8 +103,10 @@ def test_all_pairs_of_slices_on_a_known_axis() -> None:
         before = slices(
             ([first[0]], [first[1]], [0], [first[2]]), ([second[0]], [second[1]], [0], [second[2]]), shape=[5]
         )
-        after = rewritten(before)
         (kept,) = run(before, data(5))
+        # onnx before 1.21 infers one element of a backward slice of nothing
+        before.graph.output[0].type.tensor_type.shape.dim[0].dim_value = kept.size
+        after = rewritten(before)
         stays = kept.size and not np.array_equal(kept, data(5))
         assert count(after) == (1 if stays else 0)  # a constant where nothing is left, Identity where everything is
         same(before, after, data(5))

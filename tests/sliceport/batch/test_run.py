@@ -116,7 +116,7 @@ def test_a_run_that_is_stopped_goes_on(batch: Batch, zoo: Path) -> None:
     assert [Path(row["model"]).stem for row in rows(batch)] == ["damaged", "rule_glu", "rule_identity"]
     assert not Path(batch.root, "scratch").exists()
     stored = results(batch)
-    assert 3 <= len(stored) <= 4  # another may have been under way
+    assert len(stored) >= 3  # others may have been done meanwhile
     seen: list[Done] = []
     run_batch(batch, observe=seen.append)
     assert Counter(done.cached for done in seen) == {True: len(stored), False: 5 - len(stored)}
