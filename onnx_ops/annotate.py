@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.nodes import SLICING
 from sliceport.directml.operators import to_json
 from sliceport.directml.program import LoweredNode
@@ -108,7 +108,7 @@ def _graph_key(outputs: Sequence[str]) -> str:
 
 def _nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
-        if (node.op_type in SLICING and node.domain in ("", "ai.onnx")) or (
+        if (node.op_type in SLICING and node.domain in STANDARD_DOMAINS) or (
             node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
         ):
             yield node

@@ -14,6 +14,7 @@ from typing import Any
 
 import onnx
 
+from onnx_ops.domains import STANDARD_DOMAINS, usual_name
 from onnx_ops.element_type import BITS, ElementType
 from onnx_ops.nodes import MAX_AXES
 from sliceport.errors import ModelError
@@ -116,7 +117,7 @@ _Key = tuple[str, str, str]
 
 
 def _key(domain: str, name: str, overload: str) -> _Key:
-    return "" if domain == "ai.onnx" else domain, name, overload
+    return usual_name(domain), name, overload
 
 
 def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
@@ -223,7 +224,7 @@ def _check_attributes(node: onnx.NodeProto, outer: set[str], found: Findings) ->
     if len({attribute.name for attribute in node.attribute}) < len(node.attribute):
         name, _ = Counter(attribute.name for attribute in node.attribute).most_common(1)[0]
         raise ModelError(f"{where} has attribute {name!r} twice.")
-    is_constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+    is_constant = node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
     for attribute in node.attribute:
         _check_attribute(attribute, where, outer, found)
         expected, kind = _CONSTANTS.get(attribute.name, (None, "")) if is_constant else (None, "")
@@ -364,8 +365,11 @@ def _check_location(tensor: onnx.TensorProto) -> None:
 
 def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> None:
     _check_text(where, [entry.domain for entry in imports])
+    versions = {entry.version for entry in imports if entry.domain in STANDARD_DOMAINS}
+    if len(versions) > 1:
+        raise ModelError(f"{where} imports versions {', '.join(map(str, sorted(versions)))} of ONNX's operators.")
     for entry in imports:
-        if entry.domain in ("", "ai.onnx") and entry.version < 1:
+        if entry.domain in STANDARD_DOMAINS and entry.version < 1:
             raise ModelError(f"{where} imports version {entry.version} of ONNX's operators; the first is 1.")
         if not 0 <= entry.version <= _MAX_VERSION:
             raise ModelError(f"{where} imports version {entry.version} of domain {entry.domain!r}, which is none.")

@@ -1,3 +1,19 @@
-"""ONNX models: reading, preparing, and what their slicing nodes select."""
+"""The domains of operators: ONNX's own, which has two names, and that of StridedSlice."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+STANDARD_DOMAINS = ("", "ai.onnx")
+"""The names of ONNX's own domain; the first is the usual one."""
 STRIDED_SLICE_DOMAIN = "ov_ext"
+
+
+def usual_name(domain: str) -> str:
+    """The one name by which a domain is known here."""
+    return "" if domain in STANDARD_DOMAINS else domain
+
+
+def standard_opset(imports: Mapping[str, int], default: int = 1) -> int:
+    """The version of ONNX's own operators that a model or function imports, by either name."""
+    return imports.get("", imports.get("ai.onnx", default))

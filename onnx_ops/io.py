@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -66,6 +66,9 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
         while cause.__cause__ is not None:
             cause = cause.__cause__
         raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split()).rstrip('.')}.") from error
+    for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
+        if "ai.onnx" in imports:
+            imports.setdefault("", imports.pop("ai.onnx"))
     if base_dir and found.has_external_data:
         for tensor, _ in external_tensors(model):
             tensor.base_dir = base_dir
@@ -79,12 +82,23 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
     return model
 
 
-def external_tensors(model: ir.Model) -> Iterator[tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]]:
+_Held = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+
+
+def external_tensors(model: ir.Model) -> Iterator[_Held]:
     """The tensors of a model that lie in other files, each with what puts another in its place."""
+    yield from _external_initializers(model)
+    yield from _external_attributes(model)
+
+
+def _external_initializers(model: ir.Model) -> Iterator[_Held]:
     for graph in model.graphs():
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 yield value.const_value, partial(setattr, value, "const_value")
+
+
+def _external_attributes(model: ir.Model) -> Iterator[_Held]:
     holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for holder in holders:
         for node in holder.all_nodes():
@@ -134,7 +148,7 @@ def write_model(
     """Write a model; outputs that a Split leaves out are named, or the file would have fewer, and other parts.
 
     Weights in external data files stay where they are if the new file is beside the old one; else they are written
-    anew, into one file beside it by its name with `.data`.
+    anew, into one file beside it by its name with `.data`, and those in attributes of nodes into the new file itself.
 
     Args:
         model: The model.
@@ -144,27 +158,43 @@ def write_model(
         accept: Whether to keep the file that it is given first; its external data lie in the folder given next.
 
     Raises:
-        UsageError: The name does not end in .onnx, the file exists and is to be kept, or it cannot be written.
-        ModelError: The model cannot be represented as a file (of more than 2 GiB, say).
+        UsageError: The name does not end in .onnx, the file exists and is to be kept, the source has its weights in
+            it, or it cannot be written.
+        ModelError: The model cannot be represented as a file (of more than 2 GiB, say), or its weights not be read.
     """
     target = Path(path)
     if target.suffix != ".onnx":
         raise UsageError(f"output '{target}' must end in .onnx.")
     name_left_out_outputs(model)
-    is_external = any(
-        isinstance(value.const_value, ir.ExternalTensor)
-        for graph in model.graphs()
-        for value in graph.initializers.values()
-    )
-    moves = is_external and target.parent.resolve() != Path(source).parent.resolve()
-    files = [target.with_name(target.name + ".data"), target] if moves else [target]
-    data = files[0].name if moves else None
+    moves = any(external_tensors(model)) and target.parent.resolve() != Path(source).parent.resolve()
+    data = f"{target.name}.data" if moves and any(_external_initializers(model)) else None
+    files = [target] if data is None else [target.with_name(data), target]
+    _check_is_no_data_file(files, model, source)
+    if moves:
+        _load_attributes(model)
     write_files(
         files,
         lambda folder: _save(model, folder / target.name, data),
         overwrite=overwrite,
         accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
     )
+
+
+def _check_is_no_data_file(files: Sequence[Path], model: ir.Model, source: str | os.PathLike[str]) -> None:
+    read = {os.path.realpath(tensor.path) for tensor, _ in external_tensors(model)}
+    for file in files:
+        if os.path.realpath(file) in read:
+            raise UsageError(f"output '{file}' is where '{os.fspath(source)}' has its weights; give another name.")
+
+
+def _load_attributes(model: ir.Model) -> None:
+    """Take tensors of attributes into the model: onnx-ir writes none of them to other files."""
+    for tensor, put in list(_external_attributes(model)):
+        try:
+            put(ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name))
+        except Exception as error:
+            raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
+        _release(tensor)
 
 
 def _save(model: ir.Model, path: Path, data: str | None) -> None:

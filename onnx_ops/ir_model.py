@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.defaults import forget_defaults
+from onnx_ops.domains import usual_name
 from onnx_ops.facts import Found
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import is_slicing, node_name
@@ -43,7 +44,7 @@ class IrModel:
     @property
     def opset_imports(self) -> Mapping[str, int]:
         """See `ModelView`."""
-        return self._model.opset_imports
+        return {usual_name(domain): version for domain, version in self._model.opset_imports.items()}
 
     def origin(self, node: ir.Node) -> str:
         """See `ModelView`."""

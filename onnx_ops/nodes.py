@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 import onnx
 
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.element_type import ElementType
 from onnx_ops.views import INT, INTS, TENSOR, AttributeView, NodeView, TensorView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -78,7 +78,7 @@ def is_strided_slice(node: NodeView | None) -> bool:
 
 def is_standard(node: NodeView | None, *op_types: str) -> bool:
     """Whether there is a node, and it is one of these standard operators."""
-    return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
+    return node is not None and node.domain in STANDARD_DOMAINS and node.op_type in op_types
 
 
 def is_operator(node: ir.Node | None, *op_types: str) -> TypeGuard[ir.Node]:
@@ -112,7 +112,7 @@ def constant(value: ValueView) -> TensorView | None:
     if value.const_value is not None:
         return value.const_value
     producer = value.producer()
-    if producer is None or producer.op_type != "Constant" or producer.domain not in ("", "ai.onnx"):
+    if producer is None or producer.op_type != "Constant" or producer.domain not in STANDARD_DOMAINS:
         return None
     for name, attribute in producer.attributes.items():
         if _CONSTANTS.get(name) == attribute.type and not attribute.is_ref():

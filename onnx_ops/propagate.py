@@ -24,7 +24,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops import shape_arithmetic
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.facts import (
     INTEGERS,
     LARGE_BYTES,
@@ -47,7 +47,6 @@ _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
 _MAX_INPUT_ELEMENTS = 64
 _MAX_CALLS = 16
-_STANDARD = ("", "ai.onnx")
 _NEGATIVE_AXES_OPSET = 11
 _UNSURE_SIZE = frozenset(("NonZero", "Unique", "Compress"))
 """Operators whose output is never larger than their input, though its size is not inferred."""
@@ -126,7 +125,7 @@ class _Propagation:
         self._types: dict[tuple[int, Dims | None], bytes] = {}
 
     def run(self) -> list[Found]:
-        opsets = {_domain(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
+        opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -184,7 +183,7 @@ class _Propagation:
             return ()
         if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
             node = _resolve_references(node, scope.attributes)
-        domain = _domain(node.domain)
+        domain = usual_name(node.domain)
         function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
         if function is not None and domain != STRIDED_SLICE_DOMAIN:
             return self._call(function, node, inputs, scope)
@@ -217,7 +216,7 @@ class _Propagation:
                 results[attribute.name] = self._visit_graph(graph, inner, given)
         if not is_reported:
             del self._found[mark:]
-        if node.domain not in _STANDARD:
+        if node.domain not in STANDARD_DOMAINS:
             return []
         if node.op_type == "If":
             return _either(inputs[0] if inputs else NOTHING, results)
@@ -237,7 +236,7 @@ class _Propagation:
             depth, around = depth + 1, around.outer
         if depth > _MAX_CALLS or self._visited > 20 * len(self._model.graph.node) + 20000:
             return []
-        opsets = {_domain(entry.domain): entry.version for entry in function.opset_import}
+        opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
         inner = Scope(None, opsets, attributes)
         inner.facts = dict(zip(function.input, inputs, strict=False))
@@ -378,11 +377,10 @@ def _depth_marker(scope: Scope) -> Scope:
 
 def _is_slicing(node: onnx.NodeProto) -> bool:
     """Whether its sizes all follow from its data: what is declared for them may hold for one size of that alone."""
-    return node.op_type in ("Slice", "Split", "StridedSlice") and node.domain in (*_STANDARD, STRIDED_SLICE_DOMAIN)
-
-
-def _domain(name: str) -> str:
-    return "" if name in _STANDARD else name
+    return node.op_type in ("Slice", "Split", "StridedSlice") and node.domain in (
+        *STANDARD_DOMAINS,
+        STRIDED_SLICE_DOMAIN,
+    )
 
 
 def _graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:

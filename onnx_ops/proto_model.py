@@ -12,6 +12,7 @@ from typing import Any
 import onnx
 
 from onnx_ops.check import REPLACEABLE_VERSION
+from onnx_ops.domains import usual_name
 from onnx_ops.element_type import BITS, ElementType
 from onnx_ops.facts import LARGE_BYTES, Found
 from onnx_ops.nodes import MISSING
@@ -180,7 +181,7 @@ class Node:
         self.graph: Graph | None = graph
         self.name = proto.name
         self.op_type = proto.op_type
-        self.domain = "" if proto.domain == "ai.onnx" else proto.domain
+        self.domain = usual_name(proto.domain)
         self.inputs: list[Value | None] = []
         self.outputs: list[Value] = []
         self._base_dir = base_dir
@@ -264,7 +265,7 @@ class ProtoModel:
     def __init__(self, proto: onnx.ModelProto, base_dir: str = "") -> None:
         self._proto = proto
         self._base_dir = base_dir
-        self.opset_imports = {entry.domain: entry.version for entry in proto.opset_import}
+        self.opset_imports = {usual_name(entry.domain): entry.version for entry in proto.opset_import}
         self.graph = self._read_graph(proto.graph, ())
 
     def origin(self, _: Node) -> str:

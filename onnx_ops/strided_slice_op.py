@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN as DOMAIN
+from onnx_ops.domains import standard_opset
 from onnx_ops.nodes import STRIDED_SLICE_VERSION as VERSION
 from onnx_ops.nodes import constant, is_strided_slice
 from sliceport.errors import InvalidSlice, UsageError
@@ -74,7 +75,7 @@ def embed_function(model: ir.Model) -> bool:
     key = (DOMAIN, "StridedSlice", "")
     if not nodes or key in model.functions:
         return False
-    if model.opset_imports.get("", 1) < _MIN_OPSET:
+    if standard_opset(model.opset_imports) < _MIN_OPSET:
         raise UsageError(f"the function of ov_ext::StridedSlice needs opset {_MIN_OPSET}; expand it instead.")
     for node in nodes:
         if len(node.inputs) < _WITH_STRIDES or node.inputs[_WITH_STRIDES - 1] is None:

@@ -17,6 +17,7 @@ from onnx_ops.compare.external import loaded_bytes
 from onnx_ops.compare.inputs import make_inputs, run_with_inputs
 from onnx_ops.compare.known_defects import explain_findings
 from onnx_ops.compare.tolerance import relative_error, tolerance_of
+from onnx_ops.domains import STANDARD_DOMAINS
 from onnx_ops.io import from_proto
 from onnx_ops.prepare import inline_functions, name_left_out_outputs
 from sliceport.directml import device
@@ -237,7 +238,7 @@ def _only_moves(proto: onnx.ModelProto, output: str) -> bool:
         node = makers.get(front.pop())
         if node is None or id(node) in seen:
             continue
-        if node.op_type not in _MOVES or node.domain not in ("", "ai.onnx"):
+        if node.op_type not in _MOVES or node.domain not in STANDARD_DOMAINS:
             return False
         seen.add(id(node))
         front += node.input

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.domains import standard_opset
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, contested, is_standard, read_elements, slice_spec
 from onnx_ops.passes.probe import build_probe
@@ -54,7 +55,7 @@ def mark_computed(model: ir.Model) -> None:
         for value, facts in infer_shapes(probe).items():
             if facts.data is not None and value.const_value is None:
                 value.const_value = ir.tensor(facts.data)
-        version = model.opset_imports.get("", 1)
+        version = standard_opset(model.opset_imports)
         turned_out = [
             (node, disagreement)
             for node in probe.graph.all_nodes()

@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.check import REPLACEABLE_VERSION
+from onnx_ops.domains import standard_opset
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 
@@ -133,7 +134,8 @@ def by_onnxslim(model: bytes) -> bytes:
 
     logging.disable(logging.WARNING)
     proto = onnx.ModelProto.FromString(model)
-    opset = max((entry.version for entry in proto.opset_import if not entry.domain), default=MIN_OPSET_OF_ONNXSLIM)
+    imports = {entry.domain: entry.version for entry in proto.opset_import}
+    opset = standard_opset(imports, default=MIN_OPSET_OF_ONNXSLIM)
     if opset < MIN_OPSET_OF_ONNXSLIM:
         raise ValueError(f"it takes operator sets from {MIN_OPSET_OF_ONNXSLIM} on, the model has {opset}")
     for value in proto.graph.output:

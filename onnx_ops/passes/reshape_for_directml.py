@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_ops.domains import STANDARD_DOMAINS
 from onnx_ops.nodes import MAX_AXES, read_elements
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.matchers import read_attribute
@@ -44,6 +45,6 @@ def _has_minus_one(shape: ir.Value) -> bool:
 def _parts(shape: ir.Value) -> list[ir.Value]:
     """The operands of a Concat; of anything else, the value itself."""
     producer = shape.producer()
-    if producer is None or producer.op_type != "Concat" or producer.domain not in ("", "ai.onnx"):
+    if producer is None or producer.op_type != "Concat" or producer.domain not in STANDARD_DOMAINS:
         return [shape]
     return [part for part in producer.inputs if part is not None]

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.nodes import is_standard
 
 
 def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
     """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are."""
-    version = model.opset_imports.get("", 1)
+    version = standard_opset(model.opset_imports)
     for node in model.graph.all_nodes():
         yield node, version
     for function in model.functions.values():
         for node in function.all_nodes():
-            yield node, function.opset_imports.get("", version)
+            yield node, standard_opset(function.opset_imports, version)
 
 
 def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:

@@ -10,11 +10,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 from onnx import TensorProto, parser
+from running import as_arrays
 
 import onnx_ops
+import sliceport
+from onnx_ops.external_data import external_locations
+from onnx_ops.external_data import external_tensors as external_tensors_of
 from onnx_ops.io import external_tensors, read_model
+from sliceport.errors import ModelError, UsageError
 
 TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
 g (float[n,6] x) => (float[a,b] y, float[c,d] z, float[e,f] v) <int64[1] s = {1}, int64[1] e = {3}>
@@ -112,3 +118,60 @@ def test_tensors_of_functions_are_found_beside_the_model_too(
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert sum(1 for _ in external_tensors(read_model(path))) == 5
     assert onnx_ops.lower(path, input_shapes={"x": (4, 6)}).summary["refused"] == 0
+
+
+@pytest.mark.parametrize("command", ["rewrite", "harden"])
+def test_all_of_it_goes_where_the_model_goes(path: Path, tmp_path: Path, command: str) -> None:
+    """Initializers into one data file, tensors of attributes into the model: no other file is needed there."""
+    other = tmp_path / "other"
+    other.mkdir()
+    model = onnx.load(path, load_external_data=False)
+    model.graph.node.append(onnx.helper.make_node("Neg", ["w"], ["negative"]))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("negative", TensorProto.FLOAT, [100, 100]))
+    path.write_bytes(model.SerializeToString())
+    options = {"target": "onnxruntime-dml"} if command == "harden" else {}
+    getattr(sliceport, command)(path, other / "o.onnx", **options)
+    written = onnx.load(other / "o.onnx", load_external_data=False)
+    assert external_locations(written) == {"o.onnx.data"}
+    assert sorted(os.listdir(other)) == ["o.onnx", "o.onnx.data"]
+    path.unlink()
+    (tmp_path / "m.data").unlink()
+    onnx.checker.check_model(other / "o.onnx", full_check=True)
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+    session = ort.InferenceSession(other / "o.onnx", providers=["CPUExecutionProvider"])
+    *slices, negative = as_arrays(session.run(None, {"x": x}))
+    assert [array.tolist() for array in slices] == [x[1:3].tolist(), x[2:3].tolist(), x[1:3].tolist()]
+    assert negative.tolist() == (-np.arange(1, 10001).reshape(100, 100)).tolist()
+
+
+def test_weights_that_lie_in_attributes_alone_need_no_file(path: Path, tmp_path: Path) -> None:
+    model = onnx.load(path, load_external_data=False)
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(
+        [onnx.numpy_helper.from_array(np.array([value]), name) for name, value in (("s", 1), ("e", 3))]
+    )
+    del model.graph.node[-1]
+    path.write_bytes(model.SerializeToString())
+    other = tmp_path / "other"
+    other.mkdir()
+    sliceport.rewrite(path, other / "o.onnx", verify=True, input_shapes={"x": (5, 6)})
+    assert os.listdir(other) == ["o.onnx"]
+    (tmp_path / "m.data").unlink()
+    with pytest.raises(ModelError, match="the data of tensor .* cannot be read"):
+        sliceport.rewrite(path, other / "again.onnx")
+    assert os.listdir(other) == ["o.onnx"]
+
+
+def test_a_file_that_the_model_reads_is_not_replaced(path: Path, tmp_path: Path) -> None:
+    """That would be the end of the model's own weights."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "m.data").rename(tmp_path / "sub" / "o.onnx.data")
+    model = onnx.load(path, load_external_data=False)
+    for tensor in external_tensors_of(model):
+        next(entry for entry in tensor.external_data if entry.key == "location").value = "sub/o.onnx.data"
+    path.write_bytes(model.SerializeToString())
+    before = (tmp_path / "sub" / "o.onnx.data").read_bytes()
+    with pytest.raises(UsageError, match="is where .* has its weights; give another name"):
+        sliceport.rewrite(path, tmp_path / "sub" / "o.onnx", overwrite=True)
+    assert (tmp_path / "sub" / "o.onnx.data").read_bytes() == before
+    assert os.listdir(tmp_path / "sub") == ["o.onnx.data"]

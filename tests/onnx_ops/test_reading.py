@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnx_ops
+import sliceport
 from onnx_ops.extract import read_slicing_nodes
 from onnx_ops.io import read_model
 from onnx_ops.ir_model import IrModel
@@ -506,3 +507,36 @@ def test_what_would_be_lost_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
             assert main([command, str(tmp_path / "m.onnx"), "-o", str(tmp_path / "o.onnx")]) == 2
             assert message in capsys.readouterr().err
     assert not (tmp_path / "o.onnx").exists()
+
+
+class TestTheOtherNameOfTheStandardDomain:
+    """Models may import ONNX's own operators as "ai.onnx", of either version of a Split."""
+
+    TEXT = """<ir_version: 9, opset_import: ["ai.onnx" : 17]>
+    g (float[2,8] x) => (float[2,4] y, float[2,3] z, float[2,3] v)
+    <int64[3] i = {1, 2, 3}, int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}>
+    { y, u = Split <axis = 1> (x)  z = Gather <axis = 1> (x, i)  v = Slice (x, s, e, a) }"""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(self.TEXT).SerializeToString())
+        return tmp_path / "m.onnx"
+
+    def test_it_is_lowered_and_compared(self, path: Path) -> None:
+        assert onnx_ops.lower(path).summary == onnx_ops.lower(onnx.load(path)).summary
+        assert onnx_ops.lower(ir.load(path)).summary["lowered"] == 2
+        assert sliceport.compare(path).is_clean
+
+    @pytest.mark.parametrize("command", ["rewrite", "harden"])
+    def test_it_is_rewritten(self, path: Path, tmp_path: Path, command: str) -> None:
+        options = {"target": "onnxruntime-dml"} if command == "harden" else {"passes": ("split", "gather", "siblings")}
+        getattr(sliceport, command)(path, tmp_path / "o.onnx", **options)
+        onnx.checker.check_model(tmp_path / "o.onnx", full_check=True)
+        if command == "rewrite":
+            assert sliceport.rewrite(path, tmp_path / "p.onnx", verify=True, **options).is_clean
+
+    def test_two_versions_are_refused(self, path: Path) -> None:
+        model = onnx.load(path)
+        model.opset_import.add(domain="", version=13)
+        with pytest.raises(ModelError, match="imports versions 13, 17 of ONNX's operators"):
+            onnx_ops.lower(model)
