@@ -199,7 +199,8 @@ def _load_attributes(model: ir.Model) -> None:
 
 def _save(model: ir.Model, path: Path, data: str | None) -> None:
     try:
-        ir.save(model, path, external_data=data)
+        with _metadata_once(model):
+            ir.save(model, path, external_data=data)
     except OSError:
         raise
     except Exception as error:  # of onnx-ir and protobuf, each its own
@@ -208,3 +209,32 @@ def _save(model: ir.Model, path: Path, data: str | None) -> None:
             cause = cause.__cause__
         reason = " ".join(str(cause).split()).rstrip(".")
         raise ModelError(f"{path.name!r} cannot be written: {reason or type(cause).__name__}.") from error
+
+
+@contextmanager
+def _metadata_once(model: ir.Model) -> Iterator[None]:
+    """While it lasts, the metadata of a tensor are in one place: onnx-ir writes them as it read them, and once more."""
+    kept = []
+    for tensor in _tensors(model):
+        if isinstance(tensor, ir.serde.TensorProtoTensor) and tensor.raw.metadata_props:
+            kept.append((tensor.raw, list(tensor.raw.metadata_props)))
+    for raw, _ in kept:
+        raw.ClearField("metadata_props")
+    try:
+        yield
+    finally:
+        for raw, entries in kept:
+            raw.metadata_props.extend(entries)
+
+
+def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol | None]:
+    for graph in model.graphs():
+        yield from (value.const_value for value in graph.initializers.values())
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for holder in holders:
+        for node in holder.all_nodes():
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.TENSOR:
+                    yield attribute.value
+                elif attribute.type == ir.AttributeType.TENSORS:
+                    yield from attribute.value or ()

@@ -12,10 +12,11 @@ import onnx_ir as ir
 from onnx_ops.defaults import defaults_aside
 from onnx_ops.nodes import has_its_values, is_strided_slice
 from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.annotations import annotate_nodes, annotate_value
 from onnx_ops.passes.cleanup import remove_unread
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
-from onnx_ops.passes.names import make_names_unique, mark_new
+from onnx_ops.passes.names import NodeNames, make_names_unique, make_node_names_unique, mark_new
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
@@ -57,12 +58,14 @@ class SlicingPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when the model was changed."""
         self.changes, self.skipped = [], []
+        names = NodeNames.of(model)
         with defaults_aside(model) if self._shared is None else nullcontext():
             self.analysis = self._shared or Analysis(model)
             self.apply(model)
             if self._shared is None:
                 unmark(model)
         make_names_unique(model)
+        make_node_names_unique(model, names)
         modified = any(change.replacement is not None for change in self.changes)
         if modified:
             self.analysis.forget_siblings()
@@ -125,7 +128,8 @@ class SlicingPass(ir.passes.InPlacePass):
             if output.is_graph_output():
                 replacement = "Identity"
                 identity = ir.node("Identity", [value])
-                identity.outputs[0].metadata_props.update(output.metadata_props)
+                annotate_nodes([identity], [node])
+                annotate_value(identity.outputs[0], output)
                 self.value_info.copy(identity.outputs[0], output)
                 ir.convenience.replace_nodes_and_values(graph, node, [], [identity], [output], identity.outputs)
             elif output.uses():
@@ -143,23 +147,22 @@ class SlicingPass(ir.passes.InPlacePass):
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
         values: Mapping[ir.Value, ir.Value],
-        heir: ir.Node | None = None,
+        heirs: Sequence[ir.Node] | None = None,
         place: ir.Node | None = None,
     ) -> None:
-        """Replace nodes by others; the new values get the names, types and shapes of the old ones.
+        """Replace nodes by others; the new values get the names, types, shapes and annotations of the old ones.
 
         Args:
             old: The nodes to remove.
             new: The nodes to insert.
             values: The successor of each value of the old nodes that something reads.
-            heir: The new node that gets the metadata of the old ones; the last one if None.
+            heirs: The new nodes that get the annotations of the old ones; the last one if None.
             place: The old node at which the new ones are inserted; the last one if None.
         """
         for before, after in values.items():
-            after.metadata_props.update(before.metadata_props)
+            annotate_value(after, before)
             self.value_info.copy(after, before)
-        for node in reversed(old):
-            (heir or new[-1]).metadata_props.update(node.metadata_props)
+        annotate_nodes(new[-1:] if heirs is None else heirs, old)
         graph = old[-1].graph
         assert graph is not None
         read = [value for node in old for value in node.inputs]

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MARK, SLICING, constant, has_its_values, is_operator
+from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
 from onnx_ops.passes.cleanup import is_used, remove_unread
@@ -124,6 +125,9 @@ class FoldSlicesPass(SlicingPass):
         except Skip as reason:
             self.skipped.append(Skipped(name, op_type, str(reason)))
             return
+        if sum(map(is_used, node.outputs)) == 1:
+            annotate_nodes([made], [node])
+        move_annotations(made.outputs[0], output)
         self.value_info.copy(made.outputs[0], output)
         graph = node.graph
         assert graph is not None
@@ -138,7 +142,7 @@ class FoldSlicesPass(SlicingPass):
         new = [build_tensor(tensor) for tensor in tensors]
         for made, output in zip(new, used, strict=True):
             made.name = f"{name_of(node)}_{output.name}" if len(used) > 1 else node.name
-        self.replace_nodes([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)})
+        self.replace_nodes([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)}, new)
         self.changes.append(Change(name_of(node), node.op_type, "Constant", ()))
 
 

@@ -8,6 +8,7 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
+from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_slice
 from onnx_ops.passes.cut_inputs import CUT_INPUTS, Entries, Shape
@@ -56,19 +57,22 @@ class MoveSlicesUpPass(NodePass):
             raise Skip(str(reason)) from None
         self._check_bytes(cuts, shapes, kept, whole)
         new: list[ir.Node] = []
+        moved: list[ir.Node] = []
         inputs = list(above.inputs)
         for i, cut in cuts.items():
             read = inputs[i]
             assert read is not None
             new += build_slice(read, cut, opset)
-            new[-1].name = node.name if len(cuts) == 1 else f"{node.name}_{i}"
+            new[-1].name = node.name if len(cuts) == 1 else f"{name_of(node)}_{i}"
+            moved.append(new[-1])
             inputs[i] = new[-1].outputs[0]
             self.set_value_info(new[-1].outputs[0], read, cut_shape(cut, shapes[i]), node.outputs[0])
         if shape is not None:
             new.append(build_constant(shape))
             inputs[1] = new[-1].outputs[0]
         new.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
-        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
+        annotate_nodes(new[-1:], [above])
+        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]}, moved)
         return Rewritten(f"a Slice before {above.op_type}")
 
     def _known_shape(self, value: ir.Value | None) -> Shape:

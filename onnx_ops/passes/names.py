@@ -1,13 +1,87 @@
-"""Names of new values."""
+"""Names of new values and nodes."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import count
 
 import onnx_ir as ir
 
 _NEW = "sliceport.new"
+
+
+@dataclass(frozen=True)
+class NodeNames:
+    """The nodes of a model at some time, and their names.
+
+    Attributes:
+        nodes: The nodes of graphs, subgraphs and functions.
+        counts: By graph, how many nodes have a name.
+    """
+
+    nodes: frozenset[ir.Node]
+    counts: Counter[tuple[int, str]]
+
+    @classmethod
+    def of(cls, model: ir.Model) -> NodeNames:
+        """Those of a model as it is."""
+        nodes = _nodes(model)
+        return cls(frozenset(nodes), Counter(map(_place, nodes)))
+
+
+def make_node_names_unique(model: ir.Model, before: NodeNames) -> None:
+    """Give the nodes that have been added names that no other node of the model has, in any graph.
+
+    A node keeps a name that as many nodes of its graph had before, for it has it from one that it replaces. A node
+    without a name stays without one.
+
+    Args:
+        model: The model.
+        before: Its nodes before.
+    """
+    nodes = _nodes(model)
+    new = [node for node in nodes if node.name and node not in before.nodes]
+    if not new:
+        return
+    places = Counter(map(_place, nodes))
+    free = _Free(Counter(node.name for node in nodes))
+    for node in new:
+        place = _place(node)
+        if free.taken[node.name] > 1 and places[place] > before.counts[place]:
+            places[place] -= 1
+            node.name = free.rename(node.name)
+
+
+def _nodes(model: ir.Model) -> list[ir.Node]:
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    return [node for holder in holders for node in holder.all_nodes()]
+
+
+def _place(node: ir.Node) -> tuple[int, str]:
+    return id(node.graph), node.name or ""
+
+
+@dataclass(frozen=True)
+class _Free:
+    """Names that nothing has yet.
+
+    Attributes:
+        taken: How many have a name.
+        numbers: By name, the numbers that have not been tried after it.
+    """
+
+    taken: Counter[str | None]
+    numbers: dict[str | None, Iterator[int]] = field(default_factory=dict)
+
+    def rename(self, name: str | None) -> str:
+        """Take a free name instead of one that another has too."""
+        numbers = self.numbers.setdefault(name, count())
+        new = next(free for i in numbers if (free := f"{name}_{i}") not in self.taken)
+        self.taken[name] -= 1
+        self.taken[new] += 1
+        return new
 
 
 def mark_new(value: ir.Value) -> None:
@@ -17,16 +91,14 @@ def mark_new(value: ir.Value) -> None:
 
 def make_names_unique(model: ir.Model) -> None:
     """Give new values names that nothing else in the model has, in graphs around or inside their own either."""
-    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    values = [output for holder in holders for node in holder.all_nodes() for output in node.outputs]
+    values = [output for node in _nodes(model) for output in node.outputs]
     new = [value for value in values if value.meta.pop(_NEW, False)]
     if not new:
         return
     taken = Counter(value.name for value in values)
     taken.update({value.name for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())})
     taken.update(value.name for function in model.functions.values() for value in function.inputs)
+    free = _Free(taken)
     for value in new:
         if taken[value.name] > 1:
-            taken[value.name] -= 1
-            value.name = next(name for i in count() if (name := f"{value.name}_{i}") not in taken)
-            taken[value.name] += 1
+            value.name = free.rename(value.name)

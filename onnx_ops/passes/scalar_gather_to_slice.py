@@ -43,9 +43,10 @@ class ScalarGatherToSlicePass(NodePass):
         axis, kept, _ = read_gather(node, opset, shape)
         assert shape is not None
         new = build_slice(data, {axis: AxisSlice.of(kept)}, opset)
-        new[-1].name = node.name
-        part = new[-1].outputs[0]
+        sliced = new[-1]
+        sliced.name = node.name
+        part = sliced.outputs[0]
         self.set_value_info(part, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
         new += build_squeeze(part, [axis], opset)
-        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
+        self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]}, [sliced])
         return Rewritten("Slice and Squeeze")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
 from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
@@ -78,7 +79,9 @@ class SiblingsToSplitPass(SlicingPass):
             if part is not None:
                 new += build_squeeze(output, [axis], opset)
                 new[-1].name = f"{name_of(part.node)}_squeeze"
+                annotate_nodes(new[-1:], [part.node])
                 successors[part.output] = new[-1].outputs[0]
         nodes = list(dict.fromkeys(part.node for part in parts))
-        self.replace_nodes(nodes, new, successors, split, first)
+        old = sorted(nodes, key=lambda node: node is not first)  # for the Split has the name of the first
+        self.replace_nodes(old, new, successors, [split], first)
         self.changes += [Change(name_of(node), node.op_type, "Split", ()) for node in nodes]

@@ -53,13 +53,15 @@ class SplitForDirectMLPass(NodePass):
         if parts is None or data is None:
             return Unfixable(tuple(found))
         new: list[ir.Node] = []
+        slices: list[ir.Node] = []
         successors = {}
         for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
             if is_used(output):
                 new += self._build_part(data, parts.axis, start, stop, opset)
                 new[-1].name = f"{name_of(node)}_{output.name}"
                 successors[output] = new[-1].outputs[0]
-        self.replace_nodes([node], new, successors)
+                slices.append(new[-1])
+        self.replace_nodes([node], new, successors, slices)
         return Rewritten("Slice", tuple(found))
 
     def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:

@@ -56,7 +56,7 @@ class SplitOfPartPass(NodePass):
                 successors[value] = output
             else:
                 self.set_value_info(output, data, (*shape[:axis], size, *shape[axis + 1 :]), node.outputs[0])
-        self.replace_nodes([node, outer], new, successors, place=outer)
+        self.replace_nodes([outer, node], new, successors, place=outer)
         return Rewritten("Split")
 
     def _list_pieces(

@@ -1,0 +1,30 @@
+"""What a model says of its nodes and values and no engine computes with: it stays when others take their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+
+def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
+    """Give a value what is said of another that it replaces: metadata, doc string and quantization annotation."""
+    value.metadata_props.update(replaced.metadata_props)
+    value.meta.update(replaced.meta)  # where onnx-ir keeps the quantization annotation
+    value.doc_string = replaced.doc_string or value.doc_string
+
+
+def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
+    """`annotate_value`, of a value that another replaces although its node stays, to make another output of it."""
+    annotate_value(value, replaced)
+    replaced.metadata_props.clear()
+    replaced.meta.clear()
+    replaced.doc_string = None
+
+
+def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
+    """Give nodes what is said of those that they replace: metadata and doc string; of several, that of the first."""
+    for node in nodes:
+        for each in reversed(replaced):
+            node.metadata_props.update(each.metadata_props)
+            node.doc_string = each.doc_string or node.doc_string
