@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -82,6 +82,8 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
     return model
 
 
+_MIN_EXTERNAL = 256
+"""Bytes up to which weights that move go into the model itself."""
 _Held = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 
 
@@ -199,8 +201,8 @@ def _load_attributes(model: ir.Model) -> None:
 
 def _save(model: ir.Model, path: Path, data: str | None) -> None:
     try:
-        with _metadata_once(model):
-            ir.save(model, path, external_data=data)
+        with _metadata_once(model), nullcontext() if data is None else _weights_in(model, path.with_name(data)):
+            ir.save(model, path)
     except OSError:
         raise
     except Exception as error:  # of onnx-ir and protobuf, each its own
@@ -209,6 +211,24 @@ def _save(model: ir.Model, path: Path, data: str | None) -> None:
             cause = cause.__cause__
         reason = " ".join(str(cause).split()).rstrip(".")
         raise ModelError(f"{path.name!r} cannot be written: {reason or type(cause).__name__}.") from error
+
+
+@contextmanager
+def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
+    """While it lasts, a model has its weights in a file, which this writes, and what is said of each."""
+    values = [value for graph in model.graphs() for value in graph.initializers.values()]
+    before = [value.const_value for value in values]
+    try:
+        ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
+        for value, tensor in zip(values, before, strict=True):
+            moved = value.const_value
+            if isinstance(moved, ir.ExternalTensor) and tensor is not None and moved is not tensor:
+                moved.doc_string = tensor.doc_string
+                moved.metadata_props.update(tensor.metadata_props)
+        yield
+    finally:
+        for value, tensor in zip(values, before, strict=True):
+            value.const_value = tensor
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -106,3 +107,20 @@ def test_a_model_may_be_written_again(tmp_path: Path) -> None:
     for name in ("1.onnx", "2.onnx"):
         write_model(model, tmp_path / name, source=tmp_path / "0.onnx")
         assert said(onnx.load(tmp_path / name)) == said(build())
+
+
+def test_weights_that_move_keep_what_is_said_of_them(tmp_path: Path) -> None:
+    weights = onnx.numpy_helper.from_array(np.ones((100, 100), np.float32), "w")
+    weights.doc_string = "doc of w"
+    weights.metadata_props.add(key="a", value="b")
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [100, 100])
+    graph = helper.make_graph([helper.make_node("Neg", ["w"], ["y"])], "g", [], [output], [weights])
+    onnx.save_model(helper.make_model(graph), tmp_path / "m.onnx", save_as_external_data=True, location="w.data")
+    (tmp_path / "other").mkdir()
+    sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "other" / "o.onnx", passes=["identity"])
+    (written,) = onnx.load(tmp_path / "other" / "o.onnx", load_external_data=False).graph.initializer
+    assert written.doc_string == "doc of w"
+    assert [(entry.key, entry.value) for entry in written.metadata_props] == [("a", "b")]
+    assert [entry.value for entry in written.external_data if entry.key == "location"] == ["o.onnx.data"]
+    (read,) = onnx.load(tmp_path / "other" / "o.onnx").graph.initializer
+    assert onnx.numpy_helper.to_array(read).tolist() == np.ones((100, 100)).tolist()
