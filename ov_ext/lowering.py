@@ -9,10 +9,12 @@ import openvino as ov
 
 from ov_ext.files import read_model
 from ov_ext.read import bind_shapes, read_slicing_nodes
+from sliceport.arguments import is_path
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
+from sliceport.errors import UsageError
 
 
 def lower(
@@ -41,12 +43,14 @@ def lower(
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: An option does not fit the model.
+        UsageError: It is no model, or an option does not fit the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
+    if not isinstance(model, ov.Model) and not is_path(model):
+        raise UsageError(f"a model is a file's path or an openvino.Model, got {type(model).__name__}.")
     prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
     bind_shapes(prepared, input_shapes or {})
     program = lower_nodes(read_slicing_nodes(prepared), options)
