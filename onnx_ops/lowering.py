@@ -78,8 +78,11 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """What is read, and the model as it is; no file is left open."""
     given = _as_ir(model)
     if given is not None:
-        with _ir_view(given.clone()) as view:
-            yield view, OnnxSource(given.clone())
+        from onnx_ops.clone import clone_model
+
+        copy = clone_model(given)
+        with _ir_view(copy.clone()) as view:
+            yield view, OnnxSource(copy)
         return
     if isinstance(model, onnx.ModelProto):
         proto = onnx.ModelProto()
