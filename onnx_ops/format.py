@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
+from sliceport.arguments import read_names
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import (
     ChangeOptions,
@@ -121,7 +122,7 @@ class ONNX:
         """The names that the option `simplify` stands for."""
         if isinstance(simplify, bool):
             return list(self.optimizers)[: int(simplify)]
-        return [simplify] if isinstance(simplify, str) else simplify
+        return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""

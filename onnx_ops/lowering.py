@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -19,11 +18,13 @@ from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.proto_model import ProtoModel
 from onnx_ops.read import file_named, read_proto
 from onnx_ops.views import ModelView
+from sliceport.arguments import is_path
 from sliceport.collector import collector_paused
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
+from sliceport.errors import UsageError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -59,7 +60,7 @@ def lower(
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: An option does not fit the model.
+        UsageError: It is no model, or an option does not fit the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     options = Options(
@@ -77,8 +78,11 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """What is read, and the model as it is; no file is left open."""
     given = _as_ir(model)
     if given is not None:
-        with _ir_view(given.clone()) as view:
-            yield view, OnnxSource(given.clone())
+        from onnx_ops.clone import clone_model
+
+        copy = clone_model(given)
+        with _ir_view(copy.clone()) as view:
+            yield view, OnnxSource(copy)
         return
     if isinstance(model, onnx.ModelProto):
         proto = onnx.ModelProto()
@@ -86,6 +90,9 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
         reading: AbstractContextManager[None] = nullcontext()
         base_dir = ""
     else:
+        if not is_path(model):
+            kinds = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
+            raise UsageError(f"a model is {kinds}, got {type(model).__name__}.")
         path = cast("str | os.PathLike[str]", model)
         proto = read_proto(path)
         reading, base_dir = file_named(path), os.path.dirname(os.path.abspath(path))
@@ -115,9 +122,12 @@ def _ir_view(model: ir.Model) -> Iterator[ModelView]:
 
 
 def _as_ir(model: AnyModel) -> ir.Model | None:
-    """The model if it is onnx-ir's, which is not loaded to find out."""
-    loaded = sys.modules.get("onnx_ir")
-    return model if loaded is not None and isinstance(model, loaded.Model) else None
+    """The model if it is onnx-ir's, which is not loaded to find out; another thread may be about to load it."""
+    if all(kind.__module__.partition(".")[0] != "onnx_ir" for kind in type(model).__mro__):
+        return None
+    import onnx_ir as ir
+
+    return model if isinstance(model, ir.Model) else None
 
 
 def _is_read_directly(proto: onnx.ModelProto, found: Findings) -> bool:

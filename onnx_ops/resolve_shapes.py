@@ -13,6 +13,7 @@ from onnx_ops.facts import LARGE_BYTES, Found
 from onnx_ops.nodes import Known, constant, is_known, is_standard, read_elements, resolve
 from onnx_ops.shape_arithmetic import Dims
 from onnx_ops.views import GRAPH, ModelView, NodeView, ValueView, all_values, dims_of, is_static
+from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
 
 
@@ -22,23 +23,23 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     A name may also be that of any other value of the main graph whose shape cannot be inferred.
 
     Raises:
-        UsageError: No value has that name, the rank differs, or a dimension that the model fixes gets another size.
+        UsageError: They are no shapes (see `read_input_shapes`), no value has that name, the rank differs, or a
+            dimension that the model fixes gets another size.
     """
-    if not input_shapes:
+    given = read_input_shapes(input_shapes)
+    if not given:
         return
     values = {value.name: value for value in model.graph.inputs}
-    values |= {output.name: output for node in model.graph for output in node.outputs if output.name in input_shapes}
+    values |= {output.name: output for node in model.graph for output in node.outputs if output.name in given}
     sizes: dict[str, int] = {}
-    for name, shape in input_shapes.items():
+    for name, shape in given.items():
         if name not in values:
             known = ", ".join(repr(v.name) for v in model.graph.inputs if v.const_value is None)
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {known}.")
-        if any(size < 0 for size in shape):
-            raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
         declared = dims_of(values[name].shape)
         if declared is not None:
             _match(name, declared, shape, sizes)
-        model.set_shape(values[name], tuple(shape))
+        model.set_shape(values[name], shape)
     _substitute(model, sizes)
 
 

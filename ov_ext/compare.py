@@ -12,6 +12,7 @@ from ov_ext import engines as ours
 from ov_ext.files import read_model
 from ov_ext.one_node import OneNode
 from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
+from sliceport.arguments import read_input_shapes, read_seed
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -59,10 +60,11 @@ def compare(
         UsageError: An executor is not known or a shape does not fit.
         ModelError: The model cannot be read.
     """
+    shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
     asked = DEFAULT_EXECUTORS if executors is None else executors
     engines = choose_engines(asked, "openvino", REFERENCE)
     prepared = read_model(model)
-    bind_shapes(prepared, input_shapes or {})
+    bind_shapes(prepared, shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
     comparisons: list[Comparison] = []
     for lowered, written in zip(program.nodes, slicing_nodes(prepared), strict=True):
@@ -74,7 +76,7 @@ def compare(
             comparisons += _compare(lowered, OneNode(lowered.resolved, written), engines, seed)
     command = reproducing_command(
         model,
-        input_shapes=input_shapes or {},
+        input_shapes=shapes,
         feature_level=program.feature_level,
         seed=seed,
         executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),

@@ -13,6 +13,7 @@ from ov_ext.messages import last_words
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import note_operators
 from sliceport import guarded
+from sliceport.arguments import read_path
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
 
@@ -29,8 +30,10 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
         path: The file.
 
     Raises:
+        UsageError: It is no path.
         ModelError: There is no such file, OpenVINO does not read it, or takes too much time or memory for its loops.
     """
+    read_path(path, "model")
     if not Path(path).is_file():
         raise ModelError(f"model {os.fspath(path)!r} is no file.")
     if _has_loops(path):

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 
 import openvino as ov
 
 from ov_ext.files import read_model
 from ov_ext.read import bind_shapes, read_slicing_nodes
+from sliceport.arguments import is_path
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
+from sliceport.errors import UsageError
+
+_one_at_a_time = threading.Lock()
+"""OpenVINO 2026.4 may hang for ever where one thread reads a model and another the data of a constant."""
+
+
+def _renew_lock() -> None:
+    global _one_at_a_time  # noqa: PLW0603 - in a forked process, where nobody is left to release it
+    _one_at_a_time = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def lower(
@@ -41,15 +56,19 @@ def lower(
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: An option does not fit the model.
+        UsageError: It is no model, or an option does not fit the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
-    prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
-    bind_shapes(prepared, input_shapes or {})
-    program = lower_nodes(read_slicing_nodes(prepared), options)
+    if not isinstance(model, ov.Model) and not is_path(model):
+        raise UsageError(f"a model is a file's path or an openvino.Model, got {type(model).__name__}.")
+    with _one_at_a_time:
+        prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
+        bind_shapes(prepared, input_shapes or {})
+        nodes = read_slicing_nodes(prepared)
+    program = lower_nodes(nodes, options)
     if strict:
         program.raise_refused()
     return program

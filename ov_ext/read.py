@@ -9,8 +9,10 @@ import openvino as ov
 
 from ov_ext.passes import inputs_of, kind_of, masks_of
 from ov_ext.values import index_array, is_integral, list_bounds
+from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing.axis import INT64_MAX
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode, Spec
 from sliceport.wording import example_shapes
 
@@ -43,16 +45,20 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
     """Give inputs their shapes, and all that follows from them.
 
     Raises:
-        UsageError: No input has that name, or the model cannot have that shape.
+        UsageError: They are no shapes (see `read_input_shapes`), no input has that name, or the model cannot have
+            that shape.
     """
     shapes = {}
-    for name, shape in input_shapes.items():
+    for name, shape in read_input_shapes(input_shapes).items():
         known = [value for value in model.inputs if name in (*value.get_names(), value.get_node().get_friendly_name())]
         if not known:
             names = ", ".join(repr(name_of(value)) for value in model.inputs)
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {names}.")
-        if any(size < 0 for size in shape):
-            raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
+        if any(size >= INT64_MAX for size in shape):
+            raise UsageError(
+                f"the shape of input {name!r} must have sizes below 2**63 - 1, which OpenVINO reads as open, "
+                f"got {list(shape)}."
+            )
         if not known[0].get_partial_shape().compatible(ov.PartialShape(list(shape))):
             declared = known[0].get_partial_shape()
             raise UsageError(f"input {name!r} is declared {declared}, but its given shape is {list(shape)}.")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from sliceport.arguments import read_names, read_options, read_path
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -34,7 +35,7 @@ def lower(model: Any, **options: Unpack[LowerOptions]) -> Program:
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
         MissingExtra: A package that reads the format is not installed.
     """
-    return format_of(model).lower(model, **options)
+    return format_of(model).lower(model, **_read(options, LowerOptions))
 
 
 def compare(model: Path, **options: Unpack[CompareOptions]) -> Report:
@@ -49,7 +50,8 @@ def compare(model: Path, **options: Unpack[CompareOptions]) -> Report:
         UsageError: An option does not fit the model, or no installed format takes it.
         MissingExtra: A package that reads or runs the model is not installed.
     """
-    return format_of(model).compare(model, **options)
+    read_path(model, "model")
+    return format_of(model).compare(model, **_read(options, CompareOptions))
 
 
 def rewrite(
@@ -69,7 +71,10 @@ def rewrite(
         SliceportError: It could not be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
-    return format_of(model).rewrite(model, output, passes, **options)
+    read_path(model, "model")
+    read_path(output, "output")
+    names = None if passes is None else read_names(passes, "passes")
+    return format_of(model).rewrite(model, output, names, **_read(options, RewriteOptions))
 
 
 def harden(model: Path, output: Path, target: str | None = None, **options: Unpack[ChangeOptions]) -> Result:
@@ -88,4 +93,8 @@ def harden(model: Path, output: Path, target: str | None = None, **options: Unpa
         MissingExtra: A package that reads or runs the model is not installed.
     """
     chosen, engine = choose_target(model, output, target)
-    return chosen.harden(model, output, engine, **options)
+    return chosen.harden(model, output, engine, **_read(options, ChangeOptions))
+
+
+def _read(options: Mapping[str, Any], kind: Any) -> Any:
+    return read_options(options, kind.__optional_keys__)

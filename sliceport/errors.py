@@ -51,11 +51,11 @@ class MissingExtra(SliceportError, ImportError):
         return cls(f"{package} is needed {purpose}, but it is not installed; run: pip install 'sliceport[{extra}]'.")
 
 
-def unknown_name(kind: str, name: str, known: Sequence[str]) -> UsageError:
+def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those that are known, with the nearest of them."""
     from difflib import get_close_matches
 
-    nearest = get_close_matches(name, known, 1)
+    nearest = get_close_matches(name, known, 1) if isinstance(name, str) else []
     hint = f", did you mean {nearest[0]!r}?" if nearest else ""
     return UsageError(f"{kind} {name!r} is not known{hint or ';'} known are {', '.join(known)}.")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
+from sliceport.arguments import is_path, read_path
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 
@@ -100,7 +101,7 @@ class LowerOptions(TypedDict, total=False):
     """Options of `lower`.
 
     Attributes:
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name: integers, NumPy's too.
         feature_level: The DirectML feature level to lower for; the latest by default.
         input_layout: How the tensors that are cut lie in memory: an axis order for tensors of its rank (`NHWC`,
             `0,2,3,1`), or strides in elements by value name; packed row-major by default.
@@ -121,9 +122,10 @@ class RunOptions(TypedDict, total=False):
     """Options of whatever runs a model.
 
     Attributes:
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
-        inputs: Arrays for inputs; random ones that fit are made for the others.
-        seed: For the random inputs.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name: integers, NumPy's too.
+        inputs: Arrays for inputs, or what NumPy makes arrays of by `__array__`; random ones that fit are made for the
+            others.
+        seed: For the random inputs, an integer from 0 up.
     """
 
     input_shapes: InputShapes | None
@@ -291,7 +293,7 @@ def format_of(model: Any) -> Format:
     Raises:
         UsageError: No format takes it.
     """
-    if isinstance(model, str | os.PathLike):
+    if is_path(model):
         name = os.fspath(model)
         claims = [(len(suffix), one) for one in formats().values() for suffix in one.suffixes if name.endswith(suffix)]
         if claims:
@@ -319,8 +321,10 @@ def choose_target(model: Path, output: Path, target: str | None) -> tuple[Format
     Without a target it is one of the format that the output has, else of that of the model.
 
     Raises:
-        UsageError: The target is not known, or does not take the file.
+        UsageError: The target is not known, or does not take the file; or something is no path.
     """
+    read_path(model, "model")
+    read_path(output, "output")
     if target is not None and target not in all_targets():
         raise unknown_name("target", target, all_targets())
     name, own = os.fspath(model), format_of(model)

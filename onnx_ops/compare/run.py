@@ -24,6 +24,7 @@ from onnx_ops.io import from_proto
 from onnx_ops.lowering import lower
 from onnx_ops.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.strided_slice_op import embed_function
+from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
 from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
@@ -71,8 +72,9 @@ def compare(
     """
     asked = DEFAULT_EXECUTORS if executors is None else executors
     engines = choose_engines(asked, "onnx", REFERENCE)
-    arrays = dict(inputs or {})
-    shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
+    read_path(model, "model")
+    arrays, given, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
+    shapes = {name: array.shape for name, array in arrays.items()} | given
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
     program = lower(model, input_shapes=shapes, feature_level=feature_level)
     runs, notes = _runs(model, program, shapes, arrays, seed)
@@ -87,7 +89,7 @@ def compare(
             comparisons += _compare_in_runs(lowered, engines, runs)
     command = reproducing_command(
         model,
-        input_shapes=input_shapes or {},
+        input_shapes=given,
         feature_level=program.feature_level,
         seed=seed,
         executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),

@@ -20,6 +20,7 @@ from onnx_ops.compare.tolerance import relative_error, tolerance_of
 from onnx_ops.domains import STANDARD_DOMAINS
 from onnx_ops.io import from_proto
 from onnx_ops.prepare import inline_functions, name_left_out_outputs
+from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
@@ -65,8 +66,9 @@ def run_model(
         DeviceError: DirectML is not installed, or the host program failed.
         MissingExtra: onnxruntime is not installed and `against` is given.
     """
-    given = dict(inputs or {})
-    shapes = {name: array.shape for name, array in given.items()} | dict(input_shapes or {})
+    read_path(path, "model")
+    given, seed = read_inputs(inputs), read_seed(seed)
+    shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
     model, proto = read_complete_model(path)
     expected: dict[str, onnxruntime_cpu.Captured] | None = None
     if against:

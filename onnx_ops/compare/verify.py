@@ -19,6 +19,7 @@ from onnx_ops.compare.runnable import Runnable, read_runnable
 from onnx_ops.compare.session import STRING, Captured, NotComparable, Value
 from onnx_ops.compare.tolerance import relative_error, tolerance_of
 from onnx_ops.io import write_model
+from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.errors import ModelError, SliceportError
 from sliceport.progress import say
 
@@ -157,12 +158,12 @@ def verify_rewriting(
         NotVerified: The model before does not compute the same twice, or an output cannot be compared.
         MissingExtra: onnxruntime is not installed.
     """
+    given, seed = read_inputs(inputs), read_seed(seed)
+    shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
     first, second = read_runnable(before), read_runnable(after, data_folder)
     changed = _interface_changes(first, second)
     if changed:
         return Verification((), changed)
-    given = dict(inputs or {})
-    shapes = {name: array.shape for name, array in given.items()} | dict(input_shapes or {})
     runs, notes = _runs_of(first, shapes, given, seed)
     differences: list[Difference] = []
     for run in runs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_ops.clone import explain_no_clone
 from onnx_ops.nodes import MARK, contested, has_open_attribute
 from onnx_ops.passes.walk import every_node
 from sliceport.errors import ModelError
@@ -38,15 +39,12 @@ def clone_model(model: ir.Model) -> ir.Model:
     """A copy.
 
     Raises:
-        ModelError: A node reads a value that nothing defines.
+        ModelError: A node reads a value that nothing defines, or that a later node writes.
     """
     try:
         return model.clone()
     except Exception as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise ModelError(f"the model is not well-formed: nothing defines {cause}.") from error
+        raise ModelError(f"the model is not well-formed: {explain_no_clone(model, error)}") from error
 
 
 def _mark_by_constants(model: ir.Model) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from sliceport.arguments import read_seed
 from sliceport.array_file import load_array
 from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
@@ -70,12 +71,10 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: A value is not written as it must be.
     """
-    if options.seed < 0:
-        raise UsageError(f"the seed must not be negative, got {options.seed}.")
     return {
         "input_shapes": parse_input_shapes(options.input_shapes),
         "inputs": parse_inputs(options.input),
-        "seed": options.seed,
+        "seed": read_seed(options.seed),
     }
 
 

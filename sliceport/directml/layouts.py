@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sliceport.arguments import read_integers
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.tensor import axis_order, packed_strides
 from sliceport.errors import UsageError
@@ -42,10 +43,19 @@ class Options:
 
 
 def freeze_layout(layout: Layout) -> str | dict[str, Strides] | None:
-    """A layout in the form that `Options` holds."""
+    """A layout in the form that `Options` holds.
+
+    Raises:
+        UsageError: It is no layout.
+    """
     if layout is None or isinstance(layout, str):
         return layout
-    return {name: tuple(strides) for name, strides in layout.items()}
+    if not isinstance(layout, Mapping):
+        raise UsageError(
+            "a layout must be a str, an axis order such as 'NHWC' or '0,2,3,1', or map names of values to strides, "
+            f"got {layout!r}."
+        )
+    return {name: read_integers(strides, f"the strides of value {name!r}") for name, strides in layout.items()}
 
 
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 
+from sliceport.arguments import read_names
 from sliceport.engines.engine import Engine, NodeEngine, OperatorEngine, runs_format
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
@@ -43,10 +44,10 @@ def choose_engines(names: Iterable[str], format_name: str, reference: str) -> li
         reference: The name of what computes the expected values.
 
     Raises:
-        UsageError: A name is not known, or none but the reference is given.
+        UsageError: They are no names, a name is not known, or none but the reference is given.
     """
     known = engines_of(format_name)
-    asked: Sequence[str] = list(names)
+    asked = read_names(names, spell("executors", "--executors"))
     for name in asked:
         if name != reference and name not in known:
             raise unknown_name("executor", name, list(dict.fromkeys((reference, *known))))
