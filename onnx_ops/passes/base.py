@@ -42,6 +42,8 @@ class SlicingPass(ir.passes.InPlacePass):
         self.changes: list[Change] = []
         self.skipped: list[Skipped] = []
         self._shared: Analysis | None = None
+        self._model: ir.Model | None = None
+        self._names: NodeNames | None = None
 
     @classmethod
     def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:  # noqa: ARG003 - for those that override it
@@ -58,14 +60,16 @@ class SlicingPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when the model was changed."""
         self.changes, self.skipped = [], []
-        names = NodeNames.of(model)
+        self._model, self._names = model, None
         with defaults_aside(model) if self._shared is None else nullcontext():
             self.analysis = self._shared or Analysis(model)
             self.apply(model)
             if self._shared is None:
                 unmark(model)
         make_names_unique(model)
-        make_node_names_unique(model, names)
+        if self._names is not None:
+            make_node_names_unique(model, self._names)
+        self._model = self._names = None
         modified = any(change.replacement is not None for change in self.changes)
         if modified:
             self.analysis.forget_siblings()
@@ -110,6 +114,11 @@ class SlicingPass(ir.passes.InPlacePass):
         for value in read:
             remove_unread(value)
 
+    def remember_names(self) -> None:
+        """Note which names nodes have before the first one is added, so that new ones get others."""
+        if self._names is None and self._model is not None:
+            self._names = NodeNames.of(self._model)
+
     def replace_outputs(self, node: ir.Node, values: Mapping[ir.Value, ir.Value | None]) -> str:
         """Remove a node and let other values replace its outputs, through an Identity for an output of its graph.
 
@@ -128,6 +137,7 @@ class SlicingPass(ir.passes.InPlacePass):
             if output.is_graph_output():
                 replacement = "Identity"
                 identity = ir.node("Identity", [value])
+                self.remember_names()
                 annotate_nodes([identity], [node])
                 annotate_value(identity.outputs[0], output)
                 self.value_info.copy(identity.outputs[0], output)
@@ -159,6 +169,7 @@ class SlicingPass(ir.passes.InPlacePass):
             heirs: The new nodes that get the annotations of the old ones; the last one if None.
             place: The old node at which the new ones are inserted; the last one if None.
         """
+        self.remember_names()
         for before, after in values.items():
             annotate_value(after, before)
             self.value_info.copy(after, before)

@@ -82,6 +82,7 @@ class FoldSlicesPass(SlicingPass):
             made = build_tensor(tensor)
             mark_new(made.outputs[0])
             assert node.graph is not None
+            self.remember_names()
             node.graph.insert_before(node, made)
             node.replace_input_with(i, made.outputs[0])
             remove_unread(value)
@@ -131,6 +132,7 @@ class FoldSlicesPass(SlicingPass):
         self.value_info.copy(made.outputs[0], output)
         graph = node.graph
         assert graph is not None
+        self.remember_names()
         ir.convenience.replace_nodes_and_values(graph, node, [], [made], [output], made.outputs)
         mark_new(output)
         if not any(map(is_used, node.outputs)):
