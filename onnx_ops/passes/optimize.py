@@ -92,9 +92,10 @@ def _hide(model: ir.Model, *, from_onnxslim: bool) -> None:
 
     Args:
         model: The model, in which nodes that engines read differently are of an unknown domain.
-        from_onnxslim: Whether to hide the slices whose parameters are not constant, too, and the nodes of several
-            outputs that follow from constants. OnnxSlim 0.1.98 removes such a Slice, and takes such a Split for one
-            into equal parts; of such nodes it drops the outputs that it computes, so that others take their places.
+        from_onnxslim: Whether to hide the slices whose parameters are not constant, too, the nodes of several outputs
+            that follow from constants, and each Concat of a constant without elements. OnnxSlim 0.1.98 removes such a
+            Slice, and takes such a Split for one into equal parts; of such nodes it drops the outputs that it computes,
+            so that others take their places; and of such a Concat the constant, whatever its size along the axis.
     """
     computed: set[ir.Value] = set()
     for node in model.graph.all_nodes():
@@ -103,9 +104,16 @@ def _hide(model: ir.Model, *, from_onnxslim: bool) -> None:
         if is_computed:
             computed.update(node.outputs)
         is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
-        if node.domain == OPAQUE_DOMAIN or (from_onnxslim and (is_open or (is_computed and len(node.outputs) > 1))):
+        joins_nothing = is_standard(node, "Concat") and any(map(_is_empty_constant, inputs))
+        misleads_onnxslim = is_open or (is_computed and len(node.outputs) > 1) or joins_nothing
+        if node.domain == OPAQUE_DOMAIN or (from_onnxslim and misleads_onnxslim):
             node.domain, node.op_type = OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
     model.graph.opset_imports[OPAQUE_DOMAIN] = 1
+
+
+def _is_empty_constant(value: ir.Value) -> bool:
+    tensor = constant(value)
+    return tensor is not None and tensor.size == 0
 
 
 def _prepend(graph: ir.Graph, node: ir.Node) -> None:

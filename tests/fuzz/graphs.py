@@ -29,6 +29,7 @@ from onnx.reference import ReferenceEvaluator
 from running import as_arrays
 
 from onnx_ops import inference, strided_slice_op
+from onnx_ops.domains import standard_opset
 from onnx_ops.io import from_proto
 from onnx_ops.nodes import MARK
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite, simplify
@@ -45,12 +46,27 @@ REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
 SHAPE_INFERENCE = "[ShapeInferenceError]"
 """onnxruntime infers other shapes of nodes that engines read differently than it computes, where it knows enough."""
+HARD_NAMES = 0.25
+"""The share of cases whose nodes have the names that new nodes would get."""
+OTHER_DOMAIN_NAME = 0.15
+"""The share of cases that call the domain of ONNX's own operators by its other name."""
 SIMPLIFIED = 0.1
 """The share of cases that each optimizer takes part in."""
 _MAX_MESSAGE = 600
 _MAX_ELEMENTS = 400
 _FUNCTION_OPSET = 14
 _LOCAL = "local"
+
+
+def _give_hard_names(random: random_module.Random, model: onnx.ModelProto) -> None:
+    """Names that passes make of those of nodes and outputs, for other nodes: each once, and none for some nodes."""
+    nodes = model.graph.node
+    stems = [node.name for node in nodes if node.name] or ["n"]
+    ends = ["", "_0", "_1", "_0_0", "_squeeze", "_0_squeeze", *(f"_{name}" for node in nodes for name in node.output)]
+    names = [f"{stem}{end}" for stem in stems for end in ends[:6]] + [f"{stems[0]}{end}" for end in ends[6:]]
+    names = random.sample(list(dict.fromkeys(names)), len(nodes)) if len(names) >= 2 * len(nodes) else []
+    for node, name in zip(nodes, names, strict=False):
+        node.name = name if random.random() < 0.9 else ""
 
 
 def generate(random: random_module.Random) -> Case:
@@ -96,8 +112,15 @@ class _Builder:
         if opened:
             sizes += [[size + 1 if axis in opened else size for axis, size in enumerate(shape)]]
             sizes += [[max(size - 1, 1) if axis in opened else size for axis, size in enumerate(shape)]]
+        made_model = self.model(outputs)
+        if self.random.random() < HARD_NAMES:
+            _give_hard_names(self.random, made_model)
+        if self.random.random() < OTHER_DOMAIN_NAME:
+            for imported in (made_model, *made_model.functions):
+                for entry in imported.opset_import:
+                    entry.domain = entry.domain or "ai.onnx"
         return {
-            "model": base64.b64encode(self.model(outputs).SerializeToString()).decode(),
+            "model": base64.b64encode(made_model.SerializeToString()).decode(),
             "sizes": sizes,
             "feeds": self.feeds,
             "passes": self.random.sample(list(PASSES), 1),
@@ -576,7 +599,7 @@ def check(case: Case) -> str | None:
 
 def _takes(optimizer: str, proto: onnx.ModelProto) -> bool:
     """Whether an optimizer is installed and takes a model of this operator set."""
-    opset = max(entry.version for entry in proto.opset_import if not entry.domain)
+    opset = standard_opset({entry.domain: entry.version for entry in proto.opset_import})
     is_too_old = optimizer == ONNXSLIM and opset < MIN_OPSET_OF_ONNXSLIM
     return importlib.util.find_spec(optimizer) is not None and not is_too_old
 

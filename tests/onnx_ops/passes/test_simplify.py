@@ -163,6 +163,15 @@ def test_an_open_size_that_may_be_broadcast_stays_open() -> None:
 
 
 @by_each
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_has_no_elements_may_be_long_along_another_axis(name: str, axis: int) -> None:
+    """OnnxSlim drops such constants from a Concat."""
+    before = parse(f"""g (float[1, 4] x) => (float[p, q] v, float[r, s] y) <int64[1] one = {{1}}, int64[1] a = {{0}}> {{
+        v = Slice(x, one, one, a) y = Concat <axis = {axis}> (v, v) }}""")
+    check(before, name, x=np.ones((1, 4), np.float32))
+
+
+@by_each
 @pytest.mark.parametrize(("output", "other"), [("int64[2] a", "z"), ("int64[m, 2] z", "a")])
 def test_outputs_that_follow_from_constants_keep_their_places(name: str, output: str, other: str) -> None:
     """OnnxSlim drops those that it computes."""
