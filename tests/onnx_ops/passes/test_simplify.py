@@ -167,7 +167,7 @@ def test_an_open_size_that_may_be_broadcast_stays_open() -> None:
 def test_what_has_no_elements_may_be_long_along_another_axis(name: str, axis: int) -> None:
     """OnnxSlim drops such constants from a Concat."""
     before = parse(f"""g (float[1, 4] x) => (float[p, q] v, float[r, s] y) <int64[1] one = {{1}}, int64[1] a = {{0}}> {{
-        v = Slice(x, one, one, a) y = Concat <axis = {axis}> (v, v) }}""")
+        v = Slice(x, one, one, a) y = Concat <axis = {axis}> (v, v) unread = Neg(x) }}""")
     check(before, name, x=np.ones((1, 4), np.float32))
 
 
