@@ -213,6 +213,13 @@ class TestEmptyParts:
         assert any(not np.array_equal(a, b) for a, b in zip(wrong, expected, strict=True)), "right now: remove the pass"
         assert all(np.array_equal(a, b) for a, b in zip(right, expected, strict=True))
 
+    def test_a_split_that_nothing_reads_is_left(self) -> None:
+        split, constants = split_node(13, ["a", "b"], 0, [0, 4])
+        before = model([split, helper.make_node("Neg", ["x"], ["y"])], [4], opset=13, **constants)
+        after, found = hardened(before)
+        assert found == []
+        assert [node.op_type for node in after.graph.node] == ["Split", "Neg"]
+
     def test_a_concat_of_an_empty_part(self, directml: device.Device) -> None:
         split, constants = split_node(13, ["a", "b"], 0, [0, 4])
         nodes = [split, helper.make_node("Concat", ["b", "a"], ["y"], axis=0)]
