@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
+from onnx_ops.causes import describe_cause
 from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.nodes import SLICING
 from sliceport.directml.operators import to_json
@@ -48,11 +49,7 @@ class OnnxSource:
         try:
             return ir.serde.serialize_model(self.model)
         except Exception as error:  # onnx-ir's own, and what tensors raise that are read when they are needed
-            cause: BaseException = error
-            while cause.__cause__ is not None:
-                cause = cause.__cause__
-            reason = " ".join(str(cause).split()).rstrip(".")
-            raise ModelError(f"the annotated model cannot be written ({reason}).") from error
+            raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
 
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
         """Write `model.onnx`; see `Source`. A node of a function that differs by call says so.

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
+from onnx_ops.causes import describe_cause
 from onnx_ops.nodes import node_name
 from sliceport.errors import ModelError
 
 logger = logging.getLogger(__name__)
 
 
-def clone_model(model: ir.Model) -> ir.Model:
+def clone_sorted(model: ir.Model) -> ir.Model:
     """A copy that shares the tensors. The nodes of the main graph and of functions are sorted in it.
 
     Raises:
@@ -24,9 +25,9 @@ def clone_model(model: ir.Model) -> ir.Model:
     try:
         return model.clone()
     except Exception as error:
-        logger.debug("onnx-ir does not clone the model: %s", _first_cause(error))
+        logger.debug("onnx-ir does not clone the model: %s", describe_cause(error))
     try:
-        return _clone_sorted(model)
+        return _copy_sorted(model)
     except ModelError:
         raise
     except Exception as error:
@@ -58,27 +59,26 @@ def explain_no_clone(model: ir.Model, error: BaseException) -> str:
                     f"its nodes are not sorted: node {node_name(node)!r} reads value {value.name!r} before node "
                     f"{node_name(producer)!r} writes it; sort them, as TopologicalSortPass of onnx_ir does."
                 )
-    return f"the model cannot be copied: {' '.join(str(_first_cause(error)).split()).rstrip('.')}."
+    return f"the model cannot be copied: {describe_cause(error)}."
 
 
-def _first_cause(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _clone_sorted(model: ir.Model) -> ir.Model:
+def _copy_sorted(model: ir.Model) -> ir.Model:
     functions = [
         ir.Function(
             each.domain, each.name, each.overload, graph=_clone_graph(each.graph), attributes=each.attributes.values()
         )
         for each in model.functions.values()
     ]
+    return model_like(model, _clone_graph(model.graph), functions)
+
+
+def model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Function]) -> ir.Model:
+    """A model of other graphs and functions, with all that another says of itself."""
     newer: dict[str, Any] = {  # of releases after the oldest that is supported
         name: getattr(model, name) for name in ("device_configurations",) if hasattr(model, name)
     }
     return ir.Model(
-        _clone_graph(model.graph),
+        graph,
         ir_version=model.ir_version,
         producer_name=model.producer_name,
         producer_version=model.producer_version,

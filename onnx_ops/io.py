@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
+from onnx_ops.causes import describe_cause
 from onnx_ops.check import Findings, check_proto
 from onnx_ops.prepare import name_left_out_outputs, open_negative_sizes
 from onnx_ops.read import file_named, read_proto
@@ -62,10 +63,7 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
     try:
         model = ir.serde.deserialize_model(proto)
     except Exception as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise ModelError(f"the model cannot be represented: {' '.join(str(cause).split()).rstrip('.')}.") from error
+        raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
     for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
         if "ai.onnx" in imports:
             imports.setdefault("", imports.pop("ai.onnx"))
@@ -206,11 +204,7 @@ def _save(model: ir.Model, path: Path, data: str | None) -> None:
     except OSError:
         raise
     except Exception as error:  # of onnx-ir and protobuf, each its own
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        reason = " ".join(str(cause).split()).rstrip(".")
-        raise ModelError(f"{path.name!r} cannot be written: {reason or type(cause).__name__}.") from error
+        raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
 
 
 @contextmanager

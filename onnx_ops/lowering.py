@@ -78,9 +78,9 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """What is read, and the model as it is; no file is left open."""
     given = _as_ir(model)
     if given is not None:
-        from onnx_ops.clone import clone_model
+        from onnx_ops.clone import clone_sorted
 
-        copy = clone_model(given)
+        copy = clone_sorted(given)
         with _ir_view(copy.clone()) as view:
             yield view, OnnxSource(copy)
         return

@@ -377,10 +377,8 @@ def _depth_marker(scope: Scope) -> Scope:
 
 def _is_slicing(node: onnx.NodeProto) -> bool:
     """Whether its sizes all follow from its data: what is declared for them may hold for one size of that alone."""
-    return node.op_type in ("Slice", "Split", "StridedSlice") and node.domain in (
-        *STANDARD_DOMAINS,
-        STRIDED_SLICE_DOMAIN,
-    )
+    is_known = node.domain in (*STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN)
+    return is_known and node.op_type in ("Slice", "Split", "StridedSlice")
 
 
 def _graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:

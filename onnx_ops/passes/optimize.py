@@ -8,6 +8,7 @@ from itertools import count
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
 
+from onnx_ops.clone import model_like
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MARK, SLICING, constant, is_standard
@@ -59,27 +60,13 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _make_constants(optimized.graph, model.graph.initializers)
     _restore_hidden(optimized)
     _restore_shapes(optimized, model)
-    result = _like(model, optimized.graph)
+    kept = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
+    result = model_like(model, optimized.graph, kept)
     try:
         clone_model(result)
     except ModelError as error:
         raise ModelError(f"it cannot be simplified by {name}, which makes an invalid model of it: {error}") from error
     return result, nodes
-
-
-def _like(model: ir.Model, graph: ir.Graph) -> ir.Model:
-    """A graph as a model with all that another says of itself."""
-    return ir.Model(
-        graph,
-        ir_version=model.ir_version,
-        producer_name=model.producer_name,
-        producer_version=model.producer_version,
-        domain=model.domain,
-        model_version=model.model_version,
-        doc_string=model.doc_string,
-        functions=[function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN],
-        metadata_props=dict(model.metadata_props),
-    )
 
 
 def count_nodes(model: ir.Model) -> int:
