@@ -362,3 +362,12 @@ def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert main(["rewrite", str(MODELS / "ts_rotary_13.onnx"), "-o", "o.onnx", "--simplify=onnxslim"]) == 2
     message = "sliceport: onnxslim is needed to simplify by it, but it is not installed; run: pip install"
     assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.skipif(not hasattr(ir.Model, "device_configurations"), reason="this onnx-ir does not keep them")
+def test_device_configurations_stay() -> None:
+    before = parse("g (float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) y = Neg(b) }", ir_version=11)
+    before.configuration.add(name="two", num_devices=2)
+    after, _ = simplify(from_proto(before), optimizers=["onnxscript"])
+    assert operators(ir.serde.serialize_model(after)) == ["Neg"]
+    assert [each.name for each in ir.serde.serialize_model(after).configuration] == ["two"]
