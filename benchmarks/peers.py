@@ -6,6 +6,7 @@ import importlib.util
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,19 @@ def static(path: Path, shapes: dict[str, list[int]]) -> onnx.ModelProto:
             dim.Clear()
             dim.dim_value = size
     return proto
+
+
+def train(proto: onnx.ModelProto) -> None:
+    """Replace the weights that are all 0 or all 1, as biases and scales are before they have been trained."""
+    generator = np.random.default_rng(0)
+    constants = [node.attribute[0].t for node in proto.graph.node if node.op_type == "Constant"]
+    for tensor in (*proto.graph.initializer, *constants):
+        if tensor.data_type != onnx.TensorProto.FLOAT:
+            continue
+        array = onnx.numpy_helper.to_array(tensor)
+        if array.size > 1 and len(set(array.reshape(-1).tolist()) | {0.0, 1.0}) == 2:
+            noise = 0.1 * generator.standard_normal(array.shape).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array + noise, tensor.name))
 
 
 def is_slicing(node: ir.Node) -> bool:
@@ -64,10 +78,10 @@ def by_simplify(*optimizers: str) -> Callable[[onnx.ModelProto], onnx.ModelProto
     return run
 
 
-def by_onnxruntime(proto: onnx.ModelProto) -> onnx.ModelProto:
+def by_onnxruntime(proto: onnx.ModelProto, level: str = "EXTENDED") -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
         options.optimized_model_filepath = f"{folder}/optimized.onnx"
         options.log_severity_level = 4
         ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
@@ -92,13 +106,17 @@ def by_onnxslim(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
-    "onnxruntime": by_onnxruntime,
+    "onnxruntime extended": by_onnxruntime,
+    "onnxruntime basic": partial(by_onnxruntime, level="BASIC"),
     "onnxscript": by_onnxscript,
 }
 SIMPLIFY = {"--simplify": by_simplify("onnxscript")}
 if importlib.util.find_spec("onnxslim"):
     PEERS["onnxslim"] = by_onnxslim
-    SIMPLIFY |= {"--simplify onnxslim": by_simplify("onnxslim"), "both": by_simplify("onnxscript", "onnxslim")}
+    SIMPLIFY |= {
+        "--simplify onnxslim": by_simplify("onnxslim"),
+        "all three": by_simplify("onnxscript", "onnxslim", "onnxruntime"),
+    }
 
 
 def models() -> list[tuple[Path, dict[str, list[int]]]]:
@@ -108,12 +126,21 @@ def models() -> list[tuple[Path, dict[str, list[int]]]]:
     return zoo + [(path, shapes.get(path.name) or {}) for path in own]
 
 
-def runnable(names: Sequence[str]) -> Iterator[tuple[Path, onnx.ModelProto, dict[str, np.ndarray], Shapes]]:
-    """The models with one of these in their names, all if there are none: each static, with inputs and their shapes."""
+def runnable(
+    names: Sequence[str], *, is_trained: bool = False
+) -> Iterator[tuple[Path, onnx.ModelProto, dict[str, np.ndarray], Shapes]]:
+    """The models with one of these in their names, all if there are none: each static, with inputs and their shapes.
+
+    Args:
+        names: Parts of names of files.
+        is_trained: Whether they have such weights as training leaves, see `train`.
+    """
     for path, shapes in models():
         if names and not any(name in path.name for name in names):
             continue
         proto = static(path, shapes)
+        if is_trained:
+            train(proto)
         outputs = [output.name for output in proto.graph.output]
         arrays, _ = run_with_inputs(proto, from_proto(proto), shapes, {}, 0, outputs)
         if any(array.dtype.kind == "V" or array.dtype.name == "bfloat16" for array in arrays.values()):

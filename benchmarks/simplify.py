@@ -5,7 +5,7 @@ of an inference on onnxruntime's CPU provider with all its optimisations, best o
 the model as it was exported; and `!` where an output is not what it was, bit for bit, without optimisation.
 
     pip install --group benchmarks
-    python benchmarks/simplify.py [--seconds 2] [NAME ...]
+    python benchmarks/simplify.py [--seconds 2] [--trained] [NAME ...]
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def is_exact(before: onnx.ModelProto, after: onnx.ModelProto, shapes: dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=2, help="for the latencies of each model")
+    parser.add_argument("--trained", action="store_true", help="with random biases and scales in place of 0 and 1")
     parser.add_argument("names", nargs="*", help="only models with one of these in their names")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -68,7 +69,7 @@ def main() -> None:
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     logs: dict[str, list[float]] = defaultdict(list)
     wrong: dict[str, int] = defaultdict(int)
-    for path, proto, arrays, shapes in runnable(options.names):
+    for path, proto, arrays, shapes in runnable(options.names, is_trained=options.trained):
         protos, failed = {"exported": proto}, {}
         for tool, run in TOOLS.items():
             try:

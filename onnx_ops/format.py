@@ -42,6 +42,7 @@ class ONNX:
     optimizers: Mapping[str, str] = {
         "onnxscript": "onnxscript's optimizer; the default",
         "onnxslim": "OnnxSlim, if it is installed",
+        "onnxruntime": "onnxruntime's CPU provider computes what follows from constants, floats too",
     }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:

@@ -13,7 +13,8 @@ from onnx_ops.defaults import defaults_aside
 from onnx_ops.nodes import has_its_values, is_strided_slice
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.annotations import annotate_nodes, annotate_value
-from onnx_ops.passes.cleanup import remove_unread
+from onnx_ops.passes.builders import build_tensor
+from onnx_ops.passes.cleanup import is_used, remove_unread
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.names import NodeNames, make_names_unique, make_node_names_unique, mark_new
@@ -182,6 +183,15 @@ class SlicingPass(ir.passes.InPlacePass):
         )
         for value in read:
             remove_unread(value)
+
+    def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
+        """Replace a node by constants, of which each has one of its outputs that are used, and report it."""
+        used = [output for output in node.outputs if is_used(output)]
+        new = [build_tensor(tensor) for tensor in tensors]
+        for made, output in zip(new, used, strict=True):
+            made.name = f"{name_of(node)}_{output.name}" if len(used) > 1 else node.name
+        self.replace_nodes([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)}, new)
+        self.changes.append(Change(name_of(node), node.op_type, "Constant", ()))
 
 
 class NodePass(SlicingPass):

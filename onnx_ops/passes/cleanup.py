@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS
 
-_RANDOM = frozenset(
+RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
 """Operators that stay, because without them others of them would draw other numbers."""
@@ -37,7 +37,7 @@ def remove_unread(value: ir.Value | None) -> None:
 
 
 def _may_go(node: ir.Node) -> bool:
-    is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in _RANDOM
+    is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM
     holds_graph = any(
         attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
     )

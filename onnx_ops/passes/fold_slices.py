@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
@@ -12,7 +12,7 @@ from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
 from onnx_ops.passes.cleanup import is_used, remove_unread
-from onnx_ops.passes.folding import FOLDED, cut_constant, fold_values, is_exact, may_fold
+from onnx_ops.passes.folding import FOLDED, cut_constant, fold_slicing_values, is_exact, may_fold
 from onnx_ops.passes.matchers import read_attribute
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip, Skipped
@@ -50,9 +50,9 @@ class FoldSlicesPass(SlicingPass):
             for output in node.outputs:
                 self._fold_shapes_of(output)
                 self._fold_empty(output)
-        folded = fold_values(model)
+        folded = fold_slicing_values(model)
         for function, body in walk_functions(model, self.value_info):
-            inside = fold_values(body)
+            inside = fold_slicing_values(body)
             pairs = pair_values(function, body.graph)
             folded.update({value: inside[twin] for value, twin in pairs if twin in inside})
         for node, opset in list(nodes_of(model, *FOLDED)):
@@ -61,9 +61,11 @@ class FoldSlicesPass(SlicingPass):
             used = [output for output in node.outputs if is_used(output)]
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
             if used and len(tensors) == len(used) and may_fold(node, tensors):
-                self._replace(node, tensors)
+                self.replace_by_constants(node, tensors)
             elif used and (parts := cut_constant(node, opset)) is not None:
-                self._replace(node, [part for part, output in zip(parts, node.outputs, strict=True) if is_used(output)])
+                self.replace_by_constants(
+                    node, [part for part, output in zip(parts, node.outputs, strict=True) if is_used(output)]
+                )
             else:
                 self._fold_parameters(node, folded)
 
@@ -109,7 +111,7 @@ class FoldSlicesPass(SlicingPass):
                 except Skip as reason:
                     self.skipped.append(Skipped(name_of(reader), reader.op_type, str(reason)))
                     continue
-                self._replace(reader, [ir.tensor([known[axis] for axis in kept], dtype=ir.DataType.INT64)])
+                self.replace_by_constants(reader, [ir.tensor([known[axis] for axis in kept], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
         """Replace an output without elements by a constant."""
@@ -138,14 +140,6 @@ class FoldSlicesPass(SlicingPass):
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
         self.changes.append(Change(name, op_type, "Constant", ()))
-
-    def _replace(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
-        used = [output for output in node.outputs if is_used(output)]
-        new = [build_tensor(tensor) for tensor in tensors]
-        for made, output in zip(new, used, strict=True):
-            made.name = f"{name_of(node)}_{output.name}" if len(used) > 1 else node.name
-        self.replace_nodes([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)}, new)
-        self.changes.append(Change(name_of(node), node.op_type, "Constant", ()))
 
 
 def _read_shape_range(shape: ir.Node, rank: int) -> range:

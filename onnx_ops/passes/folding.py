@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -33,29 +33,78 @@ _COMPUTE = """
     Shape Size ConstantOfShape Cast Range Where Equal Less Greater LessOrEqual GreaterOrEqual And Or Not Add Sub Mul Div
     Mod Neg Abs Min Max Floor Ceil
 """
-_MOVING = frozenset(_MOVE.split())
-_EXACT = _MOVING | frozenset(_COMPUTE.split())
+MOVING = frozenset(_MOVE.split())
+"""Operators that compute nothing with the elements of their data."""
+_EXACT = MOVING | frozenset(_COMPUTE.split())
 """Operators that every engine computes alike, bit for bit."""
 
 
-def fold_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
+FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
+"""Those of 32 and 64 bits."""
+INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64))
+"""Those of 32 and 64 bits."""
+_INTEGERS_END = 2**31
+_MOVING_ALL = MOVING | {"Where", "ConstantOfShape", "EyeLike"}
+_COMPARE = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
+_ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARE))
+
+
+def rounds_alike(node: ir.Node, read: Collection[ir.DataType | None], written: Collection[ir.DataType | None]) -> bool:
+    """Whether every engine computes the same bits by a standard operator that may read or write floats.
+
+    It does where elements are only moved, and where IEEE 754 leaves no choice: in sums, differences, products,
+    quotients and square roots of floats of 32 and 64 bits, their comparisons, and conversions to them.
+
+    Args:
+        node: The node.
+        read: The types of the elements that it reads, None among them where one is not known.
+        written: Those of the elements that it writes.
+    """
+    if node.op_type in _MOVING_ALL:
+        return True
+    if node.op_type == "Cast":
+        return FLOATS.issuperset(written) and None not in read and ir.DataType.STRING not in read
+    return node.op_type in _ROUNDED_ALIKE and FLOATS.issuperset(read)
+
+
+def casts_alike(node: ir.Node, array: Array) -> bool:
+    """Whether every engine makes the same integers of an array by a standard node, if it is a Cast: none is too large.
+
+    Args:
+        node: The node; it reads the array and writes integers of 32 or 64 bits.
+        array: Floats.
+    """
+    return node.op_type == "Cast" and bool((np.abs(array) < _INTEGERS_END).all())
+
+
+def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     """What slicing nodes write, and read after their data, where it is the same for all inputs of a model."""
-    if not any(is_operator(node, *FOLDED) for node in model.graph.all_nodes()):
+    slicing = [node for node in model.graph.all_nodes() if is_operator(node, *FOLDED)]
+    read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
+    return fold_values(model, read)
+
+
+def fold_values(model: ir.Model, values: Iterable[ir.Value]) -> dict[ir.Value, ir.TensorProtocol]:
+    """What nodes write, where it is the same for all inputs of a model and of at most `LARGE_BYTES`.
+
+    Args:
+        model: The model; it is not changed.
+        values: Which of its values are asked for.
+    """
+    wanted = list(dict.fromkeys(value for value in values if value.producer() is not None))
+    if not wanted:
         return {}
     probe = build_probe(model)
     twins = list(zip(model.graph.all_nodes(), probe.graph.all_nodes(), strict=True))
     made: dict[ir.Value, ir.Value] = {}
     for node, twin in twins:
         made.update(zip(node.outputs, twin.outputs, strict=True))
-    slicing = [node for node, _ in twins if is_operator(node, *FOLDED)]
-    read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
-    wanted = [value for value in dict.fromkeys(read) if value in made]
     name_left_out_outputs(probe)
     detach_large_initializers(probe)
     found = infer_shapes(probe)
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in wanted:
-        facts = found.get(made[value])
+        facts = found.get(made[value]) if value in made else None
         if facts is not None and facts.data is not None:
             tensors[value] = ir.Tensor(facts.data, dtype=ir.DataType(facts.element))
     return tensors
@@ -115,7 +164,7 @@ def may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
     """Whether every engine computes the values of a node alike, and they are small."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
-    return is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else _MOVING)
+    return is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
 
 
 def is_exact(node: ir.Node, data: Collection[str] = _EXACT) -> bool:

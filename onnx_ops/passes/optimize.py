@@ -11,15 +11,14 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphI
 from onnx_ops.clone import model_like
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.nodes import MARK, SLICING, constant, is_standard
+from onnx_ops.nodes import MARK, constant
 from onnx_ops.passes.builders import build_tensor
-from onnx_ops.passes.optimizers import ONNXSLIM, run_optimizer
-from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe, clone_model
+from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
+from onnx_ops.passes.optimizers import run_optimizer
+from onnx_ops.passes.probe import build_probe, clone_model
 from onnx_ops.passes.walk import every_node, rewritable_nodes
 from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
 from sliceport.errors import ModelError
-
-_HIDDEN = "Hidden"
 
 
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
@@ -27,7 +26,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 
     The optimizer sees the shapes of weights and floats, and the values of integers: what it could compute, or take for
     0 or 1, would be rounded in another way than by the engine that runs the model. Nodes that engines read
-    differently are hidden from it; from OnnxSlim those, too, of which it infers wrong shapes.
+    differently are hidden from it, and those that it would get wrong (`hide_nodes`).
 
     Args:
         model: The model, which has been rewritten; it is not changed.
@@ -48,9 +47,9 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             _make_constants(graph)
     name_left_out_outputs(probe)
     nodes = count_nodes(probe)
-    _hide(probe, from_onnxslim=name == ONNXSLIM)
     _keep_own_outputs(probe.graph)
     detached = _detach(probe)
+    hide_nodes(probe, name)
     optimized = run_optimizer(name, probe)
     # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
     LiftSubgraphInitializersToMainGraphPass()(optimized)
@@ -58,7 +57,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _restore_interface(optimized.graph, model.graph, name)
     # they were nodes: onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
     _make_constants(optimized.graph, model.graph.initializers)
-    _restore_hidden(optimized)
+    show_nodes(optimized)
     _restore_shapes(optimized, model)
     kept = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     result = model_like(model, optimized.graph, kept)
@@ -72,35 +71,6 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 def count_nodes(model: ir.Model) -> int:
     """The nodes of graphs, subgraphs and functions, constants left out."""
     return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
-
-
-def _hide(model: ir.Model, *, from_onnxslim: bool) -> None:
-    """Hide nodes that no optimizer may know: OnnxSlim goes by the operator alone, whatever its domain.
-
-    Args:
-        model: The model, in which nodes that engines read differently are of an unknown domain.
-        from_onnxslim: Whether to hide the slices whose parameters are not constant, too, the nodes of several outputs
-            that follow from constants, and each Concat of a constant without elements. OnnxSlim 0.1.98 removes such a
-            Slice, and takes such a Split for one into equal parts; of such nodes it drops the outputs that it computes,
-            so that others take their places; and of such a Concat the constant, whatever its size along the axis.
-    """
-    computed: set[ir.Value] = set()
-    for node in model.graph.all_nodes():
-        inputs = [value for value in node.inputs if value is not None]
-        is_computed = all(value in computed or value.is_initializer() for value in inputs)
-        if is_computed:
-            computed.update(node.outputs)
-        is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
-        joins_nothing = is_standard(node, "Concat") and any(map(_is_empty_constant, inputs))
-        misleads_onnxslim = is_open or (is_computed and len(node.outputs) > 1) or joins_nothing
-        if node.domain == OPAQUE_DOMAIN or (from_onnxslim and misleads_onnxslim):
-            node.domain, node.op_type = OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
-    model.graph.opset_imports[OPAQUE_DOMAIN] = 1
-
-
-def _is_empty_constant(value: ir.Value) -> bool:
-    tensor = constant(value)
-    return tensor is not None and tensor.size == 0
 
 
 def _prepend(graph: ir.Graph, node: ir.Node) -> None:
@@ -207,14 +177,6 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
         del graph.initializers[name]
         value.replace_all_uses_with(output, replace_graph_outputs=True)
         _prepend(graph, made)
-
-
-def _restore_hidden(model: ir.Model) -> None:
-    """Show the hidden nodes again."""
-    for node in model.graph.all_nodes():
-        if node.domain == OPAQUE_DOMAIN:
-            node.domain, node.op_type = "", node.op_type.removeprefix(_HIDDEN)
-    model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:

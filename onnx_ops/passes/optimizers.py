@@ -19,15 +19,15 @@ _SECONDS = 60.0
 _SECONDS_PER_BYTE = 50e-6
 _MEMORY = 2**30
 _MEMORY_PER_BYTE = 256
-ONNXSCRIPT, ONNXSLIM = "onnxscript", "onnxslim"
-OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM)
-"""What `run_optimizer` takes, by the packages; the first is installed with sliceport."""
+ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
+OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
+"""By the packages; the first is installed with sliceport. `run_optimizer` takes all but the last."""
 MIN_OPSET_OF_ONNXSLIM = 7
 """The first operator set that onnxruntime's symbolic shape inference takes, of which OnnxSlim has a copy."""
 
 
 def check_optimizers(names: Sequence[str]) -> None:
-    """Whether `run_optimizer` can run them all.
+    """Whether they can take part.
 
     Raises:
         UsageError: One is not known.

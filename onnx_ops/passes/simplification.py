@@ -10,9 +10,12 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_ops.defaults import put_defaults, take_defaults
+from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
 from onnx_ops.passes.optimize import count_nodes, optimize
-from onnx_ops.passes.optimizers import OPTIMIZERS, check_optimizers
+from onnx_ops.passes.optimizers import ONNXRUNTIME, OPTIMIZERS, check_optimizers
+from onnx_ops.passes.probe import clone_model
 from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
 from sliceport import progress
 
@@ -76,7 +79,12 @@ def simplify(
         if useless == len(optimizers):
             break
         progress.say(f"simplifying by {name}")
-        candidate, inlined = optimize(model, name)
+        if name == ONNXRUNTIME:
+            candidate, inlined = clone_model(model), count_nodes(model)
+            _fold(candidate, FoldByOnnxruntimePass())
+        else:
+            candidate, inlined = optimize(model, name)
+            _fold(candidate, FoldExactConstantsPass())
         found = run_passes(candidate, passes)
         useless += 1
         if count_nodes(candidate) < inlined and (model.functions or found.after <= report.after):
@@ -87,6 +95,12 @@ def simplify(
         **vars(report), all_before=all_before, all_after=count_nodes(model), optimizers=tuple(optimizers)
     )
     return model, report
+
+
+def _fold(model: ir.Model, fold: FoldConstantsPass) -> None:
+    """Fold constants of a model whose defaults are aside."""
+    fold.share(Analysis(model, folding=True))
+    fold(model)
 
 
 def _join(first: Rewriting, second: Rewriting) -> Rewriting:

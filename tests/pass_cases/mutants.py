@@ -56,7 +56,7 @@ RULES: dict[str, Mutant] = {
     "fold 5": ("passes/fold_slices", "                self._fold_empty(output)", "                pass"),
     "fold 6": ("passes/fold_slices", "                self._fold_shapes_of(output)", "                pass"),
     "fold floats that are computed": (
-        "passes/folding", "_EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else _MOVING", "_EXACT"),
+        "passes/folding", "_EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING", "_EXACT"),
     "fold by a start of a Shape": ("passes/fold_slices", 'read_attribute(shape, "start", 0)', "0"),
     "fold in functions": ("passes/fold_slices", "        for function, body in walk_functions(model, self.value_info):",
         "        for function, body in ():"),

@@ -498,3 +498,15 @@ def test_a_split_that_does_not_fill_its_axis_is_left() -> None:
         "Split 'split' is not fixed, as no replacement is known to be right: " + ONE_PART_GATES_ANOTHER.reason,
         "1 slicing node, 0 rewritten, 1 not fixed",
     ]
+
+
+def test_what_follows_from_a_slice_that_engines_disagree_about_is_hardened_with_it() -> None:
+    """Its sizes are known once it is written in another way."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 11]>
+        g (float[d, 6, 5] x) => (float[a, b, c] z)
+        <int64[3] s = {2147483647, -100, -5}, int64[3] e = {-6, 0, -5}, int64[3] t = {-2, -2, -1}>
+        { v = Slice(x, s, e, , t) l, m, z = Split<axis = 2>(v) }""")
+    after, done = hardened(proto)
+    assert [replacement for replacement, _ in done] == ["Slice", "Slice"]
+    for size in (0, 6):
+        same_on_cpu(proto, after, data((size, 6, 5)))

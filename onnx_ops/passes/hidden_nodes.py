@@ -1,0 +1,125 @@
+"""Hiding nodes from optimizers that would make something else of them than engines do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import onnx_ir as ir
+
+from onnx_ops.domains import standard_opset
+from onnx_ops.facts import NOTHING_FOUND, Found
+from onnx_ops.inference import infer
+from onnx_ops.nodes import SLICING, constant, is_standard
+from onnx_ops.passes.folding import FLOATS, INTEGERS, MOVING, casts_alike, rounds_alike
+from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
+from onnx_ops.passes.probe import OPAQUE_DOMAIN
+
+_HIDDEN = "Hidden"
+_SIZES = ("Shape", "Size")
+_WRONGLY_INFERRED_OPSET = 10
+
+Facts = Mapping[ir.Value, Found]
+
+
+def hide_nodes(model: ir.Model, optimizer: str) -> None:
+    """Hide the nodes that an optimizer may not know; `show_nodes` shows them again.
+
+    They get another operator, too: OnnxSlim goes by that alone, whatever its domain.
+
+    Args:
+        model: The model, in which nodes that engines read differently are of an unknown domain, and the floats that it
+            holds are inputs.
+        optimizer: One of `OPTIMIZERS`.
+    """
+    found = infer(model)
+    hidden = {node for node in model.graph.all_nodes() if node.domain == OPAQUE_DOMAIN}
+    hidden.update(_rounded(model, found))
+    if optimizer == ONNXSCRIPT:
+        hidden.update(_wrongly_inferred(model, found))
+    elif optimizer == ONNXSLIM:
+        hidden.update(_mistaken_by_onnxslim(model))
+    for node in hidden:
+        node.domain, node.op_type = OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
+    model.graph.opset_imports[OPAQUE_DOMAIN] = 1
+
+
+def show_nodes(model: ir.Model) -> None:
+    """Show the hidden nodes of a model again."""
+    for node in model.graph.all_nodes():
+        if node.domain == OPAQUE_DOMAIN:
+            node.domain, node.op_type = "", node.op_type.removeprefix(_HIDDEN)
+    model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
+
+
+def _rounded(model: ir.Model, found: Facts) -> Iterator[ir.Node]:
+    """The nodes that make floats of known integers, sizes among them, and that engines may round differently."""
+    known: set[ir.Value] = set()
+    for node in model.graph.all_nodes():
+        inputs = [value for value in node.inputs if value is not None]
+        if (inputs and all(value in known or value.is_initializer() for value in inputs)) or is_standard(node, *_SIZES):
+            known.update(node.outputs)
+            if not _computes_alike(node, found):
+                yield node
+
+
+def _computes_alike(node: ir.Node, found: Facts) -> bool:
+    if is_standard(node, *MOVING, *_SIZES):
+        return True
+    read, written = _elements(node.inputs, found), _elements(node.outputs, found)
+    if all(element is not None and _is_no_float(element) for element in read | written):
+        return True
+    if rounds_alike(node, read, written):
+        return True
+    if not (node.inputs and node.inputs[0] is not None and read <= FLOATS and written <= INTEGERS):
+        return False
+    data = found.get(node.inputs[0], NOTHING_FOUND).data
+    return data is not None and casts_alike(node, data)
+
+
+def _elements(values: Iterable[ir.Value | None], found: Facts) -> set[ir.DataType | None]:
+    """The types of the elements of values, None among them where one is not known."""
+    elements: set[ir.DataType | None] = set()
+    for value in values:
+        if value is not None and (value.name or value.const_value is not None):
+            number = found.get(value, NOTHING_FOUND).element
+            elements.add(value.dtype if value.const_value is not None else ir.DataType(number) if number else None)
+    return elements
+
+
+def _is_no_float(element: ir.DataType) -> bool:
+    return element.is_integer() or element in (ir.DataType.BOOL, ir.DataType.STRING)
+
+
+def _wrongly_inferred(model: ir.Model, found: Facts) -> Iterator[ir.Node]:
+    """The nodes of which onnx infers that they keep a size that is not known: each Slice of operator set 10."""
+    if standard_opset(model.opset_imports) != _WRONGLY_INFERRED_OPSET:
+        return
+    for node in model.graph.all_nodes():
+        if is_standard(node, "Slice"):
+            dims = found.get(node.outputs[0], NOTHING_FOUND).dims
+            if dims is None or not all(isinstance(dim, int) for dim in dims):
+                yield node
+
+
+def _mistaken_by_onnxslim(model: ir.Model) -> Iterator[ir.Node]:
+    """The nodes of which OnnxSlim 0.1.98 makes something else.
+
+    It removes a Slice whose parameters are not constant, and takes such a Split for one into equal parts; of nodes of
+    several outputs that follow from constants it drops those that it computes, so that others take their places; of a
+    Concat it drops a constant without elements, whatever its size along the axis.
+    """
+    computed: set[ir.Value] = set()
+    for node in model.graph.all_nodes():
+        inputs = [value for value in node.inputs if value is not None]
+        is_computed = all(value in computed or value.is_initializer() for value in inputs)
+        if is_computed:
+            computed.update(node.outputs)
+        is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
+        joins_nothing = is_standard(node, "Concat") and any(map(_is_empty_constant, inputs))
+        if is_open or joins_nothing or (is_computed and len(node.outputs) > 1):
+            yield node
+
+
+def _is_empty_constant(value: ir.Value) -> bool:
+    tensor = constant(value)
+    return tensor is not None and tensor.size == 0
