@@ -11,6 +11,7 @@ import openvino as ov
 from ov_ext import engines as ours
 from ov_ext.files import read_model
 from ov_ext.one_node import OneNode
+from ov_ext.one_thread import one_thread
 from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
 from sliceport.arguments import read_input_shapes, read_seed
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
@@ -34,6 +35,7 @@ _MAX_BYTES = 2**27
 """Data of more bytes are not made up: all that a comparison holds of them has to fit into 1 GiB."""
 
 
+@one_thread
 def compare(
     model: str | os.PathLike[str],
     *,

@@ -10,6 +10,7 @@ import openvino as ov
 
 from ov_ext.frontend import strided_slice_extension
 from ov_ext.messages import last_words
+from ov_ext.one_thread import one_thread
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import note_operators
 from sliceport import guarded
@@ -23,6 +24,7 @@ _MEMORY, _MEMORY_FOR_EACH_BYTE = 2**30, 4
 _LOOPS = (b"Loop", b"TensorIterator")
 
 
+@one_thread
 def read_model(path: str | os.PathLike[str]) -> ov.Model:
     """Read an IR file, or another that OpenVINO reads; our operators stay, and other slicing is built-in operators.
 
@@ -93,6 +95,7 @@ def _read(path: str, name: str = "") -> ov.Model:
         raise ModelError(f"model {name or path!r} cannot be read by OpenVINO: {last_words(error)}") from None
 
 
+@one_thread
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write an IR file, `.xml` with its `.bin`: both or neither. Weights keep their types.
 

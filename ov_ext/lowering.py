@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
 
 import openvino as ov
 
 from ov_ext.files import read_model
+from ov_ext.one_thread import one_thread
 from ov_ext.read import bind_shapes, read_slicing_nodes
 from sliceport.arguments import is_path
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -16,18 +16,7 @@ from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
 from sliceport.errors import UsageError
-
-_one_at_a_time = threading.Lock()
-"""OpenVINO 2026.4 may hang for ever where one thread reads a model and another the data of a constant."""
-
-
-def _renew_lock() -> None:
-    global _one_at_a_time  # noqa: PLW0603 - in a forked process, where nobody is left to release it
-    _one_at_a_time = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+from sliceport.slicing.node import SlicingNode
 
 
 def lower(
@@ -64,11 +53,16 @@ def lower(
     )
     if not isinstance(model, ov.Model) and not is_path(model):
         raise UsageError(f"a model is a file's path or an openvino.Model, got {type(model).__name__}.")
-    with _one_at_a_time:
-        prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
-        bind_shapes(prepared, input_shapes or {})
-        nodes = read_slicing_nodes(prepared)
-    program = lower_nodes(nodes, options)
+    program = lower_nodes(_read_nodes(model, input_shapes or {}), options)
     if strict:
         program.raise_refused()
     return program
+
+
+@one_thread
+def _read_nodes(
+    model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, Sequence[int]]
+) -> list[SlicingNode]:
+    prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
+    bind_shapes(prepared, input_shapes)
+    return read_slicing_nodes(prepared)

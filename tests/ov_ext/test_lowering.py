@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
 
@@ -17,13 +15,11 @@ from openvino_models import MASKS, constant, fixed, make, parameter
 from running import as_bytes, run_node
 
 import ov_ext
-from ov_ext import lowering
-from ov_ext.read import read_slicing_nodes
 from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UnsupportedSlice, UsageError
-from sliceport.slicing.node import Resolved, SlicingNode
+from sliceport.slicing.node import Resolved
 
 MODELS = Path(__file__).parents[2] / "models"
 WITH_FUNCTIONS = ("rule_function.onnx", "ts_functions_17.onnx")
@@ -233,23 +229,3 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert program["nodes"][0]["domain"] == "ov_ext"
     assert main(["lower", str(tmp_path / "none.xml")]) == 2
     assert "is no file." in capsys.readouterr().err
-
-
-def test_threads_read_models_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenVINO hangs now and then where they do so at once."""
-    inside: list[int] = []
-    most: list[int] = []
-
-    def read(model: ov.Model) -> list[SlicingNode]:
-        inside.append(1)
-        most.append(len(inside))
-        time.sleep(0.01)
-        nodes = read_slicing_nodes(model)
-        inside.pop()
-        return nodes
-
-    monkeypatch.setattr(lowering, "read_slicing_nodes", read)
-    with ThreadPoolExecutor(6) as pool:
-        programs = list(pool.map(ov_ext.lower, [MODELS / "rule_new_axis.xml"] * 12))
-    assert [program.summary["total"] for program in programs] == [1] * 12
-    assert most == [1] * 12
