@@ -53,8 +53,9 @@ def simplify(
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
     What an optimizer makes is taken where it and the passes after it leave fewer nodes, and no more that slice. So an
-    optimizer undoes nothing of what the passes do. Optimizers see no floats, so that values stay the same bit for bit;
-    what else an optimizer gets wrong, only a verification finds (`verify_rewriting`).
+    optimizer undoes nothing of what the passes do. Optimizers see no floats, so that values stay the same bit for bit:
+    of these what every engine computes alike is computed, and all that follows from constants where `onnxruntime` takes
+    part, as its CPU provider does. What else an optimizer gets wrong, only a verification finds (`verify_rewriting`).
 
     Args:
         model: The model; it may be changed, and is not to be used any more.
