@@ -58,7 +58,7 @@ class ONNX:
         """The packages of ONNX, and onnxruntime with its providers."""
         for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
             yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
-        runtime = diagnose_package("onnxruntime", "run: pip install 'sliceport[onnxruntime]'")
+        runtime = diagnose_package("onnxruntime", 'run: pip install "sliceport[onnxruntime]"')
         if runtime.status == "ok":
             import onnxruntime
 

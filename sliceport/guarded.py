@@ -1,7 +1,7 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
 A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
-on Linux at once even where that one is killed, whatever the worker is doing.
+on Linux and Windows at once even where that one is killed, whatever the worker is doing.
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -155,6 +155,7 @@ class _Worker:
         except OSError as error:
             self._stderr.close()
             raise WorkerNotStarted(f"could not be started ({error.strerror or error})") from None
+        self._job = _open_job(self._process.pid)
         self._watchdog = _Watchdog(self.kill)
 
     def call(self, request: bytes, timeout: float | None) -> Any:
@@ -201,7 +202,7 @@ class _Worker:
 
     def _await_answer(self) -> bool:
         """Wait until it answers or ends: its end alone is not seen where a process that it forked holds its pipe."""
-        if not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
+        if sys.platform == "win32" or not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
             return True
         assert self._process.stdout is not None
         try:
@@ -218,25 +219,30 @@ class _Worker:
 
     def is_alive(self) -> bool:
         """Whether the process has not ended. It is not waited for: those that it has started can still be found."""
-        if not hasattr(os, "waitid"):
+        if sys.platform == "win32" or not hasattr(os, "waitid"):
             return self._process.poll() is None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
 
     def _let_end(self) -> None:
         """Give a process that closed its pipe the time to end by itself, which tells why; those it started are left."""
         deadline = time.monotonic() + GRACE
-        while hasattr(os, "waitid") and self.is_alive() and time.monotonic() < deadline:
+        can_look = hasattr(os, "waitid") or sys.platform == "win32"  # elsewhere to look is to wait for it
+        while can_look and self.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def kill(self) -> None:
-        """End the process, and on POSIX those that it has started."""
+        """End the process and those that it has started; on POSIX, if this is a worker, they end with this one."""
         if self._process.returncode is not None:
             return
-        if os.name == "posix" and not this_process.is_worker:
+        if sys.platform == "win32":
+            if self._job is not None:
+                self._job.kill()
+            self._process.kill()
+        elif this_process.is_worker:
+            self._process.kill()
+        else:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        else:
-            self._process.kill()
 
     def close(self) -> None:
         """End the process; what it printed goes to the log."""
@@ -244,7 +250,7 @@ class _Worker:
         self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())
-        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._pipe):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._pipe, self._job):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -264,11 +270,22 @@ class _Worker:
         return self._stderr.read().decode(errors="replace").strip()
 
 
+def _open_job(process: int) -> Any:
+    """What ends a worker and those that it has started, on Windows; None elsewhere, and where there is none."""
+    if sys.platform == "win32":
+        from sliceport.windows import Job
+
+        with contextlib.suppress(OSError):
+            return Job(process)
+    return None
+
+
 @contextlib.contextmanager
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
     """A pipe that nobody writes to: its end for a worker, open while this lasts, and that for this process.
 
-    It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe.
+    It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe,
+    but on Windows a job (see `_open_job`).
     """
     if not TELLS_OF_BROKEN_PIPES:
         yield NO_PIPE, None

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sliceport.batch.sources import WILDCARD, is_url
+from sliceport.batch.sources import WILDCARD, has_wildcards, is_url, with_slashes
 from sliceport.errors import UsageError
 
 _KEYS = ("model", "input_shapes", "input")
@@ -71,7 +71,7 @@ class Manifest:
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
             self._exact[name] = i
-            if WILDCARD.search(entry.model):
+            if has_wildcards(entry.model):
                 self._patterns.append((_compile(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Manifest:
             each only if the manifest says something of it.
         """
         shapes, inputs = dict(self._defaults.input_shapes), dict(self._defaults.inputs)
-        for i in self._matching(model if is_url(model) else os.path.abspath(model)):
+        for i in self._matching(_locate("", model)):
             self._unused.discard(i)
             shapes |= self._entries[i].input_shapes
             inputs |= self._entries[i].inputs
@@ -105,18 +105,18 @@ class Manifest:
 
 
 def _locate(manifest: str, name: str) -> str:
-    """An absolute path, or a URL, of what a manifest names."""
-    return name if is_url(name) else os.path.abspath(os.path.join(os.path.dirname(manifest), name))
+    """The absolute path, in one case where the system has none, or the URL of what a manifest names."""
+    return name if is_url(name) else os.path.normcase(os.path.abspath(os.path.join(os.path.dirname(manifest), name)))
 
 
 def _compile(manifest: str, pattern: str) -> re.Pattern[str]:
     if is_url(pattern):
         return re.compile(fnmatch.translate(pattern))
-    parts = pattern.split(os.sep)
+    drive, rest = os.path.splitdrive(with_slashes(pattern))
+    parts = rest.split("/")
     fixed = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
-    folder = _locate(manifest, os.sep.join([*parts[:fixed], ""]))
-    start, rest = os.path.join(folder, ""), parts[fixed:]
-    return re.compile(re.escape(start) + fnmatch.translate(os.sep.join(rest)))
+    start = os.path.join(_locate(manifest, drive + "/".join([*parts[:fixed], ""])), "")
+    return re.compile(re.escape(start) + fnmatch.translate(os.path.normcase("/".join(parts[fixed:]))))
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:

@@ -193,7 +193,7 @@ class Folder:
 
 def _synchronize(file: Path) -> None:
     """Let a file reach the disk: a result that names it must not outlive it."""
-    with open(file, "rb") as opened:
+    with open(file, "r+b") as opened:  # Windows synchronizes no file that is open for reading alone
         os.fsync(opened.fileno())
 
 
@@ -225,8 +225,12 @@ def _remove_abandoned(scratch: Path) -> None:
 def _is_abandoned(name: str) -> bool:
     """Whether a scratch folder or file belongs to a process of this machine that has ended."""
     machine, _, rest = name.rpartition("-")[0].rpartition("-")
-    if machine != _own_machine() or not rest.isdecimal() or sys.platform == "win32":
+    if machine != _own_machine() or not rest.isdecimal():
         return False
+    if sys.platform == "win32":
+        from sliceport.windows import has_ended
+
+        return has_ended(int(rest))
     try:
         os.kill(int(rest), 0)
     except ProcessLookupError:

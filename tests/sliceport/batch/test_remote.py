@@ -368,7 +368,7 @@ class TestPackages:
         with pytest.raises(MissingExtra) as caught:
             RemoteStore("s3://bucket")
         assert str(caught.value) == (
-            "fsspec is needed for 's3://bucket', but it is not installed; run: pip install 'sliceport[fsspec]'."
+            "fsspec is needed for 's3://bucket', but it is not installed; run: pip install \"sliceport[fsspec]\"."
         )
 
     def test_without_what_a_protocol_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:

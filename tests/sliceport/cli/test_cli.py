@@ -447,7 +447,7 @@ class TestCompare:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         code, _, err = run(capsys, "compare", models / "rule_coalesce.onnx")
         assert code == 2
-        assert "pip install 'sliceport[onnxruntime]'" in err
+        assert 'pip install "sliceport[onnxruntime]"' in err
 
 
 def test_importing_loads_no_runtime() -> None:
