@@ -72,7 +72,7 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
     assert guarded.call(os.getpid, timeout=60) == parents
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process by a signal")
+@pytest.mark.skipif(sys.platform not in ("linux", "win32"), reason="only they end a process with another")
 def test_a_worker_at_work_ends_with_a_process_that_is_killed() -> None:
     """Even if it is deep in C, as here, where no thread of Python's gets its turn, and has no limit of time."""
     code = (
@@ -107,7 +107,6 @@ def test_what_a_worker_that_dies_said_is_told() -> None:
     assert died.value.stderr.splitlines()[0] == "of this call"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there are no groups of processes")
 def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
     file = tmp_path / "child"
     thread = threading.Thread(target=_call_and_ignore, args=(guarded_calls.start_a_child_and_hang, str(file)))
