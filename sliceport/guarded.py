@@ -14,6 +14,7 @@ import logging
 import math
 import os
 import pickle
+import queue
 import select
 import signal
 import subprocess
@@ -22,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from sliceport.errors import SliceportError
 from sliceport.guarded_worker import (
@@ -35,6 +36,7 @@ from sliceport.guarded_worker import (
     write_message,
 )
 
+T = TypeVar("T")
 DEFAULT_MEMORY = 2**30
 _START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded_worker import serve; serve(int(sys.argv[1]))"
 _MAX_STDERR = 2000
@@ -164,16 +166,13 @@ class _Worker:
         Raises:
             WorkerDied: There is none.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
         self._stderr.truncate()
 
         try:
             if timeout is not None:
                 self._watchdog.begin(timeout)
-            write_message(self._process.stdin, request)
-            answer = read_message(self._process.stdout) if self._await_answer() else None
+            answer = self._exchange(request)
         except OSError:
             answer = None
         except BaseException:  # interrupted: what comes back belongs to nobody any more
@@ -199,6 +198,25 @@ class _Worker:
             raise WorkerDied(f"gave what cannot be read ({type(error).__name__})") from None
         self.must_be_replaced |= is_late  # it answered, and was ended after all
         return value
+
+    def _exchange(self, request: bytes) -> bytes | None:
+        """The answer to a request; None where the worker ended. Ctrl-C interrupts it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
+            write_message(self._process.stdin, request)
+            return read_message(self._process.stdout) if self._await_answer() else None
+        stdin, stdout, answers = self._process.stdin, self._process.stdout, queue.Queue[bytes | None]()
+
+        def exchange() -> None:
+            answer = None
+            with contextlib.suppress(OSError, ValueError):  # it is closed when the main thread was interrupted
+                write_message(stdin, request)
+                answer = read_message(stdout)
+            answers.put(answer)
+
+        threading.Thread(target=exchange, daemon=True).start()
+        return take(answers)
 
     def _await_answer(self) -> bool:
         """Wait until it answers or ends: its end alone is not seen where a process that it forked holds its pipe."""
@@ -258,7 +276,7 @@ class _Worker:
     def _ending(self) -> str:
         code = self._process.returncode
         if code >= 0:
-            return f"ended with exit code {code}"
+            return f"ended with exit code {code if code < 2**31 else hex(code)}"  # a status of Windows
         try:
             return f"was ended by {signal.Signals(-code).name}"
         except ValueError:
@@ -356,6 +374,17 @@ class _Pool:
             for worker in self._idle:
                 worker.close()
             self._idle.clear()
+
+
+_TURN = 0.2
+"""Seconds after which Ctrl-C counts on Windows, where nothing interrupts a wait."""
+
+
+def take(waiting: queue.Queue[T]) -> T:
+    """What is put into a queue next. Ctrl-C interrupts it."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return waiting.get(timeout=_TURN if sys.platform == "win32" else None)
 
 
 _pool = _Pool()

@@ -19,6 +19,7 @@ the model says of it holds, its shape and its array by themselves; the defaults 
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import json
 import os
@@ -129,6 +130,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     name = os.fspath(path)
     try:
+        if os.path.isdir(name):  # which Windows says in other words
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
         with open(name, "rb") as file:
             data = file.read()
         text = data.decode("utf-8-sig")
@@ -245,7 +248,7 @@ class _Reader:
     def _read_file(self, name: str, file: Any) -> str:
         if not isinstance(file, str) or not file or "\0" in file:
             raise self.error(f"the file of input {name!r} must be a name, such as 'x.npy', got {_brief(file)}")
-        return file if is_url(file) else os.path.join(os.path.dirname(self.path), file)
+        return file if is_url(file) else with_slashes(os.path.join(os.path.dirname(self.path), file))
 
 
 def _shown(data: Mapping[str, Any], key: str) -> str:

@@ -9,6 +9,7 @@ On Windows, too, names have `/` between folders: runs there and elsewhere can be
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import hashlib
 import os
@@ -156,7 +157,7 @@ class _Search:
         found = self._choose(source)
         first = next(found, None)
         if first is None:
-            raise UsageError(f"source {source!r} matches no model.")
+            raise UsageError(f"source {with_slashes(source)!r} matches no model.")
         yield first
         yield from found
 
@@ -166,7 +167,7 @@ class _Search:
 
             return find_models(source, self.suffixes, self.urls)
         if not source or "\0" in source:
-            raise UsageError(f"source {source!r} is no name of a file.")
+            raise UsageError(f"source {with_slashes(source)!r} is no name of a file.")
         name = with_slashes(source)
         if os.path.isdir(name):
             return self._walk(name)
@@ -174,20 +175,26 @@ class _Search:
             return iter([name])
         if has_wildcards(name):
             return self._glob(name)
-        raise UsageError(f"source {source!r} is not there.")
+        raise UsageError(f"source {with_slashes(source)!r} is not there.")
 
     def _read_list(self, source: str) -> Iterator[str]:
         name = "stdin" if source == _STDIN else os.path.realpath(source[1:])
         if name in self.lists or len(self.lists) == _MAX_DEPTH:
-            raise UsageError(f"list {source!r} is read from itself, or by more than {_MAX_DEPTH} lists in one another.")
+            raise UsageError(
+                f"list {with_slashes(source)!r} is read from itself, or by more than {_MAX_DEPTH} lists in one another."
+            )
         try:
             if source == _STDIN:
                 data = sys.stdin.buffer.read()
             else:
+                if os.path.isdir(name):  # which Windows says in other words
+                    raise IsADirectoryError(errno.EISDIR, "Is a directory")
                 with open(source[1:], "rb") as file:
                     data = file.read()
         except (OSError, ValueError) as error:
-            raise UsageError(f"list {source!r} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+            raise UsageError(
+                f"list {with_slashes(source)!r} cannot be read ({getattr(error, 'strerror', None) or error})."
+            ) from None
         self.lists.append(name)
         lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         del data

@@ -27,7 +27,7 @@ from sliceport.errors import ModelError, UsageError
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def fill_with(text: str) -> Callable[[Path], None]:
@@ -189,7 +189,7 @@ class TestNames:
         """The model's name fits, and that of its data does not."""
         path = external(tmp_path / "in")
         target = tmp_path / ("n" * 250 + ".onnx")
-        with pytest.raises(UsageError, match="File name too long"):
+        with pytest.raises(UsageError, match="File name too long" if sys.platform != "win32" else "cannot be"):
             write_model(read_model(path), target, source=path)
         assert os.listdir(tmp_path) == ["in"]
 

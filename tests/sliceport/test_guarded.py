@@ -1,7 +1,9 @@
 """A worker that dies, hangs or runs out of memory costs its call and nothing else."""
 
+import _thread
 import math
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -205,6 +207,33 @@ def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch:
     monkeypatch.setattr(tempfile, "tempdir", os.path.join(os.path.dirname(__file__), "nowhere"))
     with pytest.raises(guarded.WorkerNotStarted, match="could not be started"):
         guarded.call(os.getpid, timeout=60)
+
+
+def test_a_call_is_interrupted() -> None:
+    """By Ctrl-C, which ends no wait of Windows by itself."""
+    worker = guarded.call(os.getpid, timeout=60)
+    timer = threading.Timer(0.5, _interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        guarded.call(time.sleep, 600, timeout=600)
+    timer.join()
+    assert_gone([worker])
+    assert guarded.call(math.sqrt, 9, timeout=60) == 3
+
+
+def test_waiting_is_interrupted() -> None:
+    timer = threading.Timer(0.5, _interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        guarded.take(queue.Queue())
+    timer.join()
+
+
+def _interrupt() -> None:
+    if sys.platform == "win32":
+        _thread.interrupt_main()  # what the handler of Ctrl-C does there
+    else:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def test_any_bound_of_memory_will_do() -> None:

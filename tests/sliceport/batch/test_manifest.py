@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,8 @@ def test_folders_of_a_manifest_are_no_pattern(tmp_path: Path) -> None:
     manifest = read_manifest(write("[a]/m.jsonl", '{"model": "*.onnx", "input_shapes": {"x": [1]}}'))
     assert manifest.options_of("a/b.onnx") == {}
     assert manifest.options_of(f"{tmp_path}/[a]/b.onnx") == {"input_shapes": {"x": (1,)}}
-    absolute = read_manifest(write("m.jsonl", f'{{"model": "{tmp_path}/z/*.onnx", "input": {{"x": "x.npy"}}}}'))
+    entry = {"model": f"{tmp_path}/z/*.onnx", "input": {"x": "x.npy"}}
+    absolute = read_manifest(write("m.jsonl", json.dumps(entry)))
     assert absolute.options_of("z/a.onnx") == {"inputs": {"x": "x.npy"}}
 
 

@@ -273,7 +273,8 @@ class TestStore:
         (tmp_path / "folder").mkdir()
         with pytest.raises(UsageError) as caught:
             RemoteStore(f"file://{tmp_path}").read("folder")
-        assert str(caught.value) == f"'file://{tmp_path}/folder' cannot be read (Is a directory)."
+        reason = "Permission denied" if sys.platform == "win32" else "Is a directory"
+        assert str(caught.value) == f"'file://{tmp_path}/folder' cannot be read ({reason})."
 
 
 class TestInterruptions:
