@@ -32,6 +32,22 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     return from_file_proto(proto, path)
 
 
+@contextmanager
+def opened_model(path: str | os.PathLike[str]) -> Iterator[ir.Model]:
+    """`read_model`; its data files are closed afterwards, as Windows lets nobody remove or replace one that is open.
+
+    Raises:
+        ModelError: See `read_model`.
+    """
+    model = read_model(path)
+    tensors = [tensor for tensor, _ in external_tensors(model)]
+    try:
+        yield model
+    finally:
+        for tensor in tensors:
+            _release(tensor)
+
+
 def from_file_proto(proto: onnx.ModelProto, path: str | os.PathLike[str]) -> ir.Model:
     """`from_proto` of what `read_proto` read from a file; errors name the file.
 
