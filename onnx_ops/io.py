@@ -198,7 +198,7 @@ def write_model(
 
 def _check_is_no_data_file(files: Sequence[Path], model: ir.Model, source: str | os.PathLike[str]) -> None:
     read = {os.path.realpath(tensor.path) for tensor, _ in external_tensors(model)}
-    for file in files:
+    for file in files if read else ():
         if os.path.realpath(file) in read:
             raise UsageError(f"output '{file}' is where '{os.fspath(source)}' has its weights; give another name.")
 

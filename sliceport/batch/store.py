@@ -7,12 +7,14 @@ import secrets
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from sliceport.atomic_write import move
 from sliceport.batch.sources import is_url
 from sliceport.errors import UsageError
 
@@ -129,7 +131,7 @@ class Folder:
         target = Path(self.root, name)
         try:
             self._make_folder(target)
-            local.replace(target)
+            move(local, target)
         except OSError as error:
             raise self._failure("written", name, error) from None
 
@@ -150,6 +152,8 @@ class Folder:
                         raise
                 with suppress(OSError):  # another process was faster
                     target.rename(local.with_name(f"{local.name}.old{i}"))
+                if sys.platform == "win32":
+                    time.sleep(0.02)  # others may have a file of one of the two open
         except OSError as error:
             raise self._failure("written", name, error) from None
 
