@@ -91,6 +91,27 @@ class TestFolders:
             list(models)
 
 
+@pytest.mark.skipif(sys.platform != "win32", reason="names as Windows has them")
+@pytest.mark.usefixtures("folder")
+class TestWindows:
+    def test_either_slash_separates_folders(self, folder: Path) -> None:
+        assert find("zoo\\a") == find("zoo\\a\\") == ["zoo/a/x.onnx"]
+        assert find("zoo\\a.onnx") == ["zoo/a.onnx"]
+        assert find("zoo\\**\\*.onnx") == find("zoo/**/*.onnx")
+        assert find(f"{folder}\\zo?\\a\\*") == [f"{folder.as_posix()}/zoo/a/x.onnx"]
+
+    def test_case_tells_no_names_apart(self) -> None:
+        assert find("ZOO/A.onnx", "zoo/a.onnx") == ["ZOO/A.onnx"]
+        assert find("zoo/*.ONNX", "zoo/a.onnx") == ["zoo/a.onnx"]
+
+    def test_paths_that_are_taken_as_they_are(self, folder: Path) -> None:
+        path = f"\\\\?\\{folder}\\zoo"
+        assert find(f"{path}\\a.onnx") == [f"{path}\\a.onnx"]
+        assert find(f"{path}\\a") == [f"{path}\\a\\x.onnx"]
+        with pytest.raises(UsageError, match="is not there"):
+            find(f"{path}\\none.onnx")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")
 @pytest.mark.usefixtures("folder")
 class TestLinks:
