@@ -59,6 +59,7 @@ lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 sliceport onnx_ops ov_ext
 	$(BIN)/lint-imports --no-cache
 
 # The pages, into build/site: any warning fails it, and it needs no network. The variable leaves out an announcement.

@@ -59,7 +59,7 @@ class ONNX:
         """The packages of ONNX, and onnxruntime with its providers."""
         for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
             yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
-        runtime = diagnose_package("onnxruntime", "run: pip install 'sliceport[onnxruntime]'")
+        runtime = diagnose_package("onnxruntime", 'run: pip install "sliceport[onnxruntime]"')
         if runtime.status == "ok":
             import onnxruntime
 
@@ -105,19 +105,19 @@ class ONNX:
 
         guarded.start()  # it imports onnx while this process does
         from onnx_ops.compare.verify import verify_rewriting
-        from onnx_ops.io import read_model
+        from onnx_ops.io import opened_model
         from onnx_ops.passes import BY_DEFAULT, Rewriting, rewrite, simplify
 
         names = BY_DEFAULT if passes is None else passes
         optimizers = self._read_optimizers(options.get("simplify", False))
         progress.say(f"rewriting {model}")
-        rewritten = read_model(model)
-        report: Rewriting
-        if optimizers:
-            rewritten, report = simplify(rewritten, names, optimizers)
-        else:
-            report = rewrite(rewritten, names)
-        return Result(report, _write(rewritten, output, model, verify_rewriting, options))
+        with opened_model(model) as before:
+            report: Rewriting
+            if optimizers:
+                rewritten, report = simplify(before, names, optimizers)
+            else:
+                rewritten, report = before, rewrite(before, names)
+            return Result(report, _write(rewritten, output, model, verify_rewriting, options))
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
         """The names that the option `simplify` stands for."""
@@ -131,13 +131,13 @@ class ONNX:
 
         guarded.start()
         from onnx_ops.compare.verify_directml import verify_hardening
-        from onnx_ops.io import read_model
+        from onnx_ops.io import opened_model
         from onnx_ops.passes import harden_for_directml
 
         progress.say(f"rewriting {model}")
-        hardened = read_model(model)
-        report = harden_for_directml(hardened)
-        return Result(report, _write(hardened, output, model, verify_hardening, options))
+        with opened_model(model) as hardened:
+            report = harden_for_directml(hardened)
+            return Result(report, _write(hardened, output, model, verify_hardening, options))
 
 
 def _write(

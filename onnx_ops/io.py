@@ -32,6 +32,22 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     return from_file_proto(proto, path)
 
 
+@contextmanager
+def opened_model(path: str | os.PathLike[str]) -> Iterator[ir.Model]:
+    """`read_model`; its data files are closed afterwards, as Windows lets nobody remove or replace one that is open.
+
+    Raises:
+        ModelError: See `read_model`.
+    """
+    model = read_model(path)
+    tensors = [tensor for tensor, _ in external_tensors(model)]
+    try:
+        yield model
+    finally:
+        for tensor in tensors:
+            _release(tensor)
+
+
 def from_file_proto(proto: onnx.ModelProto, path: str | os.PathLike[str]) -> ir.Model:
     """`from_proto` of what `read_proto` read from a file; errors name the file.
 
@@ -182,7 +198,7 @@ def write_model(
 
 def _check_is_no_data_file(files: Sequence[Path], model: ir.Model, source: str | os.PathLike[str]) -> None:
     read = {os.path.realpath(tensor.path) for tensor, _ in external_tensors(model)}
-    for file in files:
+    for file in files if read else ():
         if os.path.realpath(file) in read:
             raise UsageError(f"output '{file}' is where '{os.fspath(source)}' has its weights; give another name.")
 

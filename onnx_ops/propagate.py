@@ -11,7 +11,6 @@ infer.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,7 +114,7 @@ class _Propagation:
         self._model = model
         self._skipped = skipped
         self._fatal = fatal
-        self._journal = os.open(journal, os.O_WRONLY) if journal else -1
+        self._journal = open(journal, "r+b", buffering=0) if journal else None  # noqa: SIM115 - closed by `run`
         self._deadline = time.monotonic() + seconds
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._found: list[Found] = []
@@ -131,8 +130,8 @@ class _Propagation:
                 warnings.simplefilter("ignore")
                 self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
         finally:
-            if self._journal >= 0:
-                os.close(self._journal)
+            if self._journal is not None:
+                self._journal.close()
         return self._found
 
     def _visit_graph(
@@ -268,12 +267,13 @@ class _Propagation:
                 if fact.data is not None and fact.data.size <= _MAX_INPUT_ELEMENTS:
                     data[name] = numpy_helper.from_array(fact.data, name).SerializeToString()
         serialized = node.SerializeToString()
-        if self._journal >= 0:
+        if self._journal is not None:
             asked = b"\0".join([serialized, *types.values(), *data.values(), domain.encode(), str(opset).encode()])
             digest = hashlib.blake2b(asked, digest_size=8).digest()
             if digest in self._fatal:
                 return []
-            os.pwrite(self._journal, number.to_bytes(8, "little") + digest, 0)
+            self._journal.seek(0)
+            self._journal.write(number.to_bytes(8, "little") + digest)
         try:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
             found = infer(serialized, types, data, {}, {domain: opset}, self._model.ir_version)

@@ -37,7 +37,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     """
     read_path(path, "model")
     if not Path(path).is_file():
-        raise ModelError(f"model {os.fspath(path)!r} is no file.")
+        raise ModelError(f"model '{os.fspath(path)}' is no file.")
     if _has_loops(path):
         _try_to_read(os.path.abspath(path), os.fspath(path))
     return _read(os.fspath(path))
@@ -68,10 +68,10 @@ def _try_to_read(path: str, name: str) -> None:
     except MemoryError:
         reason = f"takes more than {memory / 2**30:.1f} GiB"
     except guarded.WorkerDied as error:
-        raise ModelError(f"model {name!r} cannot be read by OpenVINO: its process {error}.") from None
+        raise ModelError(f"model '{name}' cannot be read by OpenVINO: its process {error}.") from None
     else:
         return
-    raise ModelError(f"model {name!r} cannot be read by OpenVINO, which {reason} to run a Loop of constants in it.")
+    raise ModelError(f"model '{name}' cannot be read by OpenVINO, which {reason} to run a Loop of constants in it.")
 
 
 def check_readable(path: str, name: str) -> None:
@@ -92,7 +92,7 @@ def _read(path: str, name: str = "") -> ov.Model:
     except Exception as error:  # OpenVINO raises what its front ends happen to raise
         if "bad_alloc" in str(error):
             raise MemoryError from None
-        raise ModelError(f"model {name or path!r} cannot be read by OpenVINO: {last_words(error)}") from None
+        raise ModelError(f"model '{name or path}' cannot be read by OpenVINO: {last_words(error)}") from None
 
 
 @one_thread
@@ -111,13 +111,13 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
     """
     target = Path(path)
     if target.suffix != ".xml":
-        raise UsageError(f"output {str(target)!r} must end in .xml: OpenVINO's own format is what is written.")
+        raise UsageError(f"output '{target}' must end in .xml: OpenVINO's own format is what is written.")
 
     def save(folder: Path) -> None:
         try:
             ov.save_model(model, str(folder / target.name), compress_to_fp16=False)
         except RuntimeError as error:
-            raise UsageError(f"output {str(target)!r} cannot be written: {last_words(error)}") from None
+            raise UsageError(f"output '{target}' cannot be written: {last_words(error)}") from None
 
     note_operators(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)

@@ -47,7 +47,7 @@ class OpenVINO:
 
     def diagnose(self) -> Iterator[Diagnosis]:
         """openvino, and whether our operators in C++ are used with it."""
-        openvino = diagnose_package("openvino", "run: pip install 'sliceport[openvino]'")
+        openvino = diagnose_package("openvino", 'run: pip install "sliceport[openvino]"')
         yield openvino
         if openvino.status == "ok":
             from ov_ext.backends import diagnose_native

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -20,6 +21,14 @@ from sliceport.json_text import to_text
 from sliceport.wording import spell
 
 _PREFIX = ".sliceport-"
+_NOT_FOR_WINDOWS = re.compile(
+    r'.*[<>:"|?*\x01-\x1f].*|.*[ .]|(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3])( *[.:].*)?',
+    re.IGNORECASE | re.DOTALL,
+)
+"""Names that are no files there, or other ones: devices, and streams of files
+(https://learn.microsoft.com/windows/win32/fileio/naming-a-file)."""
+_PATIENCE = 2.0
+"""Seconds in which others on Windows should have closed a file that is to be renamed, or replaced."""
 
 
 def fill_folder(
@@ -43,6 +52,7 @@ def fill_folder(
         UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
     """
     target = Path(directory)
+    _refuse_name(target)
     if os.path.lexists(target):
         if not overwrite:
             option = spell("overwrite=True", "--overwrite")
@@ -97,6 +107,7 @@ def write_files(
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.
     """
     for file in files:
+        _refuse_name(file)
         if os.path.isdir(file):
             raise UsageError(f"output '{file}' is a folder.")
         if os.path.lexists(file) and not overwrite:
@@ -108,7 +119,7 @@ def write_files(
         if len(files) > 1:  # an old one never stands with others than its own
             files[-1].unlink(missing_ok=True)
         for file in files:
-            (beside / file.name).replace(file)
+            move(beside / file.name, file)
 
 
 def check_output(file: Path) -> None:
@@ -117,10 +128,39 @@ def check_output(file: Path) -> None:
     Raises:
         UsageError: It cannot: it is a folder, or nothing can be written beside it.
     """
+    _refuse_name(file)
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
     with _beside(file):
         pass
+
+
+def _refuse_name(target: Path) -> None:
+    """Refuse what Windows would not take for the name of a file.
+
+    Raises:
+        UsageError: It is such a name.
+    """
+    if sys.platform == "win32" and _NOT_FOR_WINDOWS.fullmatch(target.name):
+        raise UsageError(f"output '{target}' has a name that Windows gives no file; give another one.")
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename a file or folder, a file in place of one that there may be.
+
+    Raises:
+        OSError: It cannot be, on Windows for a while, as somebody may have a file open.
+    """
+    rename = source.rename if source.is_dir() else source.replace
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            rename(target)
+            return
+        except PermissionError:
+            if sys.platform != "win32" or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
 
 
 @contextmanager
@@ -190,11 +230,11 @@ def _replace(beside: Path, target: Path) -> None:
     aside = _new_folder(target.parent) if os.path.lexists(target) else None
     try:
         if aside is not None:
-            target.rename(aside / "old")
-        beside.rename(target)
+            move(target, aside / "old")
+        move(beside, target)
     except BaseException:  # an interruption, too, leaves the old one where it was
         if aside is not None and not os.path.lexists(target):
-            (aside / "old").rename(target)
+            move(aside / "old", target)
         raise
     finally:
         if aside is not None:

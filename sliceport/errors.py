@@ -48,7 +48,7 @@ class MissingExtra(SliceportError, ImportError):
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
         """The error for `package`, needed for `purpose` and installed by `pip install sliceport[extra]`."""
-        return cls(f"{package} is needed {purpose}, but it is not installed; run: pip install 'sliceport[{extra}]'.")
+        return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:

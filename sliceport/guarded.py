@@ -1,7 +1,7 @@
 """Calling functions in a worker process, for third-party code that can end, block or exhaust the one it runs in.
 
 A worker is started when it is first needed, serves one call after another, and ends with the process that started it;
-on Linux at once even where that one is killed, whatever the worker is doing.
+on Linux and Windows at once even where that one is killed, whatever the worker is doing.
 One that dies, takes too long or too much memory is replaced at the next call.
 """
 
@@ -14,6 +14,7 @@ import logging
 import math
 import os
 import pickle
+import queue
 import select
 import signal
 import subprocess
@@ -22,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from sliceport.errors import SliceportError
 from sliceport.guarded_worker import (
@@ -35,6 +36,7 @@ from sliceport.guarded_worker import (
     write_message,
 )
 
+T = TypeVar("T")
 DEFAULT_MEMORY = 2**30
 _START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded_worker import serve; serve(int(sys.argv[1]))"
 _MAX_STDERR = 2000
@@ -155,6 +157,7 @@ class _Worker:
         except OSError as error:
             self._stderr.close()
             raise WorkerNotStarted(f"could not be started ({error.strerror or error})") from None
+        self._job = _open_job(self._process.pid)
         self._watchdog = _Watchdog(self.kill)
 
     def call(self, request: bytes, timeout: float | None) -> Any:
@@ -163,16 +166,13 @@ class _Worker:
         Raises:
             WorkerDied: There is none.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
         self._stderr.truncate()
 
         try:
             if timeout is not None:
                 self._watchdog.begin(timeout)
-            write_message(self._process.stdin, request)
-            answer = read_message(self._process.stdout) if self._await_answer() else None
+            answer = self._exchange(request)
         except OSError:
             answer = None
         except BaseException:  # interrupted: what comes back belongs to nobody any more
@@ -199,9 +199,28 @@ class _Worker:
         self.must_be_replaced |= is_late  # it answered, and was ended after all
         return value
 
+    def _exchange(self, request: bytes) -> bytes | None:
+        """The answer to a request; None where the worker ended. Ctrl-C interrupts it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
+            write_message(self._process.stdin, request)
+            return read_message(self._process.stdout) if self._await_answer() else None
+        stdin, stdout, answers = self._process.stdin, self._process.stdout, queue.Queue[bytes | None]()
+
+        def exchange() -> None:
+            answer = None
+            with contextlib.suppress(OSError, ValueError):  # it is closed when the main thread was interrupted
+                write_message(stdin, request)
+                answer = read_message(stdout)
+            answers.put(answer)
+
+        threading.Thread(target=exchange, daemon=True).start()
+        return take(answers)
+
     def _await_answer(self) -> bool:
         """Wait until it answers or ends: its end alone is not seen where a process that it forked holds its pipe."""
-        if not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
+        if sys.platform == "win32" or not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
             return True
         assert self._process.stdout is not None
         try:
@@ -218,25 +237,30 @@ class _Worker:
 
     def is_alive(self) -> bool:
         """Whether the process has not ended. It is not waited for: those that it has started can still be found."""
-        if not hasattr(os, "waitid"):
+        if sys.platform == "win32" or not hasattr(os, "waitid"):
             return self._process.poll() is None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
 
     def _let_end(self) -> None:
         """Give a process that closed its pipe the time to end by itself, which tells why; those it started are left."""
         deadline = time.monotonic() + GRACE
-        while hasattr(os, "waitid") and self.is_alive() and time.monotonic() < deadline:
+        can_look = hasattr(os, "waitid") or sys.platform == "win32"  # elsewhere to look is to wait for it
+        while can_look and self.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def kill(self) -> None:
-        """End the process, and on POSIX those that it has started."""
+        """End the process and those that it has started; on POSIX, if this is a worker, they end with this one."""
         if self._process.returncode is not None:
             return
-        if os.name == "posix" and not this_process.is_worker:
+        if sys.platform == "win32":
+            if self._job is not None:
+                self._job.kill()
+            self._process.kill()
+        elif this_process.is_worker:
+            self._process.kill()
+        else:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        else:
-            self._process.kill()
 
     def close(self) -> None:
         """End the process; what it printed goes to the log."""
@@ -244,7 +268,7 @@ class _Worker:
         self.kill()
         self._process.wait()
         logger.debug("worker: %s", self._last_words())
-        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._pipe):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr, self._pipe, self._job):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -252,7 +276,7 @@ class _Worker:
     def _ending(self) -> str:
         code = self._process.returncode
         if code >= 0:
-            return f"ended with exit code {code}"
+            return f"ended with exit code {code if code < 2**31 else hex(code)}"  # a status of Windows
         try:
             return f"was ended by {signal.Signals(-code).name}"
         except ValueError:
@@ -264,11 +288,22 @@ class _Worker:
         return self._stderr.read().decode(errors="replace").strip()
 
 
+def _open_job(process: int) -> Any:
+    """What ends a worker and those that it has started, on Windows; None elsewhere, and where there is none."""
+    if sys.platform == "win32":
+        from sliceport.windows import Job
+
+        with contextlib.suppress(OSError):
+            return Job(process)
+    return None
+
+
 @contextlib.contextmanager
 def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
     """A pipe that nobody writes to: its end for a worker, open while this lasts, and that for this process.
 
-    It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe.
+    It breaks when this process ends, however it does. Linux tells the worker by a signal; elsewhere there is no pipe,
+    but on Windows a job (see `_open_job`).
     """
     if not TELLS_OF_BROKEN_PIPES:
         yield NO_PIPE, None
@@ -339,6 +374,17 @@ class _Pool:
             for worker in self._idle:
                 worker.close()
             self._idle.clear()
+
+
+_TURN = 0.2
+"""Seconds after which Ctrl-C counts on Windows, where nothing interrupts a wait."""
+
+
+def take(waiting: queue.Queue[T]) -> T:
+    """What is put into a queue next. Ctrl-C interrupts it."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return waiting.get(timeout=_TURN if sys.platform == "win32" else None)
 
 
 _pool = _Pool()

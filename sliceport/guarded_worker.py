@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-if sys.platform == "win32":
-    fcntl = None
-else:
+if sys.platform != "win32":
     import fcntl
 
-TELLS_OF_BROKEN_PIPES = hasattr(fcntl, "F_SETSIG")
+TELLS_OF_BROKEN_PIPES = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
 """Whether the system can kill a process when a pipe breaks that it holds."""
 NO_PIPE = -1
 """Instead of a pipe of the parent, where the system cannot tell of its end."""
@@ -109,11 +107,11 @@ def _dump(answer: tuple[bool, Any]) -> bytes:
 def _limits(timeout: float | None, memory: int | None) -> Iterator[None]:
     """Bound memory, and time where nobody waits any more, as far as the system can."""
     this_process.memory, this_process.status = memory, CallStatus()
-    try:
-        import resource
-    except ImportError:
+    if sys.platform == "win32":
         yield
         return
+    import resource
+
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + GRACE)
     allocated = _allocated()
@@ -129,6 +127,8 @@ def _limits(timeout: float | None, memory: int | None) -> Iterator[None]:
 
 def _allocated() -> int | None:
     """Bytes that this process has allocated, files that it maps left out; None where the system does not say."""
+    if sys.platform == "win32":
+        return None
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
@@ -138,7 +138,7 @@ def _allocated() -> int | None:
 
 def _end_with(parent: int) -> None:
     """Let this process, and those of the group that it may lead, be killed when the pipe of its parent breaks."""
-    if parent != NO_PIPE:
+    if sys.platform != "win32" and parent != NO_PIPE:
         leads = os.getpgrp() == os.getpid()
         fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())

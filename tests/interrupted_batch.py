@@ -24,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 MODELS = Path(__file__).parents[1] / "models"
 LAST = "last.onnx"
 """A model that nobody can read to its end while it is a pipe: until then, no run is over before it is interrupted."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
+SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL", "SIGINT", "SIGTERM")
 JOBS = 2
 PATIENCE = 600.0
 """Seconds in which a run must get on."""
@@ -125,9 +125,7 @@ def newly_made(run: Path) -> set[str]:
     return {line["key"] for line in lines if not line["cached"]}
 
 
-def interrupt(
-    folder: Path, count: int, seed: int, signals: Sequence[signal.Signals] = SIGNALS, real: int = 80
-) -> Report:
+def interrupt(folder: Path, count: int, seed: int, signals: Sequence[str] = SIGNALS, real: int = 80) -> Report:
     """Run over generated and real models, interrupted by each signal in turn, to the end, and once more without that.
 
     Args:
@@ -153,7 +151,7 @@ def interrupt(
     for i, threshold in enumerate(thresholds):
         process = start(folder, "run")
         wait_for_results(run, min(max(threshold, len(before) + 1), count - 1), i + 1, process)
-        process.send_signal(signals[i])
+        process.send_signal(signal.Signals[signals[i]])
         process.wait(PATIENCE)
         check()
         stored.append(len(before))

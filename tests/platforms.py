@@ -10,6 +10,14 @@ import pytest
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files, terminals, limits and signals of POSIX")
 """For tests of what Windows does not have, or says in other words."""
 
+_STATUSES = {"SIGABRT": "0xc0000409", "SIGFPE": "0xc0000094"}
+
+
+def ended_by(name: str) -> str:
+    """What is said of a process that ended as this signal ends one."""
+    return f"ended with exit code {_STATUSES[name]}" if sys.platform == "win32" else f"was ended by {name}"
+
+
 CUSTOM_INFERENCE = hasattr(onnx.defs.OpSchema, "set_type_and_shape_inference_function")
 """Whether onnx takes a type and shape inference from Python: 1.18 does not."""
 needs_custom_inference = pytest.mark.skipif(not CUSTOM_INFERENCE, reason="onnx 1.18 takes no inference from Python")

@@ -1,7 +1,8 @@
-"""Processes and their memory, as Linux shows them in /proc."""
+"""Processes and their memory, as Linux shows them in /proc; on Windows their times and ends alone."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,6 +36,15 @@ def resident(pid: int) -> int:
 
 def ticks(pid: int) -> int:
     """The time that a process has computed, in hundredths of a second."""
+    if sys.platform == "win32":
+        import ctypes
+
+        kernel, times = ctypes.WinDLL("kernel32"), (ctypes.c_uint64 * 4)()
+        kernel.OpenProcess.restype = ctypes.c_void_p
+        opened = ctypes.c_void_p(kernel.OpenProcess(0x1000, False, pid))
+        kernel.GetProcessTimes(opened, times, ctypes.byref(times, 8), ctypes.byref(times, 16), ctypes.byref(times, 24))
+        kernel.CloseHandle(opened)
+        return int(times[3]) // 100_000
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
 
 
@@ -51,6 +61,10 @@ def assert_gone(pids: Iterable[int]) -> None:
 
 def _is_alive(pid: int) -> bool:
     """Whether a process is there and no zombie, which has no command line."""
+    if sys.platform == "win32":
+        from sliceport.windows import has_ended
+
+        return not has_ended(pid)
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):

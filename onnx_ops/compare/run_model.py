@@ -201,11 +201,11 @@ def read_complete_model(
         if size <= _MAX_BYTES:
             onnx.external_data_helper.load_external_data_for_model(proto, folder)
     except OSError as error:
-        raise ModelError(f"{os.fspath(path)!r}: it cannot be read ({error.strerror or error}).") from None
+        raise ModelError(f"'{os.fspath(path)}': it cannot be read ({error.strerror or error}).") from None
     except Exception as error:  # protobuf's errors, and onnx's about external data
-        raise ModelError(f"{os.fspath(path)!r}: it is not an ONNX model ({' '.join(str(error).split())}).") from None
+        raise ModelError(f"'{os.fspath(path)}': it is not an ONNX model ({' '.join(str(error).split())}).") from None
     if size > _MAX_BYTES:
-        raise ModelError(f"{os.fspath(path)!r}: with its weights it is larger than 2 GiB, which the host cannot load.")
+        raise ModelError(f"'{os.fspath(path)}': with its weights it is larger than 2 GiB, which the host cannot load.")
     model = from_proto(proto)
     inline_functions(model)
     name_left_out_outputs(model)

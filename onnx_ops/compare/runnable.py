@@ -58,7 +58,7 @@ def read_runnable(path: str | os.PathLike[str], data_folder: str | os.PathLike[s
         model = from_proto(proto, folder)
         load_small_tensors(proto, folder)
     except ModelError as error:
-        raise ModelError(f"{os.fspath(path)!r}: {error}") from error.__cause__
+        raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
     if any(node.op_type == "StridedSlice" for node in _all_nodes(proto)):
         embedded = from_proto(proto, folder)
         if embed_function(embedded):

@@ -123,7 +123,7 @@ def write_verified(
         try:
             found.append(verify(source, file, data_folder=data_folder, **options))
         except SliceportError as error:
-            raise NotVerified(f"{os.fspath(path)!r} could not be verified, so it is not written: {error}") from error
+            raise NotVerified(f"'{os.fspath(path)}' could not be verified, so it is not written: {error}") from error
         return found[0].is_equal
 
     write_model(model, path, source=source, overwrite=overwrite, accept=accept)

@@ -75,7 +75,7 @@ def find_openvino() -> tuple[Path, str]:
     try:
         import openvino
     except ImportError:
-        raise BuildError("openvino is not installed; run: pip install 'sliceport[openvino]'") from None
+        raise BuildError('openvino is not installed; run: pip install "sliceport[openvino]"') from None
     folder = Path(str(openvino.__file__)).parent
     if not (folder / "cmake" / "OpenVINOConfig.cmake").is_file():
         raise BuildError(f"the openvino in {folder} has no headers and CMake files; pip installs one that has.")

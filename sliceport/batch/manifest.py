@@ -19,6 +19,7 @@ the model says of it holds, its shape and its array by themselves; the defaults 
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import json
 import os
@@ -28,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sliceport.batch.sources import WILDCARD, is_url
+from sliceport.batch.sources import WILDCARD, has_wildcards, is_url, with_slashes
 from sliceport.errors import UsageError
 
 _KEYS = ("model", "input_shapes", "input")
@@ -71,7 +72,7 @@ class Manifest:
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
             self._exact[name] = i
-            if WILDCARD.search(entry.model):
+            if has_wildcards(entry.model):
                 self._patterns.append((_compile(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
@@ -85,7 +86,7 @@ class Manifest:
             each only if the manifest says something of it.
         """
         shapes, inputs = dict(self._defaults.input_shapes), dict(self._defaults.inputs)
-        for i in self._matching(model if is_url(model) else os.path.abspath(model)):
+        for i in self._matching(_locate("", model)):
             self._unused.discard(i)
             shapes |= self._entries[i].input_shapes
             inputs |= self._entries[i].inputs
@@ -105,18 +106,18 @@ class Manifest:
 
 
 def _locate(manifest: str, name: str) -> str:
-    """An absolute path, or a URL, of what a manifest names."""
-    return name if is_url(name) else os.path.abspath(os.path.join(os.path.dirname(manifest), name))
+    """The absolute path, in one case where the system has none, or the URL of what a manifest names."""
+    return name if is_url(name) else os.path.normcase(os.path.abspath(os.path.join(os.path.dirname(manifest), name)))
 
 
 def _compile(manifest: str, pattern: str) -> re.Pattern[str]:
     if is_url(pattern):
         return re.compile(fnmatch.translate(pattern))
-    parts = pattern.split(os.sep)
+    drive, rest = os.path.splitdrive(with_slashes(pattern))
+    parts = rest.split("/")
     fixed = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
-    folder = _locate(manifest, os.sep.join([*parts[:fixed], ""]))
-    start, rest = os.path.join(folder, ""), parts[fixed:]
-    return re.compile(re.escape(start) + fnmatch.translate(os.sep.join(rest)))
+    start = os.path.join(_locate(manifest, drive + "/".join([*parts[:fixed], ""])), "")
+    return re.compile(re.escape(start) + fnmatch.translate(os.path.normcase("/".join(parts[fixed:]))))
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -129,6 +130,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     name = os.fspath(path)
     try:
+        if os.path.isdir(name):  # which Windows says in other words
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
         with open(name, "rb") as file:
             data = file.read()
         text = data.decode("utf-8-sig")
@@ -245,7 +248,7 @@ class _Reader:
     def _read_file(self, name: str, file: Any) -> str:
         if not isinstance(file, str) or not file or "\0" in file:
             raise self.error(f"the file of input {name!r} must be a name, such as 'x.npy', got {_brief(file)}")
-        return file if is_url(file) else os.path.join(os.path.dirname(self.path), file)
+        return file if is_url(file) else with_slashes(os.path.join(os.path.dirname(self.path), file))
 
 
 def _shown(data: Mapping[str, Any], key: str) -> str:

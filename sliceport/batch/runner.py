@@ -63,7 +63,7 @@ class LocalRunner:
         ended = 0
         try:
             while ended < len(threads):
-                result = results.get()
+                result = guarded.take(results)
                 if isinstance(result, BaseException):
                     raise result
                 if result is None:

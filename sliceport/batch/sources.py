@@ -3,10 +3,13 @@
 Names stay text. One that is no UTF-8 holds what `os.fsdecode` makes of its bytes, lone surrogates: `json.dumps` writes
 them as ASCII and `json.loads` reads them back, `printable` escapes them, and files open by them. Only to encode such a
 name as UTF-8 fails, which `encode_name` does not.
+
+On Windows, too, names have `/` between folders: runs there and elsewhere can be compared, and share a folder.
 """
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import hashlib
 import os
@@ -26,11 +29,25 @@ _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE
 WILDCARD = re.compile(r"[*?\[]")
 """What makes a pattern of a name."""
 _SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
+_VERBATIM = "\\\\?\\"
+"""What paths begin with that Windows takes as they are, in which `/` is no separator."""
+_CASE = re.IGNORECASE if os.path.normcase("A") == "a" else re.NOFLAG
+"""How patterns match names: without regard to case where the file system has none."""
 
 
 def is_url(name: str) -> bool:
     """Whether a name is a URL as fsspec has them, such as `s3://bucket/a.onnx`, and no path."""
     return _URL.match(name) is not None
+
+
+def with_slashes(name: str) -> str:
+    """A path with `/` between folders, as the names of models have it, where the system has another separator."""
+    return name if os.sep == "/" or name.startswith(_VERBATIM) else name.replace(os.sep, "/")
+
+
+def has_wildcards(name: str) -> bool:
+    """Whether a path is a pattern, which the `?` of what paths may begin with on Windows does not make it."""
+    return WILDCARD.search(os.path.splitdrive(name)[1]) is not None
 
 
 def encode_name(name: str) -> bytes:
@@ -111,9 +128,9 @@ def _identity(model: str) -> str:
     if is_url(model):
         return model
     folder, name = os.path.split(model)
-    if os.pardir in folder.split(os.sep):  # past a link, it is not the folder that is written before
+    if os.sep == "/" and os.pardir in folder.split("/"):  # past a link, it is not the folder that is written before
         return os.path.join(os.path.realpath(folder), name)
-    return os.path.abspath(model)
+    return os.path.normcase(os.path.abspath(model))
 
 
 @dataclass(frozen=True)
@@ -140,7 +157,7 @@ class _Search:
         found = self._choose(source)
         first = next(found, None)
         if first is None:
-            raise UsageError(f"source {source!r} matches no model.")
+            raise UsageError(f"source {with_slashes(source)!r} matches no model.")
         yield first
         yield from found
 
@@ -150,27 +167,34 @@ class _Search:
 
             return find_models(source, self.suffixes, self.urls)
         if not source or "\0" in source:
-            raise UsageError(f"source {source!r} is no name of a file.")
-        if os.path.isdir(source):
-            return self._walk(source)
-        if os.path.lexists(source):
-            return iter([source])
-        if WILDCARD.search(source):
-            return self._glob(source)
-        raise UsageError(f"source {source!r} is not there.")
+            raise UsageError(f"source {with_slashes(source)!r} is no name of a file.")
+        name = with_slashes(source)
+        if os.path.isdir(name):
+            return self._walk(name)
+        if os.path.lexists(name):
+            return iter([name])
+        if has_wildcards(name):
+            return self._glob(name)
+        raise UsageError(f"source {with_slashes(source)!r} is not there.")
 
     def _read_list(self, source: str) -> Iterator[str]:
         name = "stdin" if source == _STDIN else os.path.realpath(source[1:])
         if name in self.lists or len(self.lists) == _MAX_DEPTH:
-            raise UsageError(f"list {source!r} is read from itself, or by more than {_MAX_DEPTH} lists in one another.")
+            raise UsageError(
+                f"list {with_slashes(source)!r} is read from itself, or by more than {_MAX_DEPTH} lists in one another."
+            )
         try:
             if source == _STDIN:
                 data = sys.stdin.buffer.read()
             else:
+                if os.path.isdir(name):  # which Windows says in other words
+                    raise IsADirectoryError(errno.EISDIR, "Is a directory")
                 with open(source[1:], "rb") as file:
                     data = file.read()
         except (OSError, ValueError) as error:
-            raise UsageError(f"list {source!r} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+            raise UsageError(
+                f"list {with_slashes(source)!r} cannot be read ({getattr(error, 'strerror', None) or error})."
+            ) from None
         self.lists.append(name)
         lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         del data
@@ -193,8 +217,8 @@ class _Search:
                 entered.add(real)
             return True
 
-        is_current = root.rstrip(os.sep) == os.curdir
-        waiting = [_Folder("" if is_current else os.path.join(root, ""), real_root)]
+        is_current = root.rstrip("/") == os.curdir
+        waiting = [_Folder("" if is_current else _inside(root), real_root)]
         while waiting:
             folder = waiting[-1]
             entry = next(folder.entries, None)
@@ -210,13 +234,14 @@ class _Search:
                 real = os.path.realpath(path) if entry.is_link else os.path.join(folder.real, entry.name)
                 is_linked = folder.is_linked or entry.is_link
                 if may_enter(real, is_linked=is_linked):
-                    waiting.append(_Folder(os.path.join(path, ""), real, is_linked))
+                    waiting.append(_Folder(_inside(path), real, is_linked))
 
     def _glob(self, pattern: str) -> Iterator[str]:
         """The files that a pattern matches."""
-        parts = [part for part in pattern.split(os.sep) if part not in ("", os.curdir)]
+        drive, rest = os.path.splitdrive(pattern)
+        parts = [part for part in rest.split("/") if part not in ("", os.curdir)]
         fixed = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
-        start = os.path.join(os.sep if os.path.isabs(pattern) else "", *parts[:fixed], "")
+        start = drive + ("/" if rest.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed])
         if not os.path.isdir(start or os.curdir):
             return
         steps = tuple(None if part == "**" else _compile(part) for part in parts[fixed:])
@@ -235,7 +260,7 @@ class _Search:
                 if entry.name.endswith(suffixes) and _fits(steps, below):
                     yield path
             elif _leads_on(steps, below, is_link=entry.is_link) and self._may_enter(path):
-                waiting.append((_Folder(os.path.join(path, "")), below))
+                waiting.append((_Folder(_inside(path)), below))
 
     def _may_enter(self, path: str) -> bool:
         return not self.leave_out or os.path.realpath(path) not in self.leave_out
@@ -253,8 +278,13 @@ _Step = re.Pattern[str] | None
 """What a pattern says of one name of a path; None for any number of folders."""
 
 
+def _inside(folder: str) -> str:
+    """The name of a folder with a separator behind it."""
+    return with_slashes(os.path.join(folder, ""))
+
+
 def _compile(part: str) -> re.Pattern[str]:
-    return re.compile(("" if part.startswith(".") else r"(?!\.)") + fnmatch.translate(part))
+    return re.compile(("" if part.startswith(".") else r"(?!\.)") + fnmatch.translate(part), _CASE)
 
 
 def _fits(steps: Sequence[_Step], names: Sequence[str]) -> bool:

@@ -7,12 +7,14 @@ import secrets
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from sliceport.atomic_write import move
 from sliceport.batch.sources import is_url
 from sliceport.errors import UsageError
 
@@ -129,7 +131,7 @@ class Folder:
         target = Path(self.root, name)
         try:
             self._make_folder(target)
-            local.replace(target)
+            move(local, target)
         except OSError as error:
             raise self._failure("written", name, error) from None
 
@@ -150,6 +152,8 @@ class Folder:
                         raise
                 with suppress(OSError):  # another process was faster
                     target.rename(local.with_name(f"{local.name}.old{i}"))
+                if sys.platform == "win32":
+                    time.sleep(0.02)  # others may have a file of one of the two open
         except OSError as error:
             raise self._failure("written", name, error) from None
 
@@ -193,7 +197,7 @@ class Folder:
 
 def _synchronize(file: Path) -> None:
     """Let a file reach the disk: a result that names it must not outlive it."""
-    with open(file, "rb") as opened:
+    with open(file, "r+b") as opened:  # Windows synchronizes no file that is open for reading alone
         os.fsync(opened.fileno())
 
 
@@ -225,8 +229,12 @@ def _remove_abandoned(scratch: Path) -> None:
 def _is_abandoned(name: str) -> bool:
     """Whether a scratch folder or file belongs to a process of this machine that has ended."""
     machine, _, rest = name.rpartition("-")[0].rpartition("-")
-    if machine != _own_machine() or not rest.isdecimal() or sys.platform == "win32":
+    if machine != _own_machine() or not rest.isdecimal():
         return False
+    if sys.platform == "win32":
+        from sliceport.windows import has_ended
+
+        return has_ended(int(rest))
     try:
         os.kill(int(rest), 0)
     except ProcessLookupError:

@@ -59,7 +59,7 @@ def _diagnose() -> Iterator[Diagnosis]:
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
     yield diagnose_package("numpy", "run: pip install numpy")
     for module, distribution, extra in _OPTIONAL:
-        yield diagnose_package(module, f"run: pip install 'sliceport[{extra}]'", distribution=distribution)
+        yield diagnose_package(module, f'run: pip install "sliceport[{extra}]"', distribution=distribution)
     yield from _diagnose_entry_points()
 
 

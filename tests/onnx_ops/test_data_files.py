@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -70,7 +72,7 @@ def is_open(file: Path) -> bool:
     return any(os.path.realpath(link) == str(file) for link in Path("/proc/self/fd").iterdir())
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
 class TestReleased:
     @pytest.fixture(autouse=True)
     def _no_collector(self) -> Iterator[None]:
@@ -103,6 +105,24 @@ class TestReleased:
         assert array.tolist() == [1]
         assert model.graph.initializers["s"].const_value is tensor
         assert tensor.numpy() is array
+
+    @pytest.mark.parametrize(
+        ("command", "options"),
+        [
+            ("rewrite", {}),
+            ("rewrite", {"verify": True, "input_shapes": {"x": (4, 6)}}),
+            ("rewrite", {"simplify": "onnxscript"}),
+            ("harden", {"target": "onnxruntime-dml"}),
+        ],
+    )
+    @pytest.mark.parametrize("folder", ["", "other"])
+    def test_of_a_file_that_is_written_anew(
+        self, path: Path, folder: str, command: str, options: dict[str, Any]
+    ) -> None:
+        (path.parent / folder).mkdir(exist_ok=True)
+        getattr(sliceport, command)(path, path.parent / folder / "o.onnx", **options)
+        assert not is_mapped(path.with_name("m.data"))
+        assert not is_open(path.with_name("m.data"))
 
     @pytest.mark.parametrize("size", [0, 1, 12])
     def test_of_a_file_that_is_too_short(self, path: Path, size: int) -> None:

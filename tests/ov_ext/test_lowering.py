@@ -19,6 +19,7 @@ from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UnsupportedSlice, UsageError
+from sliceport.shell import join
 from sliceport.slicing.node import Resolved
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -221,7 +222,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     node.set_friendly_name("odd")
     ov.save_model(ov.Model([node], [source], "m"), str(tmp_path / "m.xml"))
     assert main(["lower", str(tmp_path / "m.xml")]) == 1
-    assert "not wholly known; give sizes, as in --input-shapes x:1,8 (an example)." in capsys.readouterr().out
+    example = join(["--input-shapes", "x:1,8"])
+    assert f"not wholly known; give sizes, as in {example} (an example)." in capsys.readouterr().out
     assert main(["lower", str(tmp_path / "m.xml"), "--input-shapes", "x:3,8", "-v", "-o", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "odd   StridedSlice-1  lowered  #0 SLICE1 FLOAT32 [24] offsets [1] sizes [23] strides [2]" in said

@@ -16,7 +16,6 @@ import openvino as ov
 import pytest
 from openvino import opset8
 from openvino_backends import NATIVE, THERE, WHY_NOT_NATIVE
-from platforms import POSIX
 
 import ov_ext
 from ov_ext import backends, native
@@ -189,7 +188,7 @@ def fake_tools(folder: Path, code: int = 0) -> str:
     return os.pathsep.join([str(tools), "/usr/bin", "/bin"])
 
 
-@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
 @pytest.mark.skipif(has_own_library, reason="the installed package has a library")
 def test_of_two_that_build_at_once_one_does(tmp_path: Path) -> None:
     path = fake_tools(tmp_path)
@@ -207,7 +206,7 @@ def test_of_two_that_build_at_once_one_does(tmp_path: Path) -> None:
     assert recorded == {**make_record(VERSION), "library": hash_file(library)}
 
 
-@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
 @pytest.mark.skipif(has_own_library, reason="the installed package has a library")
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     path = fake_tools(tmp_path, code=3)
@@ -217,7 +216,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [entry.suffix for entry in (tmp_path / "cache" / "sliceport" / "openvino").iterdir()] == [".lock"]
 
 
-@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
 @pytest.mark.skipif(has_own_library, reason="the installed package has a library")
 @pytest.mark.parametrize("names", [[LIBRARY], []])
 def test_a_library_without_its_record_is_built_again(tmp_path: Path, names: list[str]) -> None:
@@ -233,7 +232,7 @@ def test_a_library_without_its_record_is_built_again(tmp_path: Path, names: list
     assert library.with_name(RECORD).is_file()
 
 
-@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
 @pytest.mark.skipif(has_own_library, reason="the installed package has a library")
 def test_a_folder_of_something_else_is_kept_and_named(tmp_path: Path) -> None:
     path = fake_tools(tmp_path)
@@ -247,7 +246,7 @@ def test_a_folder_of_something_else_is_kept_and_named(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in folder.iterdir()) == sorted([LIBRARY, "notes.txt"])
 
 
-@pytest.mark.skipif(not POSIX, reason="the pretended tools are shell scripts")
+@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
 @pytest.mark.skipif(has_own_library, reason="the installed package has a library")
 def test_what_a_killed_build_left_is_removed_once_it_is_old(tmp_path: Path) -> None:
     path = fake_tools(tmp_path)
@@ -268,7 +267,7 @@ def test_what_a_killed_build_left_is_removed_once_it_is_old(tmp_path: Path) -> N
     assert list(folder.glob(".*")) == [under_way]
 
 
-@pytest.mark.skipif(not POSIX, reason="made with g++ or clang++")
+@pytest.mark.skipif(sys.platform == "win32", reason="made with g++ or clang++")
 def test_folders_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if build.missing_tools() is not None:
         pytest.skip("there are no tools")
@@ -287,7 +286,7 @@ def test_folders_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert str(tmp_path).encode() not in content
 
 
-@pytest.mark.skipif(not POSIX, reason="a file instead of the cache's folder is another error there")
+@pytest.mark.skipif(sys.platform == "win32", reason="a file instead of the cache's folder is another error there")
 def test_where_nothing_is_to_build_nothing_is_written(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

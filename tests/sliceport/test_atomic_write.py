@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +29,7 @@ from sliceport.errors import ModelError, UsageError
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def fill_with(text: str) -> Callable[[Path], None]:
@@ -189,9 +191,82 @@ class TestNames:
         """The model's name fits, and that of its data does not."""
         path = external(tmp_path / "in")
         target = tmp_path / ("n" * 250 + ".onnx")
-        with pytest.raises(UsageError, match="File name too long"):
+        with pytest.raises(UsageError, match="File name too long" if sys.platform != "win32" else "cannot be"):
             write_model(read_model(path), target, source=path)
         assert os.listdir(tmp_path) == ["in"]
+
+    @pytest.mark.parametrize(
+        "name",
+        ["ab:c.onnx", "a?.onnx", "nul", "NUL.onnx", "com1.tar.gz", "COM\u00b2", "a.", "a ", "a\tb", "conin$", "aux .x"],
+    )
+    def test_that_windows_does_not_take(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        """Among them names of devices, to which writing would succeed, and of streams of other files."""
+        monkeypatch.setattr(sys, "platform", "win32")
+        refusal = re.escape(f"output '{tmp_path / name}' has a name that Windows gives no file; give another one.")
+        with pytest.raises(UsageError, match=refusal):
+            beside.fill_folder(tmp_path / name, fill_with("new"), mark="mark")
+        with pytest.raises(UsageError, match=refusal):
+            beside.write_files([tmp_path / name], lambda _: None)
+        with pytest.raises(UsageError, match=refusal):
+            beside.check_output(tmp_path / name)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        "name", ["console.onnx", "com10.onnx", "a.nul", ".a", "null", "a b.onnx", "lpt", "x.con.y"]
+    )
+    def test_that_only_look_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        monkeypatch.setattr(sys, "platform", "win32")
+        beside.check_output(tmp_path / name)
+
+
+class TestMove:
+    """Windows renames no file that somebody has open, and replaces none."""
+
+    @pytest.fixture(autouse=True)
+    def _on_windows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "platform", "win32")
+
+    @pytest.mark.parametrize("is_folder", [False, True])
+    def test_waits_for_others(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool) -> None:
+        name = "rename" if is_folder else "replace"
+        source, refusals, rename = tmp_path / "new", [True, True], getattr(Path, name)
+
+        def refuse(path: Path, target: Path) -> Path:
+            if refusals.pop() if refusals else False:
+                raise PermissionError(13, "Permission denied")
+            moved: Path = rename(path, target)
+            return moved
+
+        if is_folder:
+            source.mkdir()
+        else:
+            source.write_text("new")
+            (tmp_path / "old").write_text("old")
+        monkeypatch.setattr(Path, name, refuse)
+        beside.move(source, tmp_path / "old")
+        assert [path.name for path in tmp_path.iterdir()] == ["old"]
+        assert refusals == []
+
+    def test_does_not_wait_for_ever(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(path: Path, target: Path) -> Path:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "replace", refuse)
+        monkeypatch.setattr(beside, "_PATIENCE", 0.1)
+        with pytest.raises(UsageError, match="cannot be written .Permission denied"):
+            beside.write_files([tmp_path / "a"], lambda folder: (folder / "a").touch())
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere an open file can be replaced")
+def test_a_file_that_somebody_has_open_is_replaced_later(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with open(tmp_path / "a") as opened:
+        timer = threading.Timer(0.3, opened.close)
+        timer.start()
+        beside.write_files([tmp_path / "a"], lambda folder: (folder / "a").touch(), overwrite=True)
+        timer.join()
+    assert (tmp_path / "a").read_text() == ""
 
 
 def external(folder: Path) -> Path:

@@ -1,7 +1,9 @@
 """A worker that dies, hangs or runs out of memory costs its call and nothing else."""
 
+import _thread
 import math
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -40,7 +42,6 @@ def test_a_call_that_never_ends_is_ended() -> None:
         guarded.call(time.sleep, 600, timeout=0.5)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="memory is not limited there")
 def test_a_call_that_may_take_less_than_the_one_before_is_ended_in_its_own_time() -> None:
     guarded.call(time.sleep, 0, timeout=600)
     with pytest.raises(guarded.WorkerTimedOut, match=r"^took longer than 0\.2 s$"):
@@ -48,6 +49,7 @@ def test_a_call_that_may_take_less_than_the_one_before_is_ended_in_its_own_time(
     guarded.call(time.sleep, 0, timeout=None)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="memory is not limited there")
 def test_memory_is_limited() -> None:
     with pytest.raises(MemoryError):
         guarded.call(bytearray, 2**28, timeout=60, memory=2**27)
@@ -72,7 +74,7 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
     assert guarded.call(os.getpid, timeout=60) == parents
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process by a signal")
+@pytest.mark.skipif(sys.platform not in ("linux", "win32"), reason="only they end a process with another")
 def test_a_worker_at_work_ends_with_a_process_that_is_killed() -> None:
     """Even if it is deep in C, as here, where no thread of Python's gets its turn, and has no limit of time."""
     code = (
@@ -107,7 +109,6 @@ def test_what_a_worker_that_dies_said_is_told() -> None:
     assert died.value.stderr.splitlines()[0] == "of this call"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there are no groups of processes")
 def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
     file = tmp_path / "child"
     thread = threading.Thread(target=_call_and_ignore, args=(guarded_calls.start_a_child_and_hang, str(file)))
@@ -146,7 +147,7 @@ def test_a_call_may_take_any_time() -> None:
     assert guarded.call(math.sqrt, 9, timeout=None) == 3
 
 
-@pytest.mark.skipif(not hasattr(os, "waitid"), reason="needs waitid")
+@pytest.mark.skipif(not hasattr(os, "waitid") and sys.platform != "win32", reason="needs waitid")
 def test_the_exit_code_of_a_worker_that_ends_itself_is_told() -> None:
     for _ in range(5):
         with pytest.raises(guarded.WorkerDied, match=r"^ended with exit code 7$"):
@@ -206,6 +207,33 @@ def test_a_worker_that_cannot_be_started_is_told_from_one_that_died(monkeypatch:
     monkeypatch.setattr(tempfile, "tempdir", os.path.join(os.path.dirname(__file__), "nowhere"))
     with pytest.raises(guarded.WorkerNotStarted, match="could not be started"):
         guarded.call(os.getpid, timeout=60)
+
+
+def test_a_call_is_interrupted() -> None:
+    """By Ctrl-C, which ends no wait of Windows by itself."""
+    worker = guarded.call(os.getpid, timeout=60)
+    timer = threading.Timer(0.5, _interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        guarded.call(time.sleep, 600, timeout=600)
+    timer.join()
+    assert_gone([worker])
+    assert guarded.call(math.sqrt, 9, timeout=60) == 3
+
+
+def test_waiting_is_interrupted() -> None:
+    timer = threading.Timer(0.5, _interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        guarded.take(queue.Queue())
+    timer.join()
+
+
+def _interrupt() -> None:
+    if sys.platform == "win32":
+        _thread.interrupt_main()  # what the handler of Ctrl-C does there
+    else:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def test_any_bound_of_memory_will_do() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,7 @@ class DebianChroot(HostBackend):
 
     def missing(self) -> str | None:
         """What this machine lacks to install."""
-        if os.geteuid() != 0:
+        if sys.platform == "win32" or os.geteuid() != 0:
             return "a Debian root can only be made and entered as root"
         for tool in ("unshare", "chroot", "mount", "apt-get", "dpkg"):
             if shutil.which(tool) is None:

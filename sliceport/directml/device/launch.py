@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from sliceport.directml.device.backend import run, source
@@ -15,7 +16,7 @@ ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 def launch(root: Path, home: Path, *words: str) -> list[str]:
     """The command that runs a program of `home`, a folder inside `root`; any number of them run side by side."""
-    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    as_root = [] if sys.platform != "win32" and os.geteuid() == 0 else ["--user", "--map-root-user"]
     return [*ALONE, *as_root, "--net", "--ipc", "sh", str(source("launch.sh")), str(root), str(home), *words]
 
 

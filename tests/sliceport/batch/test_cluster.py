@@ -397,7 +397,7 @@ def test_urls_of_no_cluster(url: str) -> None:
 
 def test_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingExtra, match=r"distributed is needed by --cluster.*'sliceport\[dask\]'"):
+    with pytest.raises(MissingExtra, match=r'distributed is needed by --cluster.*"sliceport\[dask\]"'):
         open_cluster("dask://127.0.0.1:8786")
 
 

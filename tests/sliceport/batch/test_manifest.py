@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,8 +82,20 @@ def test_folders_of_a_manifest_are_no_pattern(tmp_path: Path) -> None:
     manifest = read_manifest(write("[a]/m.jsonl", '{"model": "*.onnx", "input_shapes": {"x": [1]}}'))
     assert manifest.options_of("a/b.onnx") == {}
     assert manifest.options_of(f"{tmp_path}/[a]/b.onnx") == {"input_shapes": {"x": (1,)}}
-    absolute = read_manifest(write("m.jsonl", f'{{"model": "{tmp_path}/z/*.onnx", "input": {{"x": "x.npy"}}}}'))
+    entry = {"model": f"{tmp_path}/z/*.onnx", "input": {"x": "x.npy"}}
+    absolute = read_manifest(write("m.jsonl", json.dumps(entry)))
     assert absolute.options_of("z/a.onnx") == {"inputs": {"x": "x.npy"}}
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="names as Windows has them")
+def test_either_slash_and_any_case_match() -> None:
+    entries = [
+        {"model": "zoo\\a.onnx", "input_shapes": {"x": [1]}, "input": {"x": "in\\x.npy"}},
+        {"model": "Zoo\\B*\\[A-C].onnx", "input_shapes": {"y": [2]}},
+    ]
+    manifest = read_manifest(write("m.jsonl", "\n".join(map(json.dumps, entries))))
+    assert manifest.options_of("ZOO/A.onnx") == {"input_shapes": {"x": (1,)}, "inputs": {"x": "in/x.npy"}}
+    assert manifest.options_of("zoo\\b1\\c.ONNX") == {"input_shapes": {"y": (2,)}}
 
 
 def test_entries_that_match_nothing_are_told() -> None:

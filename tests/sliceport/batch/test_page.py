@@ -165,7 +165,7 @@ class TestText:
 
     def test_without_jinja2_the_extra_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "jinja2", None)
-        with pytest.raises(MissingExtra, match=r"jinja2 is needed by --html.*pip install 'sliceport\[batch\]'"):
+        with pytest.raises(MissingExtra, match=r'jinja2 is needed by --html.*pip install "sliceport\[batch\]"'):
             render_page(make_header(), [])
 
 

@@ -101,5 +101,5 @@ def test_nothing_is_left_of_a_run_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"pyarrow is needed by --parquet.*pip install 'sliceport\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=r'pyarrow is needed by --parquet.*pip install "sliceport\[parquet\]"'):
         write_parquet([], tmp_path / "run.parquet")

@@ -16,6 +16,7 @@ from typing import Any
 import deadly_format
 import numpy as np
 import pytest
+from platforms import POSIX, ended_by
 
 from sliceport import guarded
 from sliceport.batch import process as process_module
@@ -28,6 +29,7 @@ from sliceport.formats import formats
 from sliceport.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
+SEGFAULTED = "ended with exit code 11" if sys.platform == "win32" else "was ended by SIGSEGV"
 GLU, STRINGS = MODELS / "rule_glu.onnx", MODELS / "rule_strings.onnx"
 
 
@@ -265,7 +267,8 @@ def test_what_lower_writes_is_kept_if_it_is_wanted(job: Job) -> None:
 
 def test_messages_name_options_of_the_command_line(job: Job) -> None:
     done = do(job, MODELS / "rule_symbolic.onnx")
-    assert done.message.endswith("are open: give sizes, as in --input-shapes x:1,16,8 (an example). (and 1 more)")
+    example = join(["--input-shapes", "x:1,16,8"])
+    assert done.message.endswith(f"are open: give sizes, as in {example} (an example). (and 1 more)")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
@@ -306,8 +309,8 @@ class TestDeadlyModels:
     @pytest.mark.parametrize(
         ("action", "verdict", "message"),
         [
-            ("abort", "crash", "its process was ended by SIGABRT."),
-            ("segfault", "crash", "its process was ended by SIGSEGV."),
+            ("abort", "crash", f"its process {ended_by('SIGABRT')}."),
+            ("segfault", "crash", f"its process {SEGFAULTED}."),
             ("exit", "crash", "its process ended with exit code 3."),
             ("end", "crash", "its process ended with exit code 0."),
             ("bad_alloc", "memory", "it allocates more memory than the 2147483648 bytes that it may."),
@@ -326,9 +329,9 @@ class TestDeadlyModels:
     @pytest.mark.parametrize(
         ("action", "verdict", "message"),
         [
-            ("kill", "crash", "its process was ended by SIGKILL."),
+            pytest.param("kill", "crash", "its process was ended by SIGKILL.", marks=POSIX),
             ("fill the disk", "error", "output 'model' cannot be written (No space left on device)."),
-            ("lose a worker", "clean", ""),
+            pytest.param("lose a worker", "clean", "", marks=POSIX),
         ],
     )
     def test_what_is_the_machines_is_no_result_of_the_model(

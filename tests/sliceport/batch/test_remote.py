@@ -273,7 +273,8 @@ class TestStore:
         (tmp_path / "folder").mkdir()
         with pytest.raises(UsageError) as caught:
             RemoteStore(f"file://{tmp_path}").read("folder")
-        assert str(caught.value) == f"'file://{tmp_path}/folder' cannot be read (Is a directory)."
+        reason = "Permission denied" if sys.platform == "win32" else "Is a directory"
+        assert str(caught.value) == f"'file://{tmp_path}/folder' cannot be read ({reason})."
 
 
 class TestInterruptions:
@@ -368,7 +369,7 @@ class TestPackages:
         with pytest.raises(MissingExtra) as caught:
             RemoteStore("s3://bucket")
         assert str(caught.value) == (
-            "fsspec is needed for 's3://bucket', but it is not installed; run: pip install 'sliceport[fsspec]'."
+            "fsspec is needed for 's3://bucket', but it is not installed; run: pip install \"sliceport[fsspec]\"."
         )
 
     def test_without_what_a_protocol_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:

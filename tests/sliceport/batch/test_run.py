@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import sys
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -56,7 +57,7 @@ def test_every_model_has_a_row(batch: Batch, zoo: Path) -> None:
     totals: list[int] = []
     finished = run_batch(batch, begin=totals.append, observe=seen.append)
     made = rows(batch)
-    assert [row["model"] for row in made] == sorted(str(file) for file in zoo.iterdir())
+    assert [row["model"] for row in made] == sorted(file.as_posix() for file in zoo.iterdir())
     assert {Path(row["model"]).stem: row["verdict"] for row in made} == {
         "damaged": "error",
         "rule_glu": "clean",
@@ -93,6 +94,7 @@ def test_models_that_are_gone_have_no_row(batch: Batch, zoo: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")
 def test_one_that_cannot_be_read_has_a_row_without_a_key(batch: Batch, tmp_path: Path) -> None:
     batch = replace(batch, sources=[*batch.sources, str(tmp_path / "none.onnx")])
     with pytest.raises(UsageError, match="none"):
@@ -139,7 +141,7 @@ def test_two_runs_at_once_into_one_folder(batch: Batch, zoo: Path) -> None:
             run_batch(second)
 
     run_batch(replace(batch, jobs=1), observe=run_the_other)
-    expected = sorted(str(file) for folder in (zoo, others) for file in folder.iterdir())
+    expected = sorted(file.as_posix() for folder in (zoo, others) for file in folder.iterdir())
     assert [row["model"] for row in rows(batch)] == expected
 
 
@@ -209,7 +211,7 @@ def test_a_view_is_written_on_the_way(batch: Batch, monkeypatch: pytest.MonkeyPa
 def test_shards_into_one_folder_make_one_view(batch: Batch, zoo: Path) -> None:
     for i in (1, 2, 3):
         run_batch(replace(batch, shard=(i, 3)))
-    assert [row["model"] for row in rows(batch)] == sorted(str(file) for file in zoo.iterdir())
+    assert [row["model"] for row in rows(batch)] == sorted(file.as_posix() for file in zoo.iterdir())
     run_batch(replace(batch, shard=(2, 3)))
     assert len(rows(batch)) == 5
 
@@ -231,7 +233,7 @@ def test_shards_of_other_sources_are_not_of_the_run(batch: Batch, zoo: Path, tmp
     shutil.copytree(zoo, tmp_path / "others")
     run_batch(replace(batch, sources=[str(tmp_path / "others")], shard=(1, 2)))
     finished = run_batch(replace(batch, shard=(2, 2)))
-    second = take_shard(map(str, zoo.iterdir()), 2, 2)
+    second = take_shard([file.as_posix() for file in zoo.iterdir()], 2, 2)
     assert sorted(row["model"] for row in rows(batch)) == sorted(second)
     assert list_missing_shards(finished.run.headers) == ["1/2"]
     run_batch(replace(batch, shard=(1, 2)))

@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from platforms import POSIX
 
 from sliceport.batch.sources import expand, is_url, parse_shard, take_shard
 from sliceport.errors import UsageError
@@ -48,7 +47,7 @@ class TestFolders:
 
     def test_names_begin_as_the_source_is_written(self, folder: Path) -> None:
         assert find("./zoo") == [f"./{name}" for name in IN_ZOO]
-        assert find(f"{folder}/zoo") == [f"{folder}/{name}" for name in IN_ZOO]
+        assert find(f"{folder}/zoo") == [f"{folder.as_posix()}/{name}" for name in IN_ZOO]
         assert find(".") == find("./") == ["other/o.onnx", *IN_ZOO]
 
     def test_hidden_ones_are_found_by_name(self) -> None:
@@ -92,7 +91,28 @@ class TestFolders:
             list(models)
 
 
-@pytest.mark.skipif(not POSIX, reason="links need privileges there")
+@pytest.mark.skipif(sys.platform != "win32", reason="names as Windows has them")
+@pytest.mark.usefixtures("folder")
+class TestWindows:
+    def test_either_slash_separates_folders(self, folder: Path) -> None:
+        assert find("zoo\\a") == find("zoo\\a\\") == ["zoo/a/x.onnx"]
+        assert find("zoo\\a.onnx") == ["zoo/a.onnx"]
+        assert find("zoo\\**\\*.onnx") == find("zoo/**/*.onnx")
+        assert find(f"{folder}\\zo?\\a\\*") == [f"{folder.as_posix()}/zoo/a/x.onnx"]
+
+    def test_case_tells_no_names_apart(self) -> None:
+        assert find("ZOO/A.onnx", "zoo/a.onnx") == ["ZOO/A.onnx"]
+        assert find("zoo/*.ONNX", "zoo/a.onnx") == ["zoo/a.onnx"]
+
+    def test_paths_that_are_taken_as_they_are(self, folder: Path) -> None:
+        path = f"\\\\?\\{folder}\\zoo"
+        assert find(f"{path}\\a.onnx") == [f"{path}\\a.onnx"]
+        assert find(f"{path}\\a") == [f"{path}\\a\\x.onnx"]
+        with pytest.raises(UsageError, match="is not there"):
+            find(f"{path}\\none.onnx")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")
 @pytest.mark.usefixtures("folder")
 class TestLinks:
     def test_links_to_other_folders_are_followed_once(self, folder: Path) -> None:
@@ -156,7 +176,7 @@ class TestGlobs:
         assert find(pattern) == found
 
     def test_absolute_patterns(self, folder: Path) -> None:
-        assert find(f"{folder}/zo?/a/*") == [f"{folder}/zoo/a/x.onnx"]
+        assert find(f"{folder}/zo?/a/*") == [f"{folder.as_posix()}/zoo/a/x.onnx"]
 
     @pytest.mark.parametrize("pattern", ["zoo/*.nothing", "nowhere/*.onnx", "zoo/*/*/*/*/*.onnx", "zoo/a.onnx/*"])
     def test_a_pattern_without_a_match_is_an_error(self, pattern: str) -> None:

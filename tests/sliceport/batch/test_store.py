@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from platforms import POSIX
 
 from sliceport.batch.store import SCRATCH, Folder, open_store
 from sliceport.errors import UsageError
@@ -25,7 +24,6 @@ def ended() -> int:
     return process.pid
 
 
-@POSIX
 @pytest.mark.parametrize("when", ["begins", "ends"])
 def test_what_processes_left_that_have_ended_is_removed(tmp_path: Path, ended: int, when: str) -> None:
     store, scratch = Folder(str(tmp_path)), tmp_path / SCRATCH

@@ -243,7 +243,7 @@ class TestProgress:
     ) -> None:
         words = ["batch", "lower", str(zoo / "rule_glu.onnx"), "-v", "-o", str(tmp_path / "run")]
         main(words)
-        assert f"sliceport: 1/1 clean '{zoo}/rule_glu.onnx' (" in capsys.readouterr().err
+        assert f"sliceport: 1/1 clean '{zoo.as_posix()}/rule_glu.onnx' (" in capsys.readouterr().err
         main(words)
         assert " s, was there before)" in capsys.readouterr().err
 

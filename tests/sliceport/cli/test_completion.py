@@ -52,7 +52,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
-    assert "pip install 'sliceport[cli]'" in capsys.readouterr().err
+    assert 'pip install "sliceport[cli]"' in capsys.readouterr().err
 
 
 def show_help(columns: int = 80, **environment: str) -> str:

@@ -164,7 +164,8 @@ class TestHints:
 
     def test_a_symbol_has_one_size(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         main(["lower", str(save(self.open_model("x", "y"), tmp_path))])
-        assert "as in --input-shapes x:1,16,16,8 y:1,16,16,8 (an example)" in capsys.readouterr().out
+        example = shell.join(["--input-shapes", "x:1,16,16,8", "y:1,16,16,8"])
+        assert f"as in {example} (an example)" in capsys.readouterr().out
 
     def test_what_is_no_number_is_said(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         path = str(save(self.open_model("x"), tmp_path))

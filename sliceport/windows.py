@@ -1,0 +1,95 @@
+"""What Windows says of processes, where Python's standard library has no function for it; for Windows alone."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.platform == "win32":
+    import ctypes
+    from ctypes import wintypes
+
+    _KILL_ON_CLOSE = 0x2000
+    _EXTENDED_LIMITS = 9
+    _SYNCHRONIZE = 0x100000
+    _SET_QUOTA_AND_TERMINATE = 0x101
+    _INVALID_PARAMETER = 87
+
+    class _Limits(ctypes.Structure):
+        """JOBOBJECT_EXTENDED_LIMIT_INFORMATION of winnt.h."""
+
+        _fields_ = (
+            ("PerProcessUserTimeLimit", ctypes.c_int64),
+            ("PerJobUserTimeLimit", ctypes.c_int64),
+            ("LimitFlags", wintypes.DWORD),
+            ("MinimumWorkingSetSize", ctypes.c_size_t),
+            ("MaximumWorkingSetSize", ctypes.c_size_t),
+            ("ActiveProcessLimit", wintypes.DWORD),
+            ("Affinity", ctypes.c_size_t),
+            ("PriorityClass", wintypes.DWORD),
+            ("SchedulingClass", wintypes.DWORD),
+            ("IoInfo", ctypes.c_uint64 * 6),
+            ("ProcessMemoryLimit", ctypes.c_size_t),
+            ("JobMemoryLimit", ctypes.c_size_t),
+            ("PeakProcessMemoryUsed", ctypes.c_size_t),
+            ("PeakJobMemoryUsed", ctypes.c_size_t),
+        )
+
+    def _load() -> ctypes.WinDLL:
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel.CreateJobObjectW.restype = wintypes.HANDLE
+        kernel.CreateJobObjectW.argtypes = (ctypes.c_void_p, wintypes.LPCWSTR)
+        kernel.SetInformationJobObject.argtypes = (wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD)
+        kernel.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
+        kernel.TerminateJobObject.argtypes = (wintypes.HANDLE, wintypes.UINT)
+        kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+        kernel.OpenProcess.restype = wintypes.HANDLE
+        kernel.OpenProcess.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)
+        kernel.WaitForSingleObject.restype = wintypes.DWORD
+        kernel.WaitForSingleObject.argtypes = (wintypes.HANDLE, wintypes.DWORD)
+        return kernel
+
+    class Job:
+        """A job object: its processes, and those that they start, end when this process ends or says so.
+
+        Args:
+            process: The id of a process, which has not started others yet. If it has ended, the job is empty.
+
+        Raises:
+            OSError: The system makes none.
+        """
+
+        def __init__(self, process: int) -> None:
+            self._kernel = _load()
+            self._handle = self._kernel.CreateJobObjectW(None, None)
+            if not self._handle:
+                raise ctypes.WinError(ctypes.get_last_error())
+            limits = _Limits(LimitFlags=_KILL_ON_CLOSE)
+            self._kernel.SetInformationJobObject(
+                self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
+            )
+            opened = self._kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, process)
+            if opened:
+                self._kernel.AssignProcessToJobObject(self._handle, opened)
+                self._kernel.CloseHandle(opened)
+
+        def kill(self) -> None:
+            """End the processes."""
+            if self._handle:
+                self._kernel.TerminateJobObject(self._handle, 1)
+
+        def close(self) -> None:
+            """End them, and give the job back."""
+            if self._handle:
+                self._kernel.CloseHandle(self._handle)
+                self._handle = None
+
+    def has_ended(process: int) -> bool:
+        """Whether there is no process of this id, or it has ended."""
+        kernel = _load()
+        opened = kernel.OpenProcess(_SYNCHRONIZE, False, process)
+        if not opened:
+            return ctypes.get_last_error() == _INVALID_PARAMETER
+        try:
+            return bool(kernel.WaitForSingleObject(opened, 0) == 0)
+        finally:
+            kernel.CloseHandle(opened)
