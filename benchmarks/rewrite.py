@@ -1,10 +1,10 @@
 """Does rewriting pay? Slicing nodes, the bytes that they move and the time that they take, before and after.
 
 The exports of models/ and of ../shared/zoo where there is one, their input sizes given, by `sliceport rewrite` and, on
-the same files, by OnnxSlim, onnxruntime's own offline optimisation (basic and extended) and onnxscript's optimizer. Slicing nodes
-are Slice, Split, and Gather by constant indices of which a Slice could do the work. Times are onnxruntime's own profile
-of those nodes and of the Squeeze and Unsqueeze that read them, its optimisation off, mean of the faster half of many
-runs, as ratios to the model as it was exported; bytes are what those nodes write.
+the same files, by OnnxSlim, onnxruntime's own offline optimisation (basic and extended) and onnxscript's optimizer.
+Slicing nodes are Slice, Split, and Gather by constant indices of which a Slice could do the work. Times are
+onnxruntime's own profile of those nodes and of the Squeeze and Unsqueeze that read them, its optimisation off, mean of
+the faster half of many runs, as ratios to the model as it was exported; bytes are what those nodes write.
 
     pip install --group benchmarks
     python benchmarks/rewrite.py [--runs 40] [--directml] [NAME ...]
