@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
 from sliceport.arguments import read_names
+from sliceport.collector import collector_paused
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import (
     ChangeOptions,
@@ -104,18 +105,26 @@ class ONNX:
 
         guarded.start()  # it imports onnx while this process does
         from onnx_ops.compare.verify import verify_rewriting
-        from onnx_ops.io import read_model
+        from onnx_ops.first_look import can_rewrite, is_kept_as_read
+        from onnx_ops.io import from_checked_file, read_checked, write_proto
         from onnx_ops.passes import BY_DEFAULT, Rewriting, rewrite, simplify
+        from onnx_ops.passes.rewrite import report_nothing
 
         names = BY_DEFAULT if passes is None else passes
         optimizers = self._read_optimizers(options.get("simplify", False))
         progress.say(f"rewriting {model}")
-        rewritten = read_model(model)
         report: Rewriting
-        if optimizers:
-            rewritten, report = simplify(rewritten, names, optimizers)
-        else:
-            report = rewrite(rewritten, names)
+        with collector_paused():
+            proto, found = read_checked(model)
+            if not (optimizers or options.get("verify") or can_rewrite(proto)) and is_kept_as_read(proto, found):
+                report = report_nothing(names)
+                write_proto(proto, output, overwrite=options.get("overwrite", False))
+                return Result(report)
+            rewritten = from_checked_file(proto, found, model)
+            if optimizers:
+                rewritten, report = simplify(rewritten, names, optimizers)
+            else:
+                report = rewrite(rewritten, names)
         return Result(report, _write(rewritten, output, model, verify_rewriting, options))
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
@@ -130,12 +139,19 @@ class ONNX:
 
         guarded.start()
         from onnx_ops.compare.verify_directml import verify_hardening
-        from onnx_ops.io import read_model
+        from onnx_ops.first_look import can_harden, is_kept_as_read
+        from onnx_ops.io import from_checked_file, read_checked, write_proto
         from onnx_ops.passes import harden_for_directml
+        from onnx_ops.passes.harden_directml import report_hardening
 
         progress.say(f"rewriting {model}")
-        hardened = read_model(model)
-        report = harden_for_directml(hardened)
+        with collector_paused():
+            proto, found = read_checked(model)
+            if not (options.get("verify") or can_harden(proto)) and is_kept_as_read(proto, found):
+                write_proto(proto, output, overwrite=options.get("overwrite", False))
+                return Result(report_hardening(0, ()))
+            hardened = from_checked_file(proto, found, model)
+            report = harden_for_directml(hardened)
         return Result(report, _write(hardened, output, model, verify_hardening, options))
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
+from onnx_ops.defaults import defaults_aside
 from onnx_ops.nodes import SLICING
+from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
 from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
 from onnx_ops.passes.walk import nodes_of
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
-from sliceport.hardening import Hardening
+from sliceport.hardening import Change, Hardening
 
 HARDEN_DIRECTML: tuple[type[NodePass], ...] = (SplitForDirectMLPass, SliceForDirectMLPass, ReshapeForDirectMLPass)
 
@@ -26,13 +31,24 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     Returns:
         What was changed, and why.
     """
-    nodes = sum(1 for kind in SLICING for _ in nodes_of(model, kind))
+    nodes = sum(1 for _ in nodes_of(model, *SLICING))
     passes = [kind() for kind in HARDEN_DIRECTML]
-    for done in passes:
-        done(model)
-    return Hardening(
-        ONNXRUNTIME_DML,
-        DIRECTML_PROVIDER[-1],
-        nodes,
-        tuple(change for done in passes for change in done.changes),
-    )
+    if any(nodes_of(model, *(name for kind in HARDEN_DIRECTML for name in kind.op_types))):
+        with defaults_aside(model):
+            _run(passes, model)
+            unmark(model)
+    return report_hardening(nodes, [change for done in passes for change in done.changes])
+
+
+def report_hardening(nodes: int, changes: Sequence[Change]) -> Hardening:
+    """The report of a model with so many slicing nodes."""
+    return Hardening(ONNXRUNTIME_DML, DIRECTML_PROVIDER[-1], nodes, tuple(changes))
+
+
+def _run(passes: Sequence[NodePass], model: ir.Model) -> None:
+    analysis = Analysis(model)
+    for each in passes:
+        if not analysis.is_current:
+            analysis.infer()
+        each.share(analysis)
+        each(model)

@@ -17,6 +17,7 @@ from onnx_ops.passes.optimizers import ONNXSLIM, run_optimizer
 from onnx_ops.passes.probe import OPAQUE_DOMAIN, build_probe, clone_model
 from onnx_ops.passes.walk import every_node, rewritable_nodes
 from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
+from onnx_ops.traversal import all_graphs, all_nodes
 from sliceport.errors import ModelError
 
 _HIDDEN = "Hidden"
@@ -43,7 +44,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     inline_functions(probe)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
-    for graph in probe.graphs():
+    for graph in all_graphs(probe):
         if graph is not probe.graph:  # what is an output of a body is left, and OnnxSlim forgets it
             _make_constants(graph)
     name_left_out_outputs(probe)
@@ -85,7 +86,7 @@ def _hide(model: ir.Model, *, from_onnxslim: bool) -> None:
             so that others take their places; and of such a Concat the constant, whatever its size along the axis.
     """
     computed: set[ir.Value] = set()
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         inputs = [value for value in node.inputs if value is not None]
         is_computed = all(value in computed or value.is_initializer() for value in inputs)
         if is_computed:
@@ -211,7 +212,7 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
 
 def _restore_hidden(model: ir.Model) -> None:
     """Show the hidden nodes again."""
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         if node.domain == OPAQUE_DOMAIN:
             node.domain, node.op_type = "", node.op_type.removeprefix(_HIDDEN)
     model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
@@ -220,7 +221,7 @@ def _restore_hidden(model: ir.Model) -> None:
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
     said = {value.name: value for value in all_values(original)}
-    declared = {id(value) for graph in model.graphs() for value in (*graph.inputs, *graph.outputs)}
+    declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model):
         known = said.get(value.name)
         if known is not None:
