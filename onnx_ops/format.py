@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
 from sliceport.arguments import read_names
+from sliceport.collector import collector_paused
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import (
     ChangeOptions,
@@ -105,18 +106,28 @@ class ONNX:
 
         guarded.start()  # it imports onnx while this process does
         from onnx_ops.compare.verify import verify_rewriting
-        from onnx_ops.io import opened_model
+        from onnx_ops.first_look import can_rewrite, is_kept_as_read
+        from onnx_ops.io import data_closed, from_checked_file, read_checked, write_proto
         from onnx_ops.passes import BY_DEFAULT, Rewriting, rewrite, simplify
+        from onnx_ops.passes.rewrite import report_nothing
 
         names = BY_DEFAULT if passes is None else passes
         optimizers = self._read_optimizers(options.get("simplify", False))
         progress.say(f"rewriting {model}")
-        with opened_model(model) as before:
-            report: Rewriting
-            if optimizers:
-                rewritten, report = simplify(before, names, optimizers)
-            else:
-                rewritten, report = before, rewrite(before, names)
+        report: Rewriting
+        with collector_paused():
+            proto, found = read_checked(model)
+            if not (optimizers or options.get("verify") or can_rewrite(proto)) and is_kept_as_read(proto, found):
+                report = report_nothing(names)
+                write_proto(proto, output, overwrite=options.get("overwrite", False))
+                return Result(report)
+            before = from_checked_file(proto, found, model)
+        with data_closed(before):
+            with collector_paused():
+                if optimizers:
+                    rewritten, report = simplify(before, names, optimizers)
+                else:
+                    rewritten, report = before, rewrite(before, names)
             return Result(report, _write(rewritten, output, model, verify_rewriting, options))
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
@@ -131,12 +142,21 @@ class ONNX:
 
         guarded.start()
         from onnx_ops.compare.verify_directml import verify_hardening
-        from onnx_ops.io import opened_model
+        from onnx_ops.first_look import can_harden, is_kept_as_read
+        from onnx_ops.io import data_closed, from_checked_file, read_checked, write_proto
         from onnx_ops.passes import harden_for_directml
+        from onnx_ops.passes.harden_directml import report_hardening
 
         progress.say(f"rewriting {model}")
-        with opened_model(model) as hardened:
-            report = harden_for_directml(hardened)
+        with collector_paused():
+            proto, found = read_checked(model)
+            if not (options.get("verify") or can_harden(proto)) and is_kept_as_read(proto, found):
+                write_proto(proto, output, overwrite=options.get("overwrite", False))
+                return Result(report_hardening(0, ()))
+            hardened = from_checked_file(proto, found, model)
+        with data_closed(hardened):
+            with collector_paused():
+                report = harden_for_directml(hardened)
             return Result(report, _write(hardened, output, model, verify_hardening, options))
 
 

@@ -16,6 +16,7 @@ from onnx_ops.causes import describe_cause
 from onnx_ops.check import Findings, check_proto
 from onnx_ops.prepare import name_left_out_outputs, open_negative_sizes
 from onnx_ops.read import file_named, read_proto
+from onnx_ops.traversal import all_graphs, model_nodes
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
 
@@ -26,23 +27,28 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     Raises:
         ModelError: See `read_proto`; or it has training_info, which onnx-ir does not keep.
     """
-    proto = read_proto(path)
-    if proto.training_info:
-        raise ModelError(f"'{os.fspath(path)}': it has training_info, which would be lost; remove it first.")
-    return from_file_proto(proto, path)
+    return from_checked_file(*read_checked(path), path)
 
 
-@contextmanager
-def opened_model(path: str | os.PathLike[str]) -> Iterator[ir.Model]:
-    """`read_model`; its data files are closed afterwards, as Windows lets nobody remove or replace one that is open.
+def read_checked(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, Findings]:
+    """The model in a file that can be changed, and what `check_proto` found out about it.
 
     Raises:
         ModelError: See `read_model`.
     """
-    model = read_model(path)
+    proto = read_proto(path)
+    if proto.training_info:
+        raise ModelError(f"'{os.fspath(path)}': it has training_info, which would be lost; remove it first.")
+    with file_named(path):
+        return proto, check_proto(proto)
+
+
+@contextmanager
+def data_closed(model: ir.Model) -> Iterator[None]:
+    """Close the data files of a model afterwards: Windows lets nobody remove or replace one that is open."""
     tensors = [tensor for tensor, _ in external_tensors(model)]
     try:
-        yield model
+        yield
     finally:
         for tensor in tensors:
             _release(tensor)
@@ -55,7 +61,18 @@ def from_file_proto(proto: onnx.ModelProto, path: str | os.PathLike[str]) -> ir.
         ModelError: See `from_proto`.
     """
     with file_named(path):
-        return from_proto(proto, os.path.dirname(os.path.abspath(path)))
+        found = check_proto(proto)
+    return from_checked_file(proto, found, path)
+
+
+def from_checked_file(proto: onnx.ModelProto, found: Findings, path: str | os.PathLike[str]) -> ir.Model:
+    """`from_checked_proto` of what was read from a file; errors name the file.
+
+    Raises:
+        ModelError: See `from_checked_proto`.
+    """
+    with file_named(path):
+        return from_checked_proto(proto, found, os.path.dirname(os.path.abspath(path)))
 
 
 def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
@@ -108,19 +125,17 @@ def external_tensors(model: ir.Model) -> Iterator[_Held]:
 
 
 def _external_initializers(model: ir.Model) -> Iterator[_Held]:
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 yield value.const_value, partial(setattr, value, "const_value")
 
 
 def _external_attributes(model: ir.Model) -> Iterator[_Held]:
-    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for holder in holders:
-        for node in holder.all_nodes():
-            for name, attribute in node.attributes.items():
-                if isinstance(attribute.value, ir.ExternalTensor):
-                    yield attribute.value, partial(_set_tensor, node, name)
+    for node in model_nodes(model):
+        for name, attribute in node.attributes.data.items():
+            if isinstance(attribute.value, ir.ExternalTensor):
+                yield attribute.value, partial(_set_tensor, node, name)
 
 
 def _set_tensor(node: ir.Node, name: str, tensor: ir.TensorProtocol) -> None:
@@ -178,9 +193,7 @@ def write_model(
             it, or it cannot be written.
         ModelError: The model cannot be represented as a file (of more than 2 GiB, say), or its weights not be read.
     """
-    target = Path(path)
-    if target.suffix != ".onnx":
-        raise UsageError(f"output '{target}' must end in .onnx.")
+    target = _read_target(path)
     name_left_out_outputs(model)
     moves = any(external_tensors(model)) and target.parent.resolve() != Path(source).parent.resolve()
     data = f"{target.name}.data" if moves and any(_external_initializers(model)) else None
@@ -194,6 +207,32 @@ def write_model(
         overwrite=overwrite,
         accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
     )
+
+
+def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a model that has no external data as it is.
+
+    Args:
+        proto: The model.
+        path: The new file; its name ends in .onnx.
+        overwrite: Whether to replace the new file.
+
+    Raises:
+        UsageError: The name does not end in .onnx, the file exists and is to be kept, or it cannot be written.
+    """
+    target = _read_target(path)
+
+    def save(folder: Path) -> None:
+        (folder / target.name).write_bytes(proto.SerializeToString())
+
+    write_files([target], save, overwrite=overwrite)
+
+
+def _read_target(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.suffix != ".onnx":
+        raise UsageError(f"output '{target}' must end in .onnx.")
+    return target
 
 
 def _check_is_no_data_file(files: Sequence[Path], model: ir.Model, source: str | os.PathLike[str]) -> None:
@@ -226,7 +265,7 @@ def _save(model: ir.Model, path: Path, data: str | None) -> None:
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     """While it lasts, a model has its weights in a file, which this writes, and what is said of each."""
-    values = [value for graph in model.graphs() for value in graph.initializers.values()]
+    values = [value for graph in all_graphs(model) for value in graph.initializers.values()]
     before = [value.const_value for value in values]
     try:
         ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
@@ -258,13 +297,11 @@ def _metadata_once(model: ir.Model) -> Iterator[None]:
 
 
 def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol | None]:
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         yield from (value.const_value for value in graph.initializers.values())
-    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for holder in holders:
-        for node in holder.all_nodes():
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.TENSOR:
-                    yield attribute.value
-                elif attribute.type == ir.AttributeType.TENSORS:
-                    yield from attribute.value or ()
+    for node in model_nodes(model):
+        for attribute in node.attributes.data.values():
+            if attribute.type == ir.AttributeType.TENSOR:
+                yield attribute.value
+            elif attribute.type == ir.AttributeType.TENSORS:
+                yield from attribute.value or ()

@@ -14,6 +14,7 @@ from onnx_ops.nodes import is_slicing, node_name
 from onnx_ops.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
 from onnx_ops.resolve_shapes import fold_nodes
 from onnx_ops.shape_arithmetic import Array, Dims
+from onnx_ops.traversal import all_nodes
 
 _ORIGIN = "io.sliceport.origin"
 
@@ -81,18 +82,22 @@ class IrModel:
         graph.remove(node, safe=True)
 
 
-def fold(model: ir.Model, slicing: Sequence[ir.Node]) -> dict[int, tuple[bytes, ...]]:
-    """Infer shapes, and make initializers of what is the same for all inputs, as far as it is small.
+def fold(model: ir.Model, slicing: Sequence[ir.Node], found: Mapping[ir.Value, Found]) -> dict[int, tuple[bytes, ...]]:
+    """Make initializers of what is the same for all inputs, as far as it is small.
+
+    Args:
+        model: The model.
+        slicing: Its slicing nodes.
+        found: What `infer_shapes` found.
 
     Returns:
         The bytes of each output of the slicing nodes that were folded, by the node's `id`.
     """
-    found = infer_shapes(model)
-    return fold_nodes(IrModel(model), list(model.graph.all_nodes()), slicing, found)
+    return fold_nodes(IrModel(model), list(all_nodes(model.graph)), slicing, found)
 
 
 def _mark_origins(model: ir.Model) -> None:
     for (domain, name, overload), function in model.functions.items():
-        for i, node in enumerate(filter(is_slicing, function.all_nodes())):
+        for i, node in enumerate(filter(is_slicing, all_nodes(function))):
             node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
             node.name = node.name or f"{name}.{node_name(node)}"  # or inlining would call it just "node"

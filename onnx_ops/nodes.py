@@ -207,13 +207,16 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
     return SliceSpec(starts, ends, axes, steps)
 
 
-def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
+def contested(
+    node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
+) -> Defect | None:
     """How engines disagree about a Slice or Split, as far as it is known what is written there, if they do.
 
     Args:
         node: Any node.
         opset: Version of its operator set.
         sizes: What is known of its data's sizes; None: what the data's value says.
+        spec: The Slice as it is written, if it has been read.
     """
     if not is_standard(node, *SLICING):
         return None
@@ -228,7 +231,7 @@ def contested(node: ir.Node, opset: int, sizes: Sequence[int | None] | None = No
 
     try:
         if node.op_type == "Slice":
-            return contested_slice(slice_spec(node, opset), sizes)
+            return contested_slice(spec or slice_spec(node, opset), sizes)
         if opset < _NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
             return None
         axis = normalize_axis(read_int(node, "axis", 0), len(sizes))

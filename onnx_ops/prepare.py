@@ -12,6 +12,7 @@ from onnx_ir.passes.common import InlinePass
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MISSING, is_slicing
+from onnx_ops.traversal import all_graphs, all_nodes, model_nodes
 from sliceport.errors import ModelError
 
 _MAX_INLINED = 10**6
@@ -47,10 +48,10 @@ def _count_inlined(model: ir.Model) -> int:
             return 1
         if key not in counts:
             counts[key] = 1
-            counts[key] = count_of(model.functions[key].all_nodes())
+            counts[key] = count_of(all_nodes(model.functions[key]))
         return counts[key]
 
-    return count_of(model.graph.all_nodes())
+    return count_of(all_nodes(model.graph))
 
 
 def name_left_out_outputs(model: ir.Model) -> None:
@@ -58,16 +59,15 @@ def name_left_out_outputs(model: ir.Model) -> None:
 
     They count as parts; onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on any.
     """
-    names = {value.name for value in all_values(model)} | {name for g in model.graphs() for name in g.initializers}
-    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    nodes = [node for holder in holders for node in holder.all_nodes()]
+    nodes = list(model_nodes(model))
+    left_out = [output for node in nodes if is_slicing(node) for output in node.outputs if not output.name]
+    if not left_out:
+        return
+    names = {value.name for value in all_values(model)} | {name for g in all_graphs(model) for name in g.initializers}
     names |= {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
     numbers = count()
-    for node in nodes:
-        if is_slicing(node):
-            for output in node.outputs:
-                if not output.name:
-                    output.name = next(name for n in numbers if (name := f"left_out_{n}") not in names)
+    for output in left_out:
+        output.name = next(name for n in numbers if (name := f"left_out_{n}") not in names)
 
 
 def detach_large_initializers(model: ir.Model) -> None:
@@ -115,7 +115,7 @@ def open_negative_sizes(model: ir.Model) -> bool:
 
 def all_values(model: ir.Model) -> Iterator[ir.Value]:
     """Every graph input and node output of the model, its control flow bodies included."""
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         yield from graph.inputs
         for node in graph:
             yield from node.outputs

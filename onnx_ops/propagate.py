@@ -39,13 +39,15 @@ from onnx_ops.facts import (
 )
 from onnx_ops.shape_arithmetic import Array, Dims
 from onnx_ops.shape_rules import apply_own_rule
+from sliceport.collector import collector_paused
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX
 
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
 _MAX_INPUT_ELEMENTS = 64
-_MAX_CALLS = 16
+MAX_CALLS = 16
+"""How deep calls of functions are followed."""
 _NEGATIVE_AXES_OPSET = 11
 _UNSURE_SIZE = frozenset(("NonZero", "Unique", "Compress"))
 """Operators whose output is never larger than their input, though its size is not inferred."""
@@ -104,7 +106,8 @@ def propagate(
         For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
     """
     proto = onnx.ModelProto.FromString(model)
-    return _Propagation(proto, frozenset(skipped), journal, seconds, fatal).run()
+    with collector_paused():
+        return _Propagation(proto, frozenset(skipped), journal, seconds, fatal).run()
 
 
 class _Propagation:
@@ -233,7 +236,7 @@ class _Propagation:
         depth, around = 0, scope.outer
         while around is not None:
             depth, around = depth + 1, around.outer
-        if depth > _MAX_CALLS or self._visited > 20 * len(self._model.graph.node) + 20000:
+        if depth > MAX_CALLS or self._visited > 20 * len(self._model.graph.node) + 20000:
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}

@@ -31,10 +31,27 @@ from sliceport.guarded_worker import (
     NO_PIPE,
     TELLS_OF_BROKEN_PIPES,
     CallStatus,
+    processor_time,
     read_message,
     this_process,
     write_message,
 )
+
+__all__ = [
+    "DEFAULT_MEMORY",
+    "WorkerDied",
+    "WorkerKilled",
+    "WorkerNotStarted",
+    "WorkerTerminated",
+    "WorkerTimedOut",
+    "WorkerUsedTime",
+    "call",
+    "call_status",
+    "end_calls",
+    "end_idle",
+    "processor_time",
+    "start",
+]
 
 T = TypeVar("T")
 DEFAULT_MEMORY = 2**30
@@ -58,6 +75,10 @@ class WorkerDied(SliceportError):
 
 class WorkerTimedOut(WorkerDied):
     """The worker was ended because it took too long."""
+
+
+class WorkerUsedTime(WorkerTimedOut):
+    """The worker was ended because it used more processor time than `processor_time` allowed it."""
 
 
 class WorkerTerminated(WorkerDied):
@@ -127,6 +148,7 @@ class _Watchdog:
 _KINDS: dict[int, type[WorkerDied]] = {signal.SIGTERM: WorkerTerminated}
 if sys.platform != "win32":
     _KINDS[signal.SIGKILL] = WorkerKilled
+    _KINDS[signal.SIGXCPU] = WorkerUsedTime
 
 
 class _Worker:
@@ -275,6 +297,8 @@ class _Worker:
 
     def _ending(self) -> str:
         code = self._process.returncode
+        if _KINDS.get(-code) is WorkerUsedTime:
+            return "took more processor time than it may"
         if code >= 0:
             return f"ended with exit code {code if code < 2**31 else hex(code)}"  # a status of Windows
         try:
@@ -418,7 +442,7 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
             on Windows. In a worker, what its own call may allocate bounds it, too. None for any.
 
     Raises:
-        WorkerTimedOut: The worker took longer.
+        WorkerTimedOut: The worker took longer; WorkerUsedTime: it used more processor time than it allowed itself.
         WorkerTerminated: The worker was told to end.
         WorkerKilled: The worker was ended by somebody else.
         WorkerNotStarted: There is none, and could not be.

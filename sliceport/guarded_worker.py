@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
 import pickle
 import signal
@@ -123,6 +124,31 @@ def _limits(timeout: float | None, memory: int | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
+@contextlib.contextmanager
+def processor_time(seconds: float) -> Iterator[None]:
+    """End this process when it has used so much processor time from now on; not on Windows, nor beyond its own limits.
+
+    Where a machine is loaded, that takes longer than the same seconds; a process that waits for something uses none.
+    In a worker alone: the caller gets `WorkerUsedTime`.
+    """
+    try:
+        import resource
+    except ImportError:
+        yield
+        return
+    before, cores = resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_CORE)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    wanted = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    bounds = [wanted, *(bound for bound in before if bound != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, cores[1]))  # the signal would leave the memory in a file
+    resource.setrlimit(resource.RLIMIT_CPU, (min(bounds), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, before)
+        resource.setrlimit(resource.RLIMIT_CORE, cores)
 
 
 def _allocated() -> int | None:

@@ -8,6 +8,7 @@ import onnx
 
 from onnx_ops import propagate as real
 from onnx_ops.facts import Found
+from sliceport import guarded
 
 
 def propagate(
@@ -36,24 +37,31 @@ def propagate(
     return real.propagate(proto, skipped, journal, seconds, fatal)
 
 
-def abort(_: bytes) -> bytes:
+def abort(_: bytes, __: float) -> bytes:
     """What is called in place of an optimizer, and ends the process."""
     os.abort()
 
 
-def refuse(_: bytes) -> bytes:
+def refuse(_: bytes, __: float) -> bytes:
     """What is called in place of an optimizer, and raises."""
     raise TypeError("a list is\nno tensor.")
 
 
-def scribble(_: bytes) -> bytes:
+def scribble(_: bytes, __: float) -> bytes:
     """What is called in place of an optimizer, and gives no model."""
     return b"nothing of the kind"
 
 
-def break_up(model: bytes) -> bytes:
+def break_up(model: bytes, _: float) -> bytes:
     """What is called in place of an optimizer, and gives a model whose node has an attribute that it must not have."""
     proto = onnx.ModelProto.FromString(model)
     proto.graph.node[0].attribute.append(onnx.helper.make_attribute("num_outputs", 1))
     broken: bytes = proto.SerializeToString()
     return broken
+
+
+def spin(_: bytes, seconds: float) -> bytes:
+    """What is called in place of an optimizer, and never ends."""
+    with guarded.processor_time(seconds):
+        while True:
+            pass

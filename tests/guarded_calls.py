@@ -24,6 +24,23 @@ def start_a_child_and_hang(file: str) -> None:
     time.sleep(600)
 
 
+def spin(seconds: float) -> None:
+    """Allow itself so much processor time, and never end."""
+    with guarded.processor_time(seconds):
+        while True:
+            pass
+
+
+def wait_and_compute(seconds: float) -> float:
+    """Wait for longer than it allows itself processor time, and use more of that afterwards; returns what it used."""
+    before = time.process_time()
+    with guarded.processor_time(seconds):
+        time.sleep(seconds + 1)
+    while time.process_time() - before < seconds + 1.5:
+        pass
+    return time.process_time() - before
+
+
 _kept: list[bytes] = []
 
 

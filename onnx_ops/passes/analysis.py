@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.passes.siblings import Siblings, find_siblings
+from onnx_ops.domains import STANDARD_DOMAINS
+from onnx_ops.nodes import is_strided_slice
+from onnx_ops.passes.siblings import CUTTING, Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
+from onnx_ops.passes.walk import rewritable_nodes
+
+LOOKED_AT = frozenset((*CUTTING, "StridedSlice", "Squeeze", "Unsqueeze", "Identity", "Reshape"))
+"""The operators that passes start from."""
 
 
 class Analysis:
@@ -14,6 +20,7 @@ class Analysis:
     Attributes:
         model: The model.
         value_info: Shapes and types. A pass records those of the values that it makes.
+        is_current: Whether the model has not changed since they were inferred.
     """
 
     def __init__(self, model: ir.Model, *, folding: bool = False) -> None:
@@ -22,20 +29,34 @@ class Analysis:
         self.value_info = ValueInfo()
         self._folding = folding
         self._siblings: Siblings | None = None
+        self._nodes: list[tuple[ir.Node, int]] | None = None
+        self.is_current = False
         self.infer()
 
     def infer(self) -> None:
         """Infer shapes and types anew, for more may follow from what the nodes have become."""
         self.value_info = infer_value_info(self.model, folding=self._folding)
-        self.forget_siblings()
+        self.forget()
+        self.is_current = True
 
     @property
     def siblings(self) -> Siblings:
         """The siblings in the model: searched for on first use, and again only after a change of the model."""
         if self._siblings is None:
-            self._siblings = find_siblings(self.model, self.value_info)
+            self._siblings = find_siblings(self.nodes_of(*CUTTING), self.value_info)
         return self._siblings
 
-    def forget_siblings(self) -> None:
+    def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
+        """As `walk.nodes_of`, of operators that passes look at; the model is walked only after a change of it."""
+        if self._nodes is None:
+            self._nodes = [
+                (node, opset)
+                for node, opset in rewritable_nodes(self.model)
+                if node.op_type in LOOKED_AT and (node.domain in STANDARD_DOMAINS or is_strided_slice(node))
+            ]
+        return [(node, opset) for node, opset in self._nodes if node.op_type in op_types]
+
+    def forget(self) -> None:
         """Say that the model has changed."""
-        self._siblings = None
+        self._siblings = self._nodes = None
+        self.is_current = False

@@ -21,6 +21,7 @@ from onnx_ops.passes.names import NodeNames, make_names_unique, make_node_names_
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
+from onnx_ops.traversal import count_uses
 from sliceport.hardening import Change
 
 
@@ -67,19 +68,23 @@ class SlicingPass(ir.passes.InPlacePass):
             self.apply(model)
             if self._shared is None:
                 unmark(model)
-        make_names_unique(model)
-        if self._names is not None:
-            make_node_names_unique(model, self._names)
-        self._model = self._names = None
         modified = any(change.replacement is not None for change in self.changes)
         if modified:
-            self.analysis.forget_siblings()
+            make_names_unique(model)
+            if self._names is not None:
+                make_node_names_unique(model, self._names)
+            self.analysis.forget()
+        self._model = self._names = None
         del self.analysis
         return ir.passes.PassResult(model, modified=modified)
 
     @abstractmethod
     def apply(self, model: ir.Model) -> None:
         """Rewrite what there is to rewrite, and add it to `changes` or `skipped`."""
+
+    def nodes_of(self, model: ir.Model, *op_types: str) -> list[tuple[ir.Node, int]]:
+        """The nodes of these operators, while the pass runs; see `Analysis.nodes_of`."""
+        return list(nodes_of(model, *op_types)) if self.changes else self.analysis.nodes_of(*op_types)
 
     @property
     def value_info(self) -> ValueInfo:
@@ -143,7 +148,7 @@ class SlicingPass(ir.passes.InPlacePass):
                 annotate_value(identity.outputs[0], output)
                 self.value_info.copy(identity.outputs[0], output)
                 ir.convenience.replace_nodes_and_values(graph, node, [], [identity], [output], identity.outputs)
-            elif output.uses():
+            elif count_uses(output):
                 ir.convenience.replace_all_uses_with(output, value)
         self.remove_node(node)
         return replacement
@@ -209,7 +214,7 @@ class NodePass(SlicingPass):
 
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
         """The nodes to look at, with the version of the standard operator set where they are."""
-        return list(nodes_of(model, *self.op_types))
+        return self.nodes_of(model, *self.op_types)
 
     def apply(self, model: ir.Model) -> None:
         """Rewrite node by node."""

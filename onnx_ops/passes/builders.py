@@ -23,15 +23,14 @@ def list_operators(nodes: Sequence[ir.Node]) -> str:
 
 def build_constant(values: Sequence[int] | int) -> ir.Node:
     """A Constant node of a list of int64, or of a scalar."""
-    listed = values if isinstance(values, int) else list(values)
-    node = build_tensor(ir.tensor(listed, dtype=ir.DataType.INT64))
+    node = build_tensor(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))
     mark_new(node.outputs[0])
     return node
 
 
 def build_tensor(tensor: ir.TensorProtocol) -> ir.Node:
     """A Constant node of a tensor."""
-    return ir.node("Constant", [], {"value": tensor})
+    return ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
 
 
 def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:

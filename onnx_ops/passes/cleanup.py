@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS
+from onnx_ops.traversal import count_uses
 
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
@@ -16,7 +17,7 @@ RANDOM = frozenset(
 
 def is_used(value: ir.Value) -> bool:
     """Whether anything reads a value."""
-    return value.is_graph_output() or bool(value.uses())
+    return value.is_graph_output() or count_uses(value) > 0
 
 
 def remove_unread(value: ir.Value | None) -> None:

@@ -12,6 +12,7 @@ from onnx_ops.nodes import MARK, contested, is_standard, read_elements, slice_sp
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.passes.walk import every_node
 from onnx_ops.prepare import detach_large_initializers, inline_functions
+from onnx_ops.traversal import all_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 
 _NUMBER = "sliceport.number"
@@ -58,7 +59,7 @@ def mark_computed(model: ir.Model) -> None:
         version = standard_opset(model.opset_imports)
         turned_out = [
             (node, disagreement)
-            for node in probe.graph.all_nodes()
+            for node in all_nodes(probe.graph)
             if _NUMBER in node.meta and (disagreement := contested(node, version)) is not None
         ]
         for node, disagreement in turned_out:

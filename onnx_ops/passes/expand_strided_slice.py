@@ -33,6 +33,8 @@ class ExpandStridedSlicePass(NodePass):
 
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
         """See the base class."""
+        if not self.changes:
+            return self.analysis.nodes_of(*self.op_types)
         return [(node, opset) for node, opset in rewritable_nodes(model) if is_strided_slice(node)]
 
     def apply(self, model: ir.Model) -> None:

@@ -15,7 +15,7 @@ from onnx_ops.facts import LARGE_BYTES, MAX_BYTES
 from onnx_ops.nodes import MARK, constant, has_its_values, is_slicing
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.cleanup import RANDOM, is_used
-from onnx_ops.passes.folding import FLOATS, INTEGERS, MOVING, casts_alike, fold_values, rounds_alike
+from onnx_ops.passes.folding import FLOATS, INTEGERS, MOVING, as_tensors, casts_alike, rounds_alike
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
@@ -108,11 +108,9 @@ class FoldExactConstantsPass(FoldConstantsPass):
             return False
         return not isinstance(tensor, ir.ExternalTensor) and casts_alike(node, tensor.numpy())
 
-    def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
+    def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:  # noqa: ARG002
         """By onnx's reference."""
-        values = [output for node in nodes for output in node.outputs if is_used(output)]
-        found = fold_values(model, values)
-        return {value: tensor for value, tensor in found.items() if tensor.nbytes <= LARGE_BYTES}
+        return as_tensors((output for node in nodes for output in node.outputs), self.value_info.constants)
 
 
 class FoldByOnnxruntimePass(FoldConstantsPass):

@@ -12,12 +12,13 @@ from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
 from onnx_ops.passes.cleanup import is_used, remove_unread
-from onnx_ops.passes.folding import FOLDED, cut_constant, fold_slicing_values, is_exact, may_fold
+from onnx_ops.passes.folding import FOLDED, cut_constant, fold_slicing_values, is_exact, may_fold, select_folded
 from onnx_ops.passes.matchers import read_attribute
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip, Skipped
 from onnx_ops.passes.value_info import pair_values, walk_functions
-from onnx_ops.passes.walk import name_of, nodes_of
+from onnx_ops.passes.walk import name_of
+from onnx_ops.traversal import model_nodes
 from sliceport.hardening import Change
 from sliceport.slicing import INT64_MAX, resolve_axis
 
@@ -44,18 +45,14 @@ class FoldSlicesPass(SlicingPass):
 
     def apply(self, model: ir.Model) -> None:
         """See the class."""
-        for node, _ in list(nodes_of(model, *FOLDED)):
+        for node, _ in self.nodes_of(model, *FOLDED):
             if node.graph is None or not has_its_values(node):
                 continue
             for output in node.outputs:
                 self._fold_shapes_of(output)
                 self._fold_empty(output)
-        folded = fold_slicing_values(model)
-        for function, body in walk_functions(model, self.value_info):
-            inside = fold_slicing_values(body)
-            pairs = pair_values(function, body.graph)
-            folded.update({value: inside[twin] for value, twin in pairs if twin in inside})
-        for node, opset in list(nodes_of(model, *FOLDED)):
+        folded = self._fold_values(model)
+        for node, opset in self.nodes_of(model, *FOLDED):
             if node.graph is None or not has_its_values(node):
                 continue
             used = [output for output in node.outputs if is_used(output)]
@@ -68,6 +65,17 @@ class FoldSlicesPass(SlicingPass):
                 )
             else:
                 self._fold_parameters(node, folded)
+
+    def _fold_values(self, model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
+        """`fold_slicing_values` of the graphs and functions."""
+        if self.analysis.is_current and not self.changes:
+            return select_folded(model_nodes(model), self.value_info.constants)
+        folded = fold_slicing_values(model)
+        for function, body in walk_functions(model, self.value_info):
+            inside = fold_slicing_values(body)
+            pairs = pair_values(function, body.graph)
+            folded.update({value: inside[twin] for value, twin in pairs if twin in inside})
+        return folded
 
     def _fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
         """Replace the computed inputs after the data by constants, where their values are known."""

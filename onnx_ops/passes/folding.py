@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.facts import LARGE_BYTES, MAX_BYTES
+from onnx_ops.facts import LARGE_BYTES, MAX_BYTES, Found
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_elements, read_int, resolve
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
+from onnx_ops.traversal import all_nodes, count_uses
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Region
 from sliceport.slicing.spec import normalize_axis
@@ -79,32 +80,31 @@ def casts_alike(node: ir.Node, array: Array) -> bool:
 
 def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     """What slicing nodes write, and read after their data, where it is the same for all inputs of a model."""
-    slicing = [node for node in model.graph.all_nodes() if is_operator(node, *FOLDED)]
-    read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
-    return fold_values(model, read)
-
-
-def fold_values(model: ir.Model, values: Iterable[ir.Value]) -> dict[ir.Value, ir.TensorProtocol]:
-    """What nodes write, where it is the same for all inputs of a model and of at most `LARGE_BYTES`.
-
-    Args:
-        model: The model; it is not changed.
-        values: Which of its values are asked for.
-    """
-    wanted = list(dict.fromkeys(value for value in values if value.producer() is not None))
-    if not wanted:
+    nodes = list(all_nodes(model.graph))
+    if not any(is_operator(node, *FOLDED) for node in nodes):
         return {}
     probe = build_probe(model)
-    twins = list(zip(model.graph.all_nodes(), probe.graph.all_nodes(), strict=True))
-    made: dict[ir.Value, ir.Value] = {}
-    for node, twin in twins:
-        made.update(zip(node.outputs, twin.outputs, strict=True))
+    twins = list(zip(nodes, all_nodes(probe.graph), strict=True))
     name_left_out_outputs(probe)
     detach_large_initializers(probe)
     found = infer_shapes(probe)
+    written = [pair for node, twin in twins for pair in zip(node.outputs, twin.outputs, strict=True)]
+    facts = {value: known for value, twin in written if (known := found.get(twin)) is not None}
+    return select_folded(nodes, facts)
+
+
+def select_folded(nodes: Iterable[ir.Node], found: Mapping[ir.Value, Found]) -> dict[ir.Value, ir.TensorProtocol]:
+    """`fold_slicing_values` of a graph with these nodes, of whose values this was found."""
+    slicing = [node for node in nodes if is_operator(node, *FOLDED)]
+    read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
+    return as_tensors(read, found)
+
+
+def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Found]) -> dict[ir.Value, ir.TensorProtocol]:
+    """What is known of the elements of values."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
-    for value in wanted:
-        facts = found.get(made[value]) if value in made else None
+    for value in dict.fromkeys(values):
+        facts = found.get(value)
         if facts is not None and facts.data is not None:
             tensors[value] = ir.Tensor(facts.data, dtype=ir.DataType(facts.element))
     return tensors
@@ -120,7 +120,7 @@ def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     tensor = None if data is None else constant(data)
     if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or MARK in node.meta:
         return None
-    most = MAX_BYTES if len(data.uses()) == 1 and not data.is_graph_output() else LARGE_BYTES
+    most = MAX_BYTES if count_uses(data) == 1 and not data.is_graph_output() else LARGE_BYTES
     try:
         selections = _selections(node, opset, tuple(tensor.shape.numpy()))
         if selections is None or sum(count for _, count in selections) * tensor.nbytes > most * max(tensor.size, 1):

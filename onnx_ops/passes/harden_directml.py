@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from onnx_ops.defaults import defaults_aside
@@ -29,17 +31,32 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     Returns:
         What was changed, and why.
     """
-    nodes = sum(1 for kind in SLICING for _ in nodes_of(model, kind))
-    fixed: dict[type[NodePass], list[Change]] = {kind: [] for kind in HARDEN_DIRECTML}
+    nodes = sum(1 for _ in nodes_of(model, *SLICING))
+    if not any(nodes_of(model, *(name for kind in HARDEN_DIRECTML for name in kind.op_types))):
+        return report_hardening(nodes, ())
     with defaults_aside(model):
-        analysis = Analysis(model)
-        passes = [kind() for kind in HARDEN_DIRECTML]
-        for each in passes:
-            each.share(analysis)
-        while {each(model).modified for each in passes} != {False}:
-            for each in passes:
-                fixed[type(each)] += [change for change in each.changes if change.replacement is not None]
-            analysis.infer()  # of a node that engines disagreed about the sizes are known now
+        changes = _run([kind() for kind in HARDEN_DIRECTML], model)
         unmark(model)
-    changes = [change for each in passes for change in (*fixed[type(each)], *each.changes)]
+    return report_hardening(nodes, changes)
+
+
+def report_hardening(nodes: int, changes: Sequence[Change]) -> Hardening:
+    """The report of a model with so many slicing nodes."""
     return Hardening(ONNXRUNTIME_DML, DIRECTML_PROVIDER[-1], nodes, tuple(changes))
+
+
+def _run(passes: Sequence[NodePass], model: ir.Model) -> list[Change]:
+    """Run passes until none of them finds anything more: once a contested node is rewritten, its sizes are known."""
+    analysis = Analysis(model)
+    fixed: list[list[Change]] = [[] for _ in passes]
+    modified = True
+    while modified:
+        modified = False
+        for each, done in zip(passes, fixed, strict=True):
+            if not analysis.is_current:
+                analysis.infer()
+            each.share(analysis)
+            modified |= each(model).modified
+            done += [change for change in each.changes if change.replacement is not None]
+    unfixed = [[change for change in each.changes if change.replacement is None] for each in passes]
+    return [change for pair in zip(fixed, unfixed, strict=True) for changes in pair for change in changes]

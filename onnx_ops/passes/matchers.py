@@ -20,7 +20,7 @@ from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
 from onnx_ops.passes.walk import name_of
 from sliceport.errors import DynamicSlice, InvalidSlice
-from sliceport.slicing import AxisSlice, SplitSpec, progression
+from sliceport.slicing import AxisSlice, SliceSpec, SplitSpec, progression
 from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
@@ -38,8 +38,13 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
     Raises:
         Skip: They are not constant or not valid, or engines disagree about the node.
     """
-    _check_uncontested(node, opset, shape)
-    return read_slice_by_spec(node, opset, shape)
+    try:
+        spec = slice_spec(node, opset)
+    except (InvalidSlice, DynamicSlice) as reason:
+        _check_uncontested(node, opset, shape)
+        raise Skip(str(reason)) from None
+    _check_uncontested(node, opset, shape, spec)
+    return _by_axis(spec, shape)
 
 
 def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
@@ -49,13 +54,21 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
         Skip: They are not constant or not valid.
     """
     try:
-        return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
+        spec = slice_spec(node, opset)
+    except (InvalidSlice, DynamicSlice) as reason:
+        raise Skip(str(reason)) from None
+    return _by_axis(spec, shape)
+
+
+def _by_axis(spec: SliceSpec, shape: Sizes | None) -> dict[int, AxisSlice]:
+    try:
+        return spec.by_axis(None if shape is None else len(shape))
     except (InvalidSlice, DynamicSlice) as reason:
         raise Skip(str(reason)) from None
 
 
-def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
-    disagreement = contested(node, opset, shape)
+def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None, spec: SliceSpec | None = None) -> None:
+    disagreement = contested(node, opset, shape, spec)
     if disagreement is not None:
         raise Skip(disagreement.reason)
 

@@ -15,6 +15,7 @@ from onnx_ops.passes.cut_inputs import CUT_INPUTS, Entries, Shape
 from onnx_ops.passes.matchers import read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.walk import name_of
+from onnx_ops.traversal import count_uses
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.spec import cut_shape
 
@@ -45,7 +46,7 @@ class MoveSlicesUpPass(NodePass):
         above = None if value is None else value.producer()
         if value is None or not is_operator(above, *CUT_INPUTS) or above.graph is not node.graph:
             return None
-        if value.is_graph_output() or len(value.uses()) != 1:
+        if value.is_graph_output() or count_uses(value) != 1:
             raise Skip(f"{above.op_type} {name_of(above)!r} before it has other readers too")
         shapes = [self._known_shape(read) for read in above.inputs]
         whole = self._known_shape(value)

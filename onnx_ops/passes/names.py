@@ -9,6 +9,8 @@ from itertools import count
 
 import onnx_ir as ir
 
+from onnx_ops.traversal import all_graphs, model_nodes
+
 _NEW = "sliceport.new"
 
 
@@ -55,8 +57,7 @@ def make_node_names_unique(model: ir.Model, before: NodeNames) -> None:
 
 
 def _nodes(model: ir.Model) -> list[ir.Node]:
-    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    return [node for holder in holders for node in holder.all_nodes()]
+    return list(model_nodes(model))
 
 
 def _place(node: ir.Node) -> tuple[int, str]:
@@ -96,7 +97,7 @@ def make_names_unique(model: ir.Model) -> None:
     if not new:
         return
     taken = Counter(value.name for value in values)
-    taken.update({value.name for graph in model.graphs() for value in (*graph.inputs, *graph.initializers.values())})
+    taken.update({value.name for graph in all_graphs(model) for value in (*graph.inputs, *graph.initializers.values())})
     taken.update(value.name for function in model.functions.values() for value in function.inputs)
     free = _Free(taken)
     for value in new:

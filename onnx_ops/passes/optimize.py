@@ -18,6 +18,7 @@ from onnx_ops.passes.optimizers import run_optimizer
 from onnx_ops.passes.probe import build_probe, clone_model
 from onnx_ops.passes.walk import every_node, rewritable_nodes
 from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
+from onnx_ops.traversal import all_graphs
 from sliceport.errors import ModelError
 
 
@@ -42,7 +43,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     inline_functions(probe)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
-    for graph in probe.graphs():
+    for graph in all_graphs(probe):
         if graph is not probe.graph:  # what is an output of a body is left, and OnnxSlim forgets it
             _make_constants(graph)
     name_left_out_outputs(probe)
@@ -182,7 +183,7 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
     said = {value.name: value for value in all_values(original)}
-    declared = {id(value) for graph in model.graphs() for value in (*graph.inputs, *graph.outputs)}
+    declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model):
         known = said.get(value.name)
         if known is not None:

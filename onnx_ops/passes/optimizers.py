@@ -15,8 +15,13 @@ from onnx_ops.domains import standard_opset
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 
-_SECONDS = 60.0
-_SECONDS_PER_BYTE = 50e-6
+SECONDS = 8.0
+_SECONDS_PER_BYTE = 500e-6
+"""Processor time that an optimizer may take for a small model, its imports left out; measured: 20 to 140 us a byte."""
+_MANY_SECONDS, _MANY_SECONDS_PER_BYTE = 60.0, 50e-6
+"""The same for a large one."""
+_WAIT_SECONDS = 60.0
+"""How much longer it may take, for its imports and on a loaded machine."""
 _MEMORY = 2**30
 _MEMORY_PER_BYTE = 256
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
@@ -52,14 +57,20 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
     """
     try:
         serialized = ir.serde.serialize_model(model).SerializeToString()
+        size = len(serialized)
+        seconds = min(SECONDS + _SECONDS_PER_BYTE * size, _MANY_SECONDS + _MANY_SECONDS_PER_BYTE * size)
         optimized = guarded.call(
             run_checked,
             _FUNCTIONS[name],
             serialized,
-            timeout=_SECONDS + _SECONDS_PER_BYTE * len(serialized),
+            seconds,
+            timeout=seconds + _WAIT_SECONDS,
             memory=_MEMORY + _MEMORY_PER_BYTE * len(serialized),
         )
         return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
+    except guarded.WorkerUsedTime:
+        reason = f"takes more than {int(seconds)} s of processor time, as for a Loop of constants that does not end"
+        raise ModelError(f"it cannot be simplified by {name}, which {reason}.") from None
     except (guarded.WorkerDied, MemoryError) as error:
         raise ModelError(f"it cannot be simplified by {name}: its process {error or 'ran out of memory'}.") from None
     except Exception as error:
@@ -67,15 +78,20 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
 
 
-def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
+def run_checked(function: Callable[[bytes, float], bytes], model: bytes, seconds: float) -> bytes:
     """Call a function of a serialized model, but do not mind what it says of the types of values.
+
+    Args:
+        function: The function.
+        model: The model.
+        seconds: Processor time that the function may take.
 
     Raises:
         ValueError: It makes an invalid model of a valid one.
     """
     before = onnx.ModelProto.FromString(model)
     was_valid = _complain(before) is None
-    made = function(model)
+    made = function(model, seconds)
     complaint = _complain(_with_types_of(before, onnx.ModelProto.FromString(made))) if was_valid else None
     if complaint is not None:
         raise ValueError(f"it makes an invalid model of it: {complaint}")
@@ -102,7 +118,7 @@ def _complain(proto: onnx.ModelProto) -> str | None:
     return None
 
 
-def by_onnxscript(model: bytes) -> bytes:
+def by_onnxscript(model: bytes, seconds: float) -> bytes:
     """A serialized model as onnxscript's optimizer makes it.
 
     One of its rules takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into equal parts, of which the
@@ -115,12 +131,13 @@ def by_onnxscript(model: bytes) -> bytes:
     rules = tuple(rule for rule in rewriter._DEFAULT_REWRITE_RULES if rule is not slice_split_rule)
     rewriter._DEFAULT_REWRITE_RULES = rules  # in the worker process alone
     graph = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
-    optimizer.optimize_ir(graph)
+    with guarded.processor_time(seconds):
+        optimizer.optimize_ir(graph)
     serialized: bytes = ir.serde.serialize_model(graph).SerializeToString()
     return serialized
 
 
-def by_onnxslim(model: bytes) -> bytes:
+def by_onnxslim(model: bytes, seconds: float) -> bytes:
     """A serialized model as OnnxSlim makes it.
 
     By itself it takes an open size that meets another one in an operator that broadcasts for equal to that, and not
@@ -141,8 +158,9 @@ def by_onnxslim(model: bytes) -> bytes:
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")  # it relies on the rank, which may be wrong
-    serialized: bytes = onnxslim.slim(proto).SerializeToString()
+    with guarded.processor_time(seconds):
+        serialized: bytes = onnxslim.slim(proto).SerializeToString()
     return serialized
 
 
-_FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}
+_FUNCTIONS: dict[str, Callable[[bytes, float], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}

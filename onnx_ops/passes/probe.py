@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_ops.clone import explain_no_clone
 from onnx_ops.nodes import MARK, contested, has_open_attribute
 from onnx_ops.passes.walk import every_node
+from onnx_ops.traversal import all_graphs, all_nodes
 from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"
@@ -25,10 +26,10 @@ def build_probe(model: ir.Model) -> ir.Model:
         for node, _ in every_node(probe):
             for output in node.outputs:
                 output.shape = None
-        for graph in probe.graphs():
+        for graph in all_graphs(probe):
             for value in () if graph is probe.graph else graph.inputs:
                 value.shape = None
-    for node in [*marked, *filter(has_open_attribute, probe.graph.all_nodes())]:
+    for node in [*marked, *filter(has_open_attribute, all_nodes(probe.graph))]:
         node.domain = OPAQUE_DOMAIN
     for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
         imports[OPAQUE_DOMAIN] = 1

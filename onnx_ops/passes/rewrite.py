@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_ops.defaults import defaults_aside
 from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice
-from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.analysis import LOOKED_AT, Analysis
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.contested_nodes import unmark
@@ -30,6 +30,7 @@ from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of, rewritable_nodes
+from onnx_ops.traversal import model_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change
 
@@ -143,6 +144,8 @@ def check_passes(names: Sequence[str]) -> None:
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """`rewrite` of a model whose defaults are aside; the nodes that engines read differently stay marked."""
+    if not any(node.op_type in LOOKED_AT for node in model_nodes(model)):
+        return report_nothing(names)
     before = _count(model)
     analysis = Analysis(model, folding=True)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}
@@ -164,6 +167,20 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
             changes[name] += tuple(each.changes)
     skipped = {name: tuple(each.skipped) for name, each in passes.items()}
     return Rewriting(before, _count(model), changes, skipped, _contested(model, analysis.value_info))
+
+
+def report_nothing(names: Sequence[str]) -> Rewriting:
+    """The report of passes over a model in which they find nothing.
+
+    Args:
+        names: Names of `PASSES`.
+
+    Raises:
+        UsageError: A pass is not known.
+    """
+    check_passes(names)
+    changes: dict[str, tuple[Change, ...]] = {name: () for name in PASSES if name in names}
+    return Rewriting(0, 0, changes, dict.fromkeys(changes, ()))
 
 
 def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:

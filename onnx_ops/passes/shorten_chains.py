@@ -15,6 +15,7 @@ from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.slice_chain import SliceChain
 from onnx_ops.passes.walk import name_of
+from onnx_ops.traversal import count_uses
 from sliceport.errors import InvalidSlice
 
 _LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")
@@ -129,14 +130,13 @@ def _find_previous(node: ir.Node) -> ir.Node | None:
     producer = None if value is None else value.producer()
     if value is None or producer is None or not is_operator(producer, *_LINKS) or producer.graph is not node.graph:
         return None
-    return None if value.is_graph_output() or len(value.uses()) != 1 else producer
+    return None if value.is_graph_output() or count_uses(value) != 1 else producer
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
     """The link after a link, if it reads the output as its data and nothing else reads it."""
     output = node.outputs[0]
-    uses = output.uses()
-    if output.is_graph_output() or len(uses) != 1:
+    if output.is_graph_output() or count_uses(output) != 1:
         return None
-    use = next(iter(uses))
+    (use,) = output.uses()
     return use.node if use.idx == 0 and is_operator(use.node, *_LINKS) and use.node.graph is node.graph else None

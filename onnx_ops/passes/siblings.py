@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -16,10 +16,11 @@ from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice, skip_identities
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo
-from onnx_ops.passes.walk import nodes_of
 from sliceport.slicing import resolve_axis
 from sliceport.slicing.tiling import find_tiling, select_disjoint
 
+CUTTING = ("Slice", "Split", "Gather")
+"""The operators of which there are siblings."""
 _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 _MIN_GATHERS = 3
@@ -77,9 +78,9 @@ class Siblings:
         return frozenset(found)
 
 
-def find_siblings(model: ir.Model, value_info: ValueInfo) -> Siblings:
-    """Search a model for nodes that cut the same values."""
-    nodes = dict(nodes_of(model, "Slice", "Split", "Gather"))
+def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
+    """Search the nodes of `CUTTING`, with the versions of their operator sets, for those that cut the same values."""
+    nodes = dict(cutting)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     for node, opset in nodes.items():
         data = skip_identities(node.inputs[0]) if has_its_values(node) else None

@@ -12,6 +12,7 @@ from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
 from onnx_ops.passes.matchers import read_exact_split
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import fits_gap, read_run
+from onnx_ops.traversal import count_uses
 
 
 class SplitOfPartPass(NodePass):
@@ -35,7 +36,7 @@ class SplitOfPartPass(NodePass):
         outer = None if part is None else part.producer()
         if part is None or outer is None or not is_operator(outer, "Slice", "Split") or outer.graph is not node.graph:
             return None
-        if part.is_graph_output() or len(part.uses()) != 1 or outer.inputs[0] is None:
+        if part.is_graph_output() or count_uses(part) != 1 or outer.inputs[0] is None:
             return None
         inner = read_exact_split(node, opset, self.sizes(part))
         data = outer.inputs[0]

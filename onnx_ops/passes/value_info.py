@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.domains import STRIDED_SLICE_DOMAIN, standard_opset
+from onnx_ops.facts import Found
 from onnx_ops.inference import infer_shapes
 from onnx_ops.ir_model import fold
-from onnx_ops.nodes import SLICING, is_standard
+from onnx_ops.nodes import SLICING, contested, is_standard
 from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
+from onnx_ops.propagate import MAX_CALLS
+from onnx_ops.traversal import all_graphs, all_nodes
 
 Sizes = tuple[int | None, ...]
 
@@ -25,10 +29,12 @@ class ValueInfo:
     Attributes:
         sizes: The size of each axis, None where it is open; of values whose rank is known.
         types: The types.
+        constants: What was inferred of the values of nodes that are the same for all inputs of the model.
     """
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
     types: dict[ir.Value, ir.TypeProtocol] = field(default_factory=dict)
+    constants: dict[ir.Value, Found] = field(default_factory=dict)
 
     def copy(self, value: ir.Value, source: ir.Value) -> None:
         """Let what is known of a value hold for another that replaces it."""
@@ -71,6 +77,8 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
             inferred = _infer_graphs(body, folding=folding)
             for value, twin in pair_values(function, body.graph):
                 found.copy_from(inferred, value, twin)
+                if twin in inferred.constants:
+                    found.constants[value] = inferred.constants[twin]
         if not mark_by_sizes(model, found.sizes):
             return found
 
@@ -81,24 +89,69 @@ def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.
     A function comes after those that call it, so that what was inferred in these can be put into `value_info` between.
     """
     waiting = [function for function in model.functions.values() if function.domain != STRIDED_SLICE_DOMAIN]
-    callers: list[ir.Graph | ir.Function] = [model.graph]
+    if not waiting:
+        return
+    calls: _Calls = defaultdict(list)
+    _add_calls(calls, model.graph, model)
+    disputed = _find_contested(model)
+    called_by = {function.identifier(): _called_functions(function, model) for function in waiting}
     while waiting:
-        called = {call.op_identifier() for function in waiting for call in function.all_nodes()}
+        called = {key for function in waiting for key in called_by[function.identifier()]}
         ready = [function for function in waiting if function.identifier() not in called]
         if not ready:
             return  # they call each other
         for function in ready:
-            calls = [node for caller in callers for node in caller.all_nodes() if _calls(node, function)]
-            yield function, _as_model(model, function, calls, value_info)
-        callers += ready
-        waiting = [function for function in waiting if function not in ready]
+            reached = _reached_functions(function, model, called_by)
+            reached += [each for each in disputed if each is not function and each not in reached]
+            yield function, _as_model(model, function, reached, calls[function.identifier()], value_info)
+        for function in ready:
+            _add_calls(calls, function, model)
+        waiting = [function for function in waiting if function.identifier() in called]
 
 
-def _calls(node: ir.Node, function: ir.Function) -> bool:
-    return node.op_identifier() == function.identifier()
+_Calls = dict[ir.OperatorIdentifier, list[ir.Node]]
+"""By function, the nodes that call it."""
 
 
-def _as_model(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node], value_info: ValueInfo) -> ir.Model:
+def _add_calls(calls: _Calls, holder: ir.Graph | ir.Function, model: ir.Model) -> None:
+    for node in all_nodes(holder):
+        key = node.op_identifier()
+        if key in model.functions:
+            calls[key].append(node)
+
+
+def _called_functions(function: ir.Function, model: ir.Model) -> set[ir.OperatorIdentifier]:
+    return {key for node in all_nodes(function) if (key := node.op_identifier()) in model.functions}
+
+
+def _reached_functions(
+    function: ir.Function, model: ir.Model, called_by: Mapping[ir.OperatorIdentifier, set[ir.OperatorIdentifier]]
+) -> list[ir.Function]:
+    """The other functions that a function calls, and those that these call, as deep as `propagate` follows them."""
+    reached: set[ir.OperatorIdentifier] = set()
+    unseen = called_by[function.identifier()]
+    for _ in range(MAX_CALLS + 1):
+        reached |= unseen
+        unseen = {key for each in unseen for key in called_by.get(each, ())} - reached
+    return [model.functions[key] for key in sorted(reached - {function.identifier()})]
+
+
+def _find_contested(model: ir.Model) -> list[ir.Function]:
+    """A function with a node that engines read differently, if there is one: it tells `build_probe` of itself."""
+    for function in model.functions.values():
+        opset = standard_opset(function.opset_imports, standard_opset(model.opset_imports))
+        if any(contested(node, opset) is not None for node in all_nodes(function)):
+            return [function]
+    return []
+
+
+def _as_model(
+    model: ir.Model,
+    function: ir.Function,
+    reached: Sequence[ir.Function],
+    calls: Sequence[ir.Node],
+    value_info: ValueInfo,
+) -> ir.Model:
     graph = function.clone().graph
     for i, value in enumerate(graph.inputs):
         given = [node.inputs[i] if i < len(node.inputs) else None for node in calls]
@@ -111,31 +164,32 @@ def _as_model(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node], 
             columns = zip(*[each for each in sizes if each is not None], strict=True)
             value.shape = ir.Shape([column[0] if len(set(column)) == 1 else None for column in columns])
     graph.opset_imports.update(function.opset_imports)
-    others = [each.clone() for each in model.functions.values() if each is not function]
+    others = [each.clone() for each in reached]
     return ir.Model(graph, ir_version=model.ir_version, functions=others)
 
 
 def pair_values(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, ir.Value]]:
     """The values of a function, each with the same one of its copy."""
     values = list(zip(function.inputs, graph.inputs, strict=True))
-    for node, twin in zip(function.all_nodes(), graph.all_nodes(), strict=True):
+    for node, twin in zip(all_nodes(function), all_nodes(graph), strict=True):
         values += zip(node.outputs, twin.outputs, strict=True)
     return values
 
 
 def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:
     probe = build_probe(model)
-    graphs = list(zip(model.graphs(), probe.graphs(), strict=True))
+    graphs = list(zip(all_graphs(model), all_graphs(probe), strict=True))
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]
     name_left_out_outputs(probe)
     detach_large_initializers(probe)
+    facts = infer_shapes(probe)
+    written = [pair for node, twin in nodes for pair in zip(node.outputs, twin.outputs, strict=True)]
+    constants = {value: known for value, twin in written if (known := facts.get(twin)) and known.data is not None}
     if folding:
-        fold(probe, [twin for _, twin in nodes if is_standard(twin, *SLICING)])
-    else:
-        infer_shapes(probe)
+        fold(probe, [twin for _, twin in nodes if is_standard(twin, *SLICING)], facts)
     values += [pair for node, twin in nodes for pair in zip(node.outputs, twin.outputs, strict=True)]
-    found = ValueInfo()
+    found = ValueInfo(constants=constants)
     for value, twin in values:
         found.record(value, twin.type, twin.shape)
     for graph, _ in graphs:

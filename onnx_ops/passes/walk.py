@@ -6,30 +6,35 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN, standard_opset
-from onnx_ops.nodes import is_standard
+from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, standard_opset
+from onnx_ops.traversal import all_nodes
 
 
 def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
     """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are."""
     version = standard_opset(model.opset_imports)
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         yield node, version
     for function in model.functions.values():
-        for node in function.all_nodes():
-            yield node, standard_opset(function.opset_imports, version)
+        opset = standard_opset(function.opset_imports, version)
+        for node in all_nodes(function):
+            yield node, opset
 
 
 def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
     """As `every_node`, without the body of `ov_ext::StridedSlice`, which is rewritten as a whole."""
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
-    inside = {node for function in functions for node in function.all_nodes()}
-    return ((node, opset) for node, opset in every_node(model) if node not in inside)
+    inside = {node for function in functions for node in all_nodes(function)}
+    return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)
 
 
 def nodes_of(model: ir.Model, *op_types: str) -> Iterator[tuple[ir.Node, int]]:
     """The rewritable nodes of standard operators, with the version of their operator set."""
-    return ((node, opset) for node, opset in rewritable_nodes(model) if is_standard(node, *op_types))
+    return (
+        (node, opset)
+        for node, opset in rewritable_nodes(model)
+        if node.op_type in op_types and node.domain in STANDARD_DOMAINS
+    )
 
 
 def name_of(node: ir.Node) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,7 @@ def test_a_loop_that_ends_is_read(tmp_path: Path) -> None:
     assert list(ov_ext.read_model(saved(tmp_path, 3)).output(0).shape) == [4]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processor time is not limited there")
 @pytest.mark.parametrize("words", [["lower"], ["compare"], ["harden", "-o", "hard.xml"]], ids=lambda words: words[0])
 def test_a_loop_that_does_not_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
@@ -51,8 +53,8 @@ def test_a_loop_that_does_not_end_is_refused(
     monkeypatch.chdir(tmp_path)
     path = saved(tmp_path, ENDLESS)
     assert main([*words, str(path)]) == 2
-    said = f"sliceport: model '{path}' cannot be read by OpenVINO, which takes more than 2 s to run a Loop of constants"
-    assert capsys.readouterr().err == f"{said} in it.\n"
+    said = f"sliceport: model '{path}' cannot be read by OpenVINO, which takes more than 2 s of processor time to run"
+    assert capsys.readouterr().err == f"{said} a Loop of constants in it.\n"
     assert not (tmp_path / "hard.xml").exists()
 
 

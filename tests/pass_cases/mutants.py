@@ -93,7 +93,7 @@ RULES: dict[str, Mutant] = {
     "up 4": ("passes/cut_inputs", "    **dict.fromkeys(_ELEMENTWISE.split(), _cut_elementwise),\n", ""),
     "up 5": ("passes/cut_inputs", '    "Expand": _cut_expand,\n', ""),
     "up more bytes": ("passes/move_slices_up", "        if after >= before:", "        if False:"),
-    "up read elsewhere": ("passes/move_slices_up", "value.is_graph_output() or len(value.uses()) != 1", "False"),
+    "up read elsewhere": ("passes/move_slices_up", "value.is_graph_output() or count_uses(value) != 1", "False"),
     "up old broadcasts": ("passes/cut_inputs", "any(name in node.attributes for name in _BROADCAST)", "False"),
     "up without broadcasts": ("passes/cut_inputs", "opset < _BROADCAST_OPSET and", "False and"),
     "harden split 1": ("passes/split_for_directml", "        if is_gated(node.outputs):", "        if False:"),
@@ -115,7 +115,7 @@ RULES: dict[str, Mutant] = {
     "declared behind contested": ("passes/probe", "    if marked:  #", "    if False:  #"),
     "contested is hardened": ("passes/slice_for_directml", "        if disagreement is not None:", "        if False:"),
     "open attributes in copies": (
-        "passes/probe", "*filter(has_open_attribute, probe.graph.all_nodes())", ""),
+        "passes/probe", "*filter(has_open_attribute, all_nodes(probe.graph))", ""),
     "references are defaults": ("nodes", "if attribute is not None and attribute.is_ref():", "if False:"),
     "defaults are constants": ("defaults", "        if value.is_graph_input()\n", "        if False\n"),
     "defaults of old files are none": ("defaults", "if graph is not model.graph or model.ir_version", "if True or model.ir_version"),
@@ -127,7 +127,7 @@ RULES: dict[str, Mutant] = {
         "passes/base", "        if sizes is not None:\n            self.value_info.sizes[value]",
         "        if sizes is None:\n            self.value_info.copy(value, data)\n        else:\n"
         "            self.value_info.sizes[value]"),
-    "siblings of before": ("passes/base", "            self.analysis.forget_siblings()\n", "            pass\n"),
+    "siblings of before": ("passes/base", "            self.analysis.forget()\n", "            pass\n"),
     "malformed nodes": ("passes/base", "if not (is_strided_slice(node) or has_its_values(node)):", "if False:"),
 }  # fmt: skip
 """By what it is about the file, a piece of it, and what stands there instead."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -295,9 +295,10 @@ def test_passes_search_for_siblings_once_until_one_changes_the_model(monkeypatch
     """Five passes ask for them in each round; after a change, the last round is run with what is inferred anew."""
     searches = []
 
-    def search(model: ir.Model, value_info: ValueInfo) -> Siblings:
-        searches.append([node.op_type for node in model.graph])
-        return find_siblings(model, value_info)
+    def search(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
+        nodes = list(cutting)
+        searches.append([node.op_type for node, _ in nodes])
+        return find_siblings(nodes, value_info)
 
     monkeypatch.setattr("onnx_ops.passes.analysis.find_siblings", search)
     assert not any(rewrite(from_proto(slices(([1], [4], [0], [1]), shape=["n"]))).changes.values())

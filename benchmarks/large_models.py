@@ -1,0 +1,266 @@
+"""How long do commands take on files of many nodes?
+
+Models of several kinds are written, and a command runs on each, in a process of its own: processor time of the process
+and of its workers, the most memory that a process has held so far, and the size of the file.
+
+    python benchmarks/large_models.py [--nodes 20000] [--command rewrite] [--checkout OTHER] [KIND ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Builder = Callable[[int], onnx.ModelProto]
+
+
+def _finish(
+    nodes: list[onnx.NodeProto], last: str, constants: dict[str, np.ndarray] | None = None, **extra: object
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, ir_version=9, opset_imports=imports, **extra)
+
+
+def _join(ends: list[str]) -> list[onnx.NodeProto]:
+    """Concats of 50 values each, and of what these write, until one is left."""
+    nodes: list[onnx.NodeProto] = []
+    while len(ends) > 1:
+        groups, ends = [ends[i : i + 50] for i in range(0, len(ends), 50)], []
+        for group in groups:
+            name = "y" if len(groups) == 1 else f"y{len(nodes)}"
+            nodes.append(helper.make_node("Concat", group, [name], name=name, axis=1))
+            ends.append(name)
+    return nodes
+
+
+def _bounds(*numbers: int) -> dict[str, np.ndarray]:
+    return {f"c{number}": np.array([number], np.int64) for number in numbers}
+
+
+def elementwise(count: int) -> onnx.ModelProto:
+    """A chain of unary and binary operators, nothing to find."""
+    nodes, here = [], "x"
+    for i in range(count):
+        read = [here] if i % 2 else [here, "x"]
+        nodes.append(helper.make_node("Relu" if i % 2 else "Add", read, [f"v{i}"], name=f"n{i}"))
+        here = f"v{i}"
+    return _finish(nodes, here)
+
+
+def weights(count: int) -> onnx.ModelProto:
+    """A chain in which every node has a small constant of its own."""
+    nodes, constants, here = [], {}, "x"
+    for i in range(count):
+        constants[f"w{i}"] = np.full(4, i % 7 + 0.5, np.float32).repeat(16)[:1]
+        nodes.append(helper.make_node("Mul", [here, f"w{i}"], [f"v{i}"], name=f"n{i}"))
+        here = f"v{i}"
+    return _finish(nodes, here, constants)
+
+
+def slices(count: int) -> onnx.ModelProto:
+    """Slices of one input at places that overlap, half of the nodes, each followed by a Relu, and then a Concat."""
+    nodes, constants, ends = [], _bounds(*range(65)), []
+    for i in range(count // 2):
+        start = i % 32
+        read = ["x", f"c{start}", f"c{start + 1 + i % 31}", "c1"]
+        nodes.append(helper.make_node("Slice", read, [f"s{i}"], name=f"s{i}"))
+        nodes.append(helper.make_node("Relu", [f"s{i}"], [f"v{i}"], name=f"n{i}"))
+        ends.append(f"v{i}")
+    return _finish([*nodes, *_join(ends)], "y", constants)
+
+
+def kept(count: int) -> onnx.ModelProto:
+    """Slices of which each cuts something else, and no pass applies: a Relu, then a Slice of its part."""
+    nodes, ends, here = [], [], "x"
+    for i in range(count // 2):
+        nodes.append(helper.make_node("Relu", [here], [f"v{i}"], name=f"n{i}"))
+        here = f"v{i}"
+        nodes.append(helper.make_node("Slice", [here, "c1", "c3", "c1"], [f"s{i}"], name=f"s{i}"))
+        ends.append(f"s{i}")
+    return _finish([*nodes, *_join(ends)], "y", _bounds(1, 3))
+
+
+def chains(count: int) -> onnx.ModelProto:
+    """Chains of four Slices, which become one, and their sum."""
+    nodes, ends = [], []
+    for i in range(count // 5):
+        here = "x" if i == 0 else f"r{i - 1}"
+        nodes.append(helper.make_node("Relu", [here], [f"r{i}"], name=f"r{i}"))
+        here = f"r{i}"
+        for j in range(4):
+            read = [here, "c1", "c60" if j == 0 else "c50", "c1"]
+            nodes.append(helper.make_node("Slice", read, [f"s{i}_{j}"], name=f"s{i}_{j}"))
+            here = f"s{i}_{j}"
+        ends.append(here)
+    return _finish([*nodes, *_join(ends)], "y", _bounds(1, 50, 60))
+
+
+def splits(count: int) -> onnx.ModelProto:
+    """Split into two halves and Concat in the other order, again and again."""
+    nodes, here = [], "x"
+    constants = {"halves": np.array([32, 32], np.int64)}
+    for i in range(count // 2):
+        nodes.append(helper.make_node("Split", [here, "halves"], [f"a{i}", f"b{i}"], name=f"p{i}", axis=1))
+        nodes.append(helper.make_node("Concat", [f"b{i}", f"a{i}"], [f"v{i}"], name=f"n{i}", axis=1))
+        here = f"v{i}"
+    return _finish(nodes, here, constants)
+
+
+def siblings(count: int) -> onnx.ModelProto:
+    """Two Slices that are halves, which become a Split, and a Concat, again and again."""
+    nodes, here = [], "x"
+    for i in range(count // 3):
+        nodes.append(helper.make_node("Slice", [here, "c0", "c32", "c1"], [f"a{i}"], name=f"a{i}"))
+        nodes.append(helper.make_node("Slice", [here, "c32", "c64", "c1"], [f"b{i}"], name=f"b{i}"))
+        nodes.append(helper.make_node("Concat", [f"b{i}", f"a{i}"], [f"v{i}"], name=f"n{i}", axis=1))
+        here = f"v{i}"
+    return _finish(nodes, here, _bounds(0, 1, 32, 64))
+
+
+def subgraphs(count: int) -> onnx.ModelProto:
+    """An If for every ten nodes, with a Slice and arithmetic in each branch."""
+    nodes, here = [helper.make_node("ReduceMax", ["x"], ["top"], name="top", keepdims=0)], "x"
+    nodes.append(helper.make_node("Cast", ["top"], ["cond"], name="cond", to=TensorProto.BOOL))
+    for i in range(count // 10):
+        branches = {}
+        for branch in ("then", "else"):
+            inner, value = [], here
+            for j in range(3):
+                name = f"{branch}{i}_{j}"
+                inner.append(helper.make_node("Neg" if j else "Relu", [value], [name], name=name))
+                value = name
+            name = f"{branch}{i}_s"
+            inner.append(helper.make_node("Slice", [value, "c0", "c64", "c1"], [name], name=name))
+            out = helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+            branches[f"{branch}_branch"] = helper.make_graph(inner, branch, [], [out])
+        nodes.append(helper.make_node("If", ["cond"], [f"i{i}"], name=f"i{i}", **branches))
+        nodes.append(helper.make_node("Add", [f"i{i}", "x"], [f"v{i}"], name=f"n{i}"))
+        here = f"v{i}"
+    return _finish(nodes, here, _bounds(0, 1, 64))
+
+
+def functions(count: int) -> onnx.ModelProto:
+    """Functions of ten nodes, a Slice among them, each called once."""
+    nodes, made, here = [], [], "x"
+    imports = [helper.make_opsetid("", 18)]
+    for i in range(count // 11):
+        body, value = [], "a"
+        for j in range(7):
+            body.append(helper.make_node("Neg", [value], [f"t{j}"], name=f"t{j}"))
+            value = f"t{j}"
+        for name, number in (("lo", 0), ("hi", 64)):
+            body.append(helper.make_node("Constant", [], [name], name=name, value_ints=[number]))
+        body.append(helper.make_node("Slice", [value, "lo", "hi", "lo"], ["b"], name="s"))
+        made.append(helper.make_function("local", f"F{i}", ["a"], ["b"], body, imports))
+        nodes.append(helper.make_node(f"F{i}", [here], [f"v{i}"], name=f"n{i}", domain="local"))
+        here = f"v{i}"
+    return _finish(nodes, here, functions=made)
+
+
+def calls(count: int) -> onnx.ModelProto:
+    """One function of ten nodes, a Slice among them, called again and again."""
+    model = functions(11)
+    (function,) = model.functions
+    nodes, here = [], "x"
+    for i in range(count):
+        nodes.append(helper.make_node("F0", [here], [f"v{i}"], name=f"n{i}", domain="local"))
+        here = f"v{i}"
+    return _finish(nodes, here, functions=[function])
+
+
+def constants(count: int) -> onnx.ModelProto:
+    """Constant nodes, one for each Add."""
+    nodes, here = [], "x"
+    for i in range(count // 2):
+        nodes.append(helper.make_node("Constant", [], [f"k{i}"], name=f"k{i}", value_float=i + 0.5))
+        nodes.append(helper.make_node("Add", [here, f"k{i}"], [f"v{i}"], name=f"n{i}"))
+        here = f"v{i}"
+    return _finish(nodes, here)
+
+
+def shapes(count: int) -> onnx.ModelProto:
+    """What exporters write for a reshape of open sizes: Shape, Gather, Unsqueeze, Concat, Reshape."""
+    nodes, here = [], "x"
+    arrays = {"zero": np.array(0, np.int64), "c0": np.array([0], np.int64), "c64": np.array([64], np.int64)}
+    for i in range(count // 5):
+        nodes.append(helper.make_node("Shape", [here], [f"a{i}"], name=f"a{i}"))
+        nodes.append(helper.make_node("Gather", [f"a{i}", "zero"], [f"b{i}"], name=f"b{i}"))
+        nodes.append(helper.make_node("Unsqueeze", [f"b{i}", "c0"], [f"c_{i}"], name=f"c{i}"))
+        nodes.append(helper.make_node("Concat", [f"c_{i}", "c64"], [f"d{i}"], name=f"d{i}", axis=0))
+        nodes.append(helper.make_node("Reshape", [here, f"d{i}"], [f"v{i}"], name=f"n{i}"))
+        here = f"v{i}"
+    return _finish(nodes, here, arrays)
+
+
+KINDS: dict[str, Builder] = {
+    kind.__name__: kind
+    for kind in (
+        elementwise,
+        weights,
+        constants,
+        kept,
+        slices,
+        chains,
+        splits,
+        siblings,
+        shapes,
+        subgraphs,
+        functions,
+        calls,
+    )
+}
+
+
+def measure(command: list[str], checkout: Path) -> tuple[float, float, int]:
+    """Seconds of processor and of wall time that a command takes with its workers, and kilobytes of the largest."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        print(done.stderr.strip()[-300:])
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall, after.ru_maxrss
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, default=20000)
+    parser.add_argument("--command", default="rewrite", help="with its options, as one word: 'rewrite --simplify'")
+    parser.add_argument("--checkout", type=Path, action="append", help="where the packages are; several are compared")
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="which; default all")
+    options = parser.parse_args()
+    checkouts = options.checkout or [Path(__file__).resolve().parents[1]]
+    print(f"{options.command} of {options.nodes} nodes: by checkout processor and wall time in seconds, ratio")
+    for kind in options.kinds or KINDS:
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder, "in.onnx"), Path(folder, "out.onnx")
+            onnx.save(KINDS[kind](options.nodes), source)
+            words = [sys.executable, "-m", "sliceport", *options.command.split(), str(source), "-o", str(target)]
+            cells, first = [], None
+            for checkout in checkouts:
+                used, wall, memory = measure([*words, "--overwrite"], checkout)
+                first = first or used
+                cells.append(f"{used:7.1f} {wall:7.1f} {memory / 1024:6.0f} MiB {used / first:5.2f}")
+            print(f"{kind:14} {source.stat().st_size / 2**20:6.1f} MiB  {'  '.join(cells)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
