@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.facts import NOTHING_FOUND, Found
-from onnx_ops.propagate import propagate
+from onnx_ops.propagate import get_ready, propagate
 from onnx_ops.views import all_values
 from sliceport import guarded
 
@@ -25,6 +25,8 @@ SECONDS = 4.0
 _SECONDS_PER_BYTE = 0.5e-6
 GRACE = 3.0
 """Seconds that a single node may take beyond that."""
+_START = 60.0
+"""Seconds that the start of a worker may take."""
 _MEMORY = 2**29
 _MEMORY_PER_BYTE = 32
 _MAX_DEATHS = 4
@@ -103,6 +105,7 @@ def _propagate(model: bytes) -> list[Found]:
         for attempt in range(_MAX_DEATHS):
             arguments = (model, tuple(skipped), journal, seconds, frozenset(_fatal))
             try:
+                guarded.call(get_ready, timeout=_START)  # so that the time for a model is its own
                 result: list[Found] = guarded.call(
                     propagate,
                     *arguments,

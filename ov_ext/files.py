@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from pathlib import Path
 
 import openvino as ov
@@ -91,6 +92,8 @@ def check_readable(path: str, name: str, seconds: float) -> None:
 
 def _read(path: str, name: str = "") -> ov.Model:
     core = ov.Core()
+    if sys.platform == "win32":  # where nobody can replace weights that are mapped, and so no model in its place
+        core.set_property({"ENABLE_MMAP": False})
     for extension in (*operator_extensions(), strided_slice_extension()):
         core.add_extension(extension)
     try:

@@ -277,7 +277,8 @@ class _Worker:
         if sys.platform == "win32":
             if self._job is not None:
                 self._job.kill()
-            self._process.kill()
+            with contextlib.suppress(PermissionError):  # it is just ending
+                self._process.kill()
         elif this_process.is_worker:
             self._process.kill()
         else:

@@ -37,6 +37,11 @@ def propagate(
     return real.propagate(proto, skipped, journal, seconds, fatal)
 
 
+def get_ready_slowly() -> None:
+    """What takes longer than a model may."""
+    time.sleep(3)
+
+
 def abort(_: bytes, __: float) -> bytes:
     """What is called in place of an optimizer, and ends the process."""
     os.abort()

@@ -59,11 +59,11 @@ def _received(receiver: Connection, deadline: float) -> tuple[list[Answer], bool
     """All that comes, and whether there is more after the deadline."""
     answers = []
     with receiver:
-        while receiver.poll(max(0.0, deadline - time.monotonic())):
-            try:
+        try:
+            while receiver.poll(max(0.0, deadline - time.monotonic())):
                 answers.append(receiver.recv())
-            except (EOFError, OSError):  # nothing, or a part of an answer
-                return answers, False
+        except (EOFError, OSError):  # nothing, or a part of an answer
+            return answers, False
     return answers, True
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
 from onnx_ops.prepare import inline_functions
 from onnx_ops.propagate import propagate
+from sliceport import guarded
 
 OPSET = 18
 
@@ -338,7 +338,7 @@ def test_a_node_that_ends_or_blocks_the_worker_is_left_out(
 ) -> None:
     monkeypatch.setattr(inference, "propagate", deadly.propagate)
     monkeypatch.setattr(inference, "SECONDS", 0.5)
-    monkeypatch.setattr(inference, "GRACE", 1.5 if sys.platform == "linux" else 10.0)  # others start processes slowly
+    monkeypatch.setattr(inference, "GRACE", 1.5)
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node(op, ["a"], ["b"], domain="deadly"),
@@ -353,6 +353,16 @@ def test_a_node_that_ends_or_blocks_the_worker_is_left_out(
     caplog.clear()
     again = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
     assert (again, caplog.records) == (got, []), "what ended a worker once is not asked again"
+
+
+def test_the_start_of_a_worker_takes_no_time_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    guarded.end_idle()
+    monkeypatch.setattr(inference, "get_ready", deadly.get_ready_slowly)
+    monkeypatch.setattr(inference, "SECONDS", 0.5)
+    monkeypatch.setattr(inference, "GRACE", 1.5)
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+    assert got == {"x": (2, 3), "y": (2, 3)}
 
 
 def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_malformed_ir(tmp_path: Path, title: str) -> None:
     text = saved(tmp_path, begin_mask=[1, 0], ellipsis_mask=[0])
     changed = MALFORMED[title](text)
     assert changed != text
-    (tmp_path / "m.xml").write_text(changed)
+    (tmp_path / "m.xml").write_text(changed, encoding="utf-8")
     for kind, got in zip(
         THERE, answers([{"file": str(tmp_path / "m.xml"), "kind": kind} for kind in THERE]), strict=True
     ):

@@ -160,7 +160,7 @@ class TestCommand:
         path, out = saved(tmp_path, model), tmp_path / "o.onnx"
         assert main(["rewrite", str(path), "-o", str(out), "--verify"]) == 2
         said = capsys.readouterr().err
-        assert f"{str(out)!r} could not be verified, so it is not written: " in said
+        assert f"'{out}' could not be verified, so it is not written: " in said
         assert reason in said
         assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
 

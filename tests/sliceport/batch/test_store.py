@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -70,6 +71,30 @@ def test_the_same_folder_put_by_many_at_once_is_there(tmp_path: Path, count: int
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(put, range(count)))
     assert store.read("outputs/ab/c/model.onnx") == b"the same"
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere what is open can be renamed and replaced")
+def test_what_somebody_has_open_is_replaced_later(tmp_path: Path) -> None:
+    store = Folder(str(tmp_path))
+    store.write("results/ab/c.json", b"old")
+    scratch = store.new_scratch()
+    for text in ("old", "new"):
+        (scratch / "out").mkdir()
+        (scratch / "out" / "model.onnx").write_text(text)
+        if text == "old":
+            store.put_folder("outputs/ab/c", scratch / "out")
+    with (
+        open(tmp_path / "results/ab/c.json", "rb") as result,
+        open(tmp_path / "outputs/ab/c/model.onnx", "rb") as model,
+    ):
+        timers = [threading.Timer(0.3, result.close), threading.Timer(0.6, model.close)]
+        for timer in timers:
+            timer.start()
+        store.write("results/ab/c.json", b"new")
+        store.put_folder("outputs/ab/c", scratch / "out")
+        for timer in timers:
+            timer.join()
+    assert store.read("results/ab/c.json") == store.read("outputs/ab/c/model.onnx") == b"new"
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
