@@ -28,6 +28,7 @@ def node_tests() -> list[Any]:
 def outputs(proto: onnx.ModelProto, arrays: list[Any]) -> list[Any] | None:
     """What comes out; None where onnxruntime does not run the model."""
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     names = [value.name for value in proto.graph.input]
