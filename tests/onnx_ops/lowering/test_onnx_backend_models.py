@@ -8,8 +8,6 @@ each model on the test's own inputs and says what every slicing node of the main
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,16 +18,14 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from onnx.backend.test import loader
-from onnx.backend.test.case import node as node_tests
 from onnx.reference import ReferenceEvaluator
+from onnx_node_cases import all_node_tests
 from running import as_bytes, run_node
 
 import onnx_ops
 from sliceport.slicing.node import Folded
 
 KINDS = ("simple", "pytorch-operator", "pytorch-converted")
-POOLING = (".averagepool", ".lppool", ".maxpool")
-"""The node tests whose data take longer to make than those of all others, and in which nothing is sliced."""
 RUN_TIME = {
     "test_loop11": "starts and ends are the loop's counter",
     "test_loop13_seq": "ends is the loop's counter",
@@ -54,12 +50,7 @@ def slicing_count(model: onnx.ModelProto) -> int:
 def cases() -> dict[str, tuple[onnx.ModelProto, dict[str, np.ndarray]]]:
     """The models with a slicing node and the test's own inputs, by name."""
     found = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # making the data of every operator overflows here and there
-        for module in pkgutil.walk_packages(node_tests.__path__, f"{node_tests.__name__}."):
-            if not module.name.endswith(POOLING):
-                importlib.import_module(module.name)
-        tests = [*node_tests._NodeTestCases, *(case for kind in KINDS for case in loader.load_model_tests(kind=kind))]
+    tests = [*all_node_tests(), *(case for kind in KINDS for case in loader.load_model_tests(kind=kind))]
     for case in tests:
         folder = Path(case.model_dir or "")
         model = onnx.load(folder / "model.onnx") if case.model is None else case.model
