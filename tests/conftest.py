@@ -25,6 +25,9 @@ settings.load_profile("same")
 # forks a process that connects to a server, out of one with threads.
 os.environ.setdefault("JENKINS_URL", "none")
 
+# Every process that a test starts would start threads for products of matrices, of which it computes none.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A shell's background jobs ignore Ctrl-C, and so would what the tests start and then interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -158,6 +158,7 @@ def tried(run: Callable[[], Iterable[Any]]) -> Outcome:
 
 def session_of(model: onnx.ModelProto, *, optimized: bool) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4

@@ -57,7 +57,7 @@ def _to_text(found: list[Diagnosis]) -> str:
 def _diagnose() -> Iterator[Diagnosis]:
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
-    yield diagnose_package("numpy", "run: pip install numpy")
+    yield diagnose_package("numpy", "run: pip install numpy", distribution="numpy")
     for module, distribution, extra in _OPTIONAL:
         yield diagnose_package(module, f'run: pip install "sliceport[{extra}]"', distribution=distribution)
     yield from _diagnose_entry_points()

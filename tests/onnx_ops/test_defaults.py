@@ -45,6 +45,7 @@ def model_of(text: str, ir_version: int = 8) -> onnx.ModelProto:
 
 def run(proto: onnx.ModelProto, given: dict[str, np.ndarray]) -> list[tuple[tuple[int, ...], bytes]]:
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
     size = next(value.shape[0] for value in session.get_inputs() if value.name == "x")

@@ -84,6 +84,7 @@ def embedded(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 25):  # its constant folding is wrong of empty axes
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -57,7 +57,7 @@ def bounds(draw: st.DrawFn, low: int, high: int) -> Bounds:
     return Bounds(min(first, second), max(first, second))
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(
     bounds(0, 12),
     st.none() | bounds(-15, 15),
@@ -68,7 +68,7 @@ def test_brute_force(axis: Bounds, start: Bounds | None, stop: Bounds | None, st
     assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(st.integers(0, 9), st.integers(-12, 12) | st.none(), st.integers(-12, 12) | st.none(), st.sampled_from(STEPS))
 def test_an_axis_without_an_upper_bound(low: int, first: int | None, end: int | None, step: int) -> None:
     """Above every index the size either stays, or grows without a bound, or has come to its end."""

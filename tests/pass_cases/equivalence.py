@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -33,11 +34,21 @@ def outputs(opened: ort.InferenceSession, shape: tuple[int, ...]) -> list[tuple[
 
 def is_valid(proto: onnx.ModelProto, shape: tuple[int, ...]) -> bool:
     """Whether the model takes a shape; onnxruntime joins what does not fit if there is nothing in it."""
+    return _is_valid(proto.SerializeToString(deterministic=True), shape)
+
+
+@functools.lru_cache(maxsize=64)  # `check` asks again what the caller has asked
+def _is_valid(model: bytes, shape: tuple[int, ...]) -> bool:
     try:
-        ReferenceEvaluator(proto).run(None, {"x": np.zeros(shape, np.float32)})
+        _evaluator(model).run(None, {"x": np.zeros(shape, np.float32)})
     except Exception:
         return False
     return True
+
+
+@functools.lru_cache(maxsize=4)  # the shapes of a model come one after the other
+def _evaluator(model: bytes) -> ReferenceEvaluator:
+    return ReferenceEvaluator(onnx.load_model_from_string(model))
 
 
 def show(proto: onnx.ModelProto) -> str:

@@ -19,12 +19,13 @@ import pytest
 from onnx import numpy_helper
 from onnx.backend.test import loader
 from onnx.reference import ReferenceEvaluator
+from onnx_node_cases import all_node_tests
 from running import as_bytes, run_node
 
 import onnx_ops
 from sliceport.slicing.node import Folded
 
-KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
+KINDS = ("simple", "pytorch-operator", "pytorch-converted")
 RUN_TIME = {
     "test_loop11": "starts and ends are the loop's counter",
     "test_loop13_seq": "ends is the loop's counter",
@@ -49,9 +50,7 @@ def slicing_count(model: onnx.ModelProto) -> int:
 def cases() -> dict[str, tuple[onnx.ModelProto, dict[str, np.ndarray]]]:
     """The models with a slicing node and the test's own inputs, by name."""
     found = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # making the data of every operator overflows here and there
-        tests = [case for kind in KINDS for case in loader.load_model_tests(kind=kind)]
+    tests = [*all_node_tests(), *(case for kind in KINDS for case in loader.load_model_tests(kind=kind))]
     for case in tests:
         folder = Path(case.model_dir or "")
         model = onnx.load(folder / "model.onnx") if case.model is None else case.model

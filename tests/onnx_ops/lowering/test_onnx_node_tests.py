@@ -52,6 +52,7 @@ def test_after_all_passes(name: str) -> None:
     after = ir.serde.serialize_model(model)
     onnx.checker.check_model(after, full_check=True)
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = ort.InferenceSession(after.SerializeToString(), options, ["CPUExecutionProvider"])
     got = session.run(None, {proto.graph.input[0].name: inputs[0]})

@@ -144,6 +144,7 @@ SPOILT_SPLITS = {
 def by_onnxruntime(model: onnx.ModelProto, data: np.ndarray) -> list[np.ndarray] | None:
     """The outputs; None where the session or the run is refused."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:

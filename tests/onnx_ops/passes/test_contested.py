@@ -140,6 +140,7 @@ def _outcomes(model: bytes) -> list[object]:
     found: list[object] = []
     for level in LEVELS:
         options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
         options.graph_optimization_level = level
         options.log_severity_level = 4
         try:

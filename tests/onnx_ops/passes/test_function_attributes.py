@@ -100,6 +100,7 @@ def _with_constants(opset: int, body: str) -> str:
 
 def run(proto: onnx.ModelProto) -> list[tuple[tuple[int, ...], bytes]]:
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     x = np.arange(1, 193, dtype=np.float32).reshape(4, 6, 8)

@@ -67,6 +67,7 @@ def hardened(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[tuple[str | 
 
 def on_cpu(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
     return as_arrays(session.run(None, {"x": x}))

@@ -66,6 +66,7 @@ def slices(
 
 def run(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])

@@ -46,6 +46,7 @@ def parse(body: str, head: str = "", ir_version: int = 8, opset: int = 17) -> on
 
 def run(proto: onnx.ModelProto, **inputs: Any) -> list[np.ndarray]:
     options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])

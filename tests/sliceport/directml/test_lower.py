@@ -469,7 +469,7 @@ def expected_bits(data: np.ndarray, region: Region, strides: tuple[int, ...], bi
     return elements[offsets]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     regions(),
     st.sampled_from(sorted(ELEMENT_BITS)),
@@ -502,7 +502,7 @@ def test_packed_regions_of_any_type_at_any_level(region: Region, element: str, l
     )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.data(), regions(max_rank=4, max_size=4), st.integers(0, 2**32 - 1))
 def test_any_layout_on_both_sides(data: st.DataObject, region: Region, seed: int) -> None:
     element = data.draw(st.sampled_from(["FLOAT", "BFLOAT16", "INT64", "BOOL", "COMPLEX128"]))

@@ -32,7 +32,7 @@ def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     assert np.array_equal(expected, got)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(st.data(), strategies.shapes(max_rank=4, max_size=3, min_rank=0))
 def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.strided_slice_specs(len(shape)))

@@ -27,7 +27,7 @@ def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int,
     return nested
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.data(), selecting.shapes())
 def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
@@ -50,7 +50,7 @@ def test_split(data: st.DataObject, shape: tuple[int, ...]) -> None:
     assert [chosen(distinct(shape), r.ranges, r.output_shape) for r in regions] == [part.tolist() for part in expected]
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(st.data(), selecting.shapes(min_rank=0))
 def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices, output_shape = data.draw(selecting.strided_slices(shape))
@@ -62,7 +62,7 @@ def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
     assert chosen(distinct(shape), region.ranges, region.output_shape) == expected.tolist()
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.data(), selecting.shapes(min_rank=0))
 def test_composition_through_new_and_dropped_axes(data: st.DataObject, shape: tuple[int, ...]) -> None:
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
