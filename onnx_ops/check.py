@@ -68,7 +68,8 @@ class Findings:
         is_sorted: Whether every node comes after the nodes that it reads from.
         has_external_data: Whether some tensor is stored in another file.
         has_negative_sizes: Whether a shape that is written for a value has a size below 0.
-        is_plain: Whether all its values and constants are dense tensors, and all text in attributes is UTF-8.
+        is_plain: Whether all its values and constants are dense tensors, none of which has metadata, and all text in
+            attributes is UTF-8.
     """
 
     is_sorted: bool = True
@@ -299,6 +300,7 @@ def _check_sparse(sparse: onnx.SparseTensorProto, where: str, found: Findings) -
 def _check_tensor(tensor: onnx.TensorProto, where: str, found: Findings) -> None:
     _check_text(where, (tensor.name, tensor.doc_string))
     if tensor.metadata_props:
+        found.is_plain = False
         _check_metadata(where, tensor.metadata_props)
     try:
         _check_contents(tensor, tensor.data_type, tensor.dims[:], found)

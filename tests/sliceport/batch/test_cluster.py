@@ -30,8 +30,8 @@ from sliceport.errors import MissingExtra, UsageError
 pytest.importorskip("distributed")
 pytestmark = POSIX
 
-COUNT = 360
-"""Models of the large run: as many as are under way while all that dies does."""
+COUNT = 600
+"""Models of the large run."""
 HANG_SECONDS = "25"
 ADDED = {
     "hang": 2,
@@ -177,19 +177,19 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
         scheduler = started.start_scheduler()
         first, second = (started.start_worker("--nthreads", "2") for _ in range(2))
         killed = start(site, *words, root, "--cluster", started.url)
-        wait_until(lambda: count_results(root) >= 40, "the first 40 models")
+        wait_until(lambda: count_results(root) >= 60, "the first 60 models")
         doomed = children(first.pid)
         started.kill(first)
         third = started.start_worker("--nthreads", "2")
-        wait_until(lambda: count_results(root) >= 90, "the first 90 models")
+        wait_until(lambda: count_results(root) >= 150, "the first 150 models")
         killed.kill()
         killed.communicate()  # closes what is left of it
         process = start(site, *words, root, "--cluster", started.url)
-        wait_until(lambda: count_results(root) >= 160, "the first 160 models")
+        wait_until(lambda: count_results(root) >= 260, "the first 260 models")
         doomed += children(second.pid)
         started.kill(second)
         started.start_worker("--nthreads", "2")
-        wait_until(lambda: count_results(root) >= 220, "the first 220 models")
+        wait_until(lambda: count_results(root) >= 360, "the first 360 models")
         started.kill(scheduler)
         started.start_scheduler()
         third.wait(PATIENCE)  # workers end with their scheduler
