@@ -355,7 +355,7 @@ def test_an_optimizer_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch
     said = (
         "it cannot be simplified by onnxscript, which takes more than 1 s of processor time, as for a Loop of constants"
     )
-    assert str(raised.value) == f"{said} constants that does not end."
+    assert str(raised.value) == f"{said} that does not end."
 
 
 def test_onnxslim_takes_no_old_operator_sets() -> None:
