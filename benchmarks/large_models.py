@@ -229,11 +229,11 @@ KINDS: dict[str, Builder] = {
 }
 
 
-def measure(command: list[str], checkout: Path) -> tuple[float, float, int]:
+def measure(command: list[str], checkout: Path, folder: str) -> tuple[float, float, int]:
     """Seconds of processor and of wall time that a command takes with its workers, and kilobytes of the largest."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    environment = os.environ | {"PYTHONPATH": str(checkout)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHONPATH": str(checkout.resolve())}
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         print(done.stderr.strip()[-300:])
@@ -256,7 +256,7 @@ def main() -> None:
             words = [sys.executable, "-m", "sliceport", *options.command.split(), str(source), "-o", str(target)]
             cells, first = [], None
             for checkout in checkouts:
-                used, wall, memory = measure([*words, "--overwrite"], checkout)
+                used, wall, memory = measure([*words, "--overwrite"], checkout, folder)
                 first = first or used
                 cells.append(f"{used:7.1f} {wall:7.1f} {memory / 1024:6.0f} MiB {used / first:5.2f}")
             print(f"{kind:14} {source.stat().st_size / 2**20:6.1f} MiB  {'  '.join(cells)}", flush=True)
