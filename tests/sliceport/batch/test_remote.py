@@ -45,8 +45,9 @@ def s3() -> Iterator[str]:
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
             patch.delenv(name, raising=False)
-        fsspec.filesystem("s3").mkdir("bucket")
-        yield "s3://bucket"
+        bucket = f"bucket{next(_numbers)}"  # what the server has, the next one of this process has, too
+        fsspec.filesystem("s3").mkdir(bucket)
+        yield f"s3://{bucket}"
         fsspec.filesystem("s3").clear_instance_cache()
     server.stop()
 
