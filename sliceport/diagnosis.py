@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module, metadata
 from typing import Literal, Protocol, runtime_checkable
 
@@ -36,6 +37,12 @@ class Diagnosable(Protocol):
         ...
 
 
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """What installs each package: found out once, for all lists of installed files are read for it."""
+    return metadata.packages_distributions()
+
+
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:
     """Whether a package is installed and can be imported.
 
@@ -45,7 +52,7 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
         distribution: What installs it, by default whatever does.
     """
     name = distribution or module
-    installed = [name] if distribution else metadata.packages_distributions().get(module, [])
+    installed = [name] if distribution else _distributions().get(module, [])
     try:
         versions = [f"{one} {metadata.version(one)}" for one in dict.fromkeys(installed)]
     except metadata.PackageNotFoundError:

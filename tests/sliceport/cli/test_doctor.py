@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sliceport.cli.main import main, make_parser
-from sliceport.diagnosis import Diagnosis, diagnose_package
+from sliceport.diagnosis import Diagnosis, _distributions, diagnose_package
 from sliceport.directml.device import status as device_status
 from sliceport.engines.directml import ENGINE
 from sliceport.engines.registry import engines
@@ -113,6 +113,7 @@ def install(folder: Path, source: str, entry_points: str = "") -> Path:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: throwaway\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(entry_points)
     (info / "top_level.txt").write_text("throwaway\n")
+    _distributions.cache_clear()
     return folder
 
 
@@ -121,6 +122,7 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("throwaway", None)
+    _distributions.cache_clear()
 
 
 def test_packages(on_path: Path) -> None:
