@@ -188,11 +188,12 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
         wait_until(lambda: count_results(root) >= 260, "the first 260 models")
         doomed += children(second.pid)
         started.kill(second)
-        started.start_worker("--nthreads", "2")
+        fourth = started.start_worker("--nthreads", "2")
         wait_until(lambda: count_results(root) >= 360, "the first 360 models")
         started.kill(scheduler)
         started.start_scheduler()
-        third.wait(PATIENCE)  # workers end with their scheduler
+        for worker in (third, fourth):  # workers end with their scheduler; the next ones remove what they leave
+            worker.wait(PATIENCE)
         for _ in range(2):
             started.start_worker("--nthreads", "2")
         _, said = finish(process, 2)
