@@ -75,7 +75,7 @@ ifneq ($(DIRECTML),no)
 	@echo "make test DIRECTML=no does without."
 	$(BIN)/sliceport directml install --if-possible
 endif
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ORDER)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ORDER)
 ifeq ($(DIRECTML),no)
 	@echo "DIRECTML=no: nothing was installed; tests of the real DirectML ran only if it had been before (see the skipped ones)."
 endif

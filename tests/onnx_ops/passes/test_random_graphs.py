@@ -67,7 +67,7 @@ def test_every_pass_there_is(data: st.DataObject) -> None:
     check(proto, rewritten(proto, tuple(PASSES))[0], shape)
 
 
-@settings(max_examples=50, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(graphs(is_open=False, all_read=True), st.randoms(use_true_random=False))
 def test_any_order(made: tuple[onnx.ModelProto, tuple[int, ...]], shuffler: random.Random) -> None:
     """Whichever pass is first, they come to an end that is right, and at which no other order finds anything."""
@@ -81,7 +81,7 @@ def test_any_order(made: tuple[onnx.ModelProto, tuple[int, ...]], shuffler: rand
     check(proto, ir.serde.serialize_model(model), shape)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_all_as_one_pass_comes_to_the_same_end_at_once(data: st.DataObject) -> None:
     proto, _ = data.draw(graphs(is_open=data.draw(st.booleans())))
