@@ -37,7 +37,7 @@ from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM, OPTIMIZERS
 
 NAME = "graphs"
-BUDGET = 80
+BUDGET = 60
 Case = dict[str, Any]
 Shape = tuple[int, ...]
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)

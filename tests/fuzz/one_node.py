@@ -39,7 +39,7 @@ from sliceport.slicing.node import Folded
 from .modules import Case
 
 NAME = "one_node"
-BUDGET = 1200
+BUDGET = 800
 
 Random = random.Random
 Bytes = npt.NDArray[np.uint8]
