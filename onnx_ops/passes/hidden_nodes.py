@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.domains import standard_opset
+from onnx_ops.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.inference import infer
 from onnx_ops.nodes import SLICING, constant, is_standard
@@ -14,7 +14,7 @@ from onnx_ops.passes.folding import FLOATS, INTEGERS, MOVING, casts_alike, round
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from onnx_ops.passes.probe import OPAQUE_DOMAIN
 
-_HIDDEN = "Hidden"
+_HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
 _WRONGLY_INFERRED_OPSET = 10
 
@@ -24,7 +24,8 @@ Facts = Mapping[ir.Value, Found]
 def hide_nodes(model: ir.Model, optimizer: str) -> None:
     """Hide the nodes that an optimizer may not know; `show_nodes` shows them again.
 
-    They get another operator, too: OnnxSlim goes by that alone, whatever its domain.
+    They get another operator: OnnxSlim, and rules of onnxscript's optimizer, go by that alone, whatever its domain. So
+    the nodes of domains that are not standard are hidden, too.
 
     Args:
         model: The model, in which nodes that engines read differently are of an unknown domain, and the floats that it
@@ -32,22 +33,23 @@ def hide_nodes(model: ir.Model, optimizer: str) -> None:
         optimizer: One of `OPTIMIZERS`.
     """
     found = infer(model)
-    hidden = {node for node in model.graph.all_nodes() if node.domain == OPAQUE_DOMAIN}
+    hidden = {node for node in model.graph.all_nodes() if node.domain not in STANDARD_DOMAINS}
     hidden.update(_rounded(model, found))
     if optimizer == ONNXSCRIPT:
         hidden.update(_wrongly_inferred(model, found))
     elif optimizer == ONNXSLIM:
         hidden.update(_mistaken_by_onnxslim(model))
     for node in hidden:
-        node.domain, node.op_type = OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
+        node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
     model.graph.opset_imports[OPAQUE_DOMAIN] = 1
 
 
 def show_nodes(model: ir.Model) -> None:
     """Show the hidden nodes of a model again."""
     for node in model.graph.all_nodes():
+        node.op_type = node.op_type.removeprefix(_HIDDEN)
         if node.domain == OPAQUE_DOMAIN:
-            node.domain, node.op_type = "", node.op_type.removeprefix(_HIDDEN)
+            node.domain = ""
     model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
 
 

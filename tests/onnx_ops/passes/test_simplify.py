@@ -292,6 +292,28 @@ def test_halves_that_are_not_equal() -> None:
 
 
 @by_each
+def test_operators_of_other_domains_stay_whatever_their_names(name: str) -> None:
+    """OnnxSlim, and rules of onnxscript's optimizer, take them for the standard ones."""
+    calls = {
+        "c": "Log(b)", "s": "Slice(x, a, b)", "i": "Identity(x)", "m": "Mul(i, c)", "t": "Add(a, b)",
+        "u": "Concat(t, b)", "r": "Reshape(x, t)", "k": "Cast<to = 1>(a)", "p": "Shape(x)", "l": "Split(x)",
+    }  # fmt: skip
+    made = " ".join(f"{output} = my.{call}" for output, call in calls.items())
+    outputs = ", ".join(f"float[d_{output}] {output}" for output in calls)
+    before = parse(
+        f"""g (float[4] x) => (float[n] y, {outputs}) <int64[1] a = {{0}}, int64[1] b = {{9}}> {{
+            {made} g = Identity(x) h = Identity(g) y = Neg(h) }}""",
+        head=', "my" : 1',
+    )
+    after = simplified(before, name)
+    assert {(node.domain, node.op_type) for node in after.graph.node if node.domain} == {
+        ("my", call.partition("(")[0].partition("<")[0]) for call in calls.values()
+    }
+    if name != "onnxruntime":
+        assert [node.op_type for node in after.graph.node if not node.domain] == ["Neg"]
+
+
+@by_each
 def test_a_slice_of_operator_set_10_of_an_open_size(name: str) -> None:
     """onnx infers that it keeps the size, and onnxscript removes it."""
     before = parse(
