@@ -133,11 +133,11 @@ def processor_time(seconds: float) -> Iterator[None]:
     Where a machine is loaded, that takes longer than the same seconds; a process that waits for something uses none.
     In a worker alone: the caller gets `WorkerUsedTime`.
     """
-    try:
-        import resource
-    except ImportError:
+    if sys.platform == "win32":
         yield
         return
+    import resource
+
     before, cores = resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_CORE)
     used = resource.getrusage(resource.RUSAGE_SELF)
     wanted = math.ceil(used.ru_utime + used.ru_stime + seconds)
