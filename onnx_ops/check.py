@@ -241,6 +241,8 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: set[str]
         raise ModelError(
             f"{where} has a graph {attribute.name!r} that is an attribute of a function, which is not read."
         )
+    if attribute.type in (_ATTRIBUTE.SPARSE_TENSOR, _ATTRIBUTE.SPARSE_TENSORS):
+        found.is_plain = False
     holder = None if attribute.ref_attr_name else _HOLDERS.get(attribute.type)
     if holder is not None and not attribute.HasField(holder):
         kind = _ATTRIBUTE.AttributeType.Name(attribute.type)

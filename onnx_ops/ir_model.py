@@ -71,6 +71,8 @@ class IrModel:
         assert isinstance(graph, ir.Graph)
         for output, (element, array) in zip(node.outputs, constants, strict=True):
             dtype = ir.DataType(element)
+            if not output.name:
+                continue  # left out
             folded = ir.Value(
                 name=output.name,
                 type=ir.TensorType(dtype),

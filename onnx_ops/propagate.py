@@ -24,6 +24,7 @@ from onnx import helper, numpy_helper
 
 from onnx_ops import shape_arithmetic
 from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
+from onnx_ops.exact import evaluate
 from onnx_ops.facts import (
     INTEGERS,
     LARGE_BYTES,
@@ -37,7 +38,7 @@ from onnx_ops.facts import (
     read_tensor,
     read_type,
 )
-from onnx_ops.shape_arithmetic import Array, Dims
+from onnx_ops.shape_arithmetic import Dims
 from onnx_ops.shape_rules import apply_own_rule
 from sliceport.collector import collector_paused
 from sliceport.errors import InvalidSlice
@@ -49,11 +50,8 @@ _MAX_INPUT_ELEMENTS = 64
 MAX_CALLS = 16
 """How deep calls of functions are followed."""
 _NEGATIVE_AXES_OPSET = 11
-_UNSURE_SIZE = frozenset(("NonZero", "Unique", "Compress"))
+_UNSURE_SIZE = frozenset(("NonZero", "Compress"))
 """Operators whose output is never larger than their input, though its size is not inferred."""
-_RANDOM = frozenset(
-    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout")
-)
 
 
 @dataclass
@@ -286,7 +284,10 @@ class _Propagation:
             found = infer(serialized, types, data, {}, {domain: opset}, self._model.ir_version)
         except Exception:  # a node that breaks its schema: whoever reads it says so
             return []
-        return [read_type(found[name]) if name in found else Fact() for name in node.output]
+        facts = [read_type(found[name]) if name in found else Fact() for name in node.output]
+        if node.op_type == "Range" and not domain and facts[0].element not in INTEGERS:
+            facts[0].dims = (None,)  # how many floats there are depends on how an engine rounds
+        return facts
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Fact]) -> onnx.FunctionProto | None:
         """The function that defines a standard operator of which onnx infers nothing."""
@@ -311,7 +312,7 @@ class _Propagation:
                 outputs[0].learn(integers)
                 if outputs[0].data is not None:
                     return
-        if node.op_type in _RANDOM or not node.input or not outputs:
+        if not node.input or not outputs:
             return
         if any(name and fact.data is None for name, fact in zip(node.input, inputs, strict=True)):
             return
@@ -324,7 +325,7 @@ class _Propagation:
             return
         if any(array is not None and array.dtype.names for array in given):
             return  # onnx 1.18 has bfloat16 and its like as integers, and computes with these
-        for fact, array in zip(outputs, _evaluate(node, given, opset), strict=False):
+        for fact, array in zip(outputs, evaluate(node, given, opset), strict=False):
             if fits(fact, array):
                 fact.data, fact.dims = array, array.shape
 
@@ -420,18 +421,6 @@ def _count_axis_from_the_front(node: onnx.NodeProto, rank: int) -> onnx.NodeProt
         if attribute.name == "axis":
             attribute.i += rank
     return counted
-
-
-def _evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) -> Sequence[Any]:
-    """A node's outputs by onnx's reference; none where it does not know the operator or fails."""
-    from onnx.reference.ops import load_op
-
-    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    try:
-        results = load_op("", node.op_type, opset).eval(*given, n_outputs=len(node.output), **attributes)
-    except Exception:
-        return ()
-    return results if isinstance(results, tuple) else (results,)
 
 
 def _either(condition: Fact, results: Mapping[str, Sequence[Fact]]) -> list[Fact]:

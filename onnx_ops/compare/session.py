@@ -119,6 +119,8 @@ def run(job: Job) -> dict[str, Value]:
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if job.is_optimized else level.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    if not job.is_optimized:  # a matrix is packed where it is constant, and is then summed in another order
+        options.add_session_config_entry("session.disable_prepacking", "1")
     if job.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", job.data_folder)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
 import onnx
@@ -11,15 +11,19 @@ import onnx_ir as ir
 
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.domains import STANDARD_DOMAINS
+from onnx_ops.exact import MOVING, casts_alike
 from onnx_ops.facts import LARGE_BYTES, MAX_BYTES
 from onnx_ops.nodes import MARK, constant, has_its_values, is_slicing
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.cleanup import RANDOM, is_used
-from onnx_ops.passes.folding import FLOATS, INTEGERS, MOVING, as_tensors, casts_alike, rounds_alike
+from onnx_ops.passes.folding import FLOATS, INTEGERS, as_tensors, rounds_alike
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
 """Constants of more bytes are not computed with."""
+MAX_ALL_READ_BYTES = 2**27
+MAX_ALL_BYTES = 2**24
+"""What all that is computed may have, and what it is computed from: that of the first nodes of a model is."""
 _HALF = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 """Engines look for quantization by its operators."""
@@ -106,7 +110,8 @@ class FoldExactConstantsPass(FoldConstantsPass):
         tensor = constant(node.inputs[0]) if node.inputs and node.inputs[0] is not None else None
         if tensor is None or tensor.nbytes > LARGE_BYTES or not (FLOATS.issuperset(read) and written <= INTEGERS):
             return False
-        return not isinstance(tensor, ir.ExternalTensor) and casts_alike(node, tensor.numpy())
+        is_external = isinstance(tensor, ir.ExternalTensor)
+        return node.op_type == "Cast" and not is_external and casts_alike(tensor.numpy())
 
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:  # noqa: ARG002
         """By onnx's reference."""
@@ -116,10 +121,15 @@ class FoldExactConstantsPass(FoldConstantsPass):
 class FoldByOnnxruntimePass(FoldConstantsPass):
     """Replace nodes that follow from constants alone by constants, as onnxruntime's CPU provider computes them.
 
-    A session does so itself before it runs, for every provider. Results of at most 1 MiB are kept.
+    A session does so itself before it runs, for every provider. Results of at most 1 MiB are kept, and 16 MiB in all
+    its runs.
 
     Skipped: what computes with floats of 16 bits, which a session does not round after each node.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made = self._read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
         """See the class."""
@@ -133,7 +143,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         """
         onnxruntime_cpu.load()
         tensors: Tensors = {}
-        waiting, failures = [list(nodes)], 0
+        waiting, failures = [self._limit(nodes)], 0
         while waiting and failures < _MAX_FAILURES:
             group = waiting.pop()
             try:
@@ -146,6 +156,43 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
                 waiting += [part for part in (group[half:], group[:half]) if part and half]
         return tensors
 
+    def _limit(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
+        """The first of some nodes, as many as do not make too much of too much, with those of the runs before."""
+        seen: set[ir.Node | ir.Value] = set()
+        kept = []
+        for node in nodes:
+            made = self._made + sum(map(self._count_bytes, filter(is_used, node.outputs)))
+            read = self._read + sum(_constant_bytes(value) for value in _new_constants(node, seen))
+            if made > MAX_ALL_BYTES or read > MAX_ALL_READ_BYTES:
+                break
+            self._made, self._read = made, read
+            kept.append(node)
+        return kept
+
+    def _count_bytes(self, output: ir.Value) -> int:
+        dtype, sizes = self.value_info.dtype(output), self.sizes(output)
+        return 0 if dtype is None or sizes is None else prod(size or 0 for size in sizes) * dtype.bitwidth // 8
+
+
+def _constant_bytes(value: ir.Value) -> int:
+    tensor = constant(value)
+    return 0 if tensor is None else tensor.nbytes
+
+
+def _new_constants(node: ir.Node, seen: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
+    """The constants that a node follows from, but for those that have been seen."""
+    waiting = [node]
+    while waiting:
+        for value in waiting.pop().inputs:
+            producer = None if value is None else value.producer()
+            if value is not None and constant(value) is not None:
+                if value not in seen:
+                    seen.add(value)
+                    yield value
+            elif producer is not None and producer not in seen:
+                seen.add(producer)
+                waiting.append(producer)
+
 
 def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
     return output.is_graph_output() or any(use.node not in nodes for use in output.uses())
@@ -157,7 +204,8 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     Raises:
         ModelError: onnxruntime does not run them.
     """
-    needed, constants = _ancestors(nodes)
+    needed: set[ir.Node | ir.Value] = set(nodes)
+    constants = [value for node in nodes for value in _new_constants(node, needed)]
     outputs = [output for node in nodes for output in node.outputs if is_used(output)]
     graph = onnx.GraphProto(
         name="constants",
@@ -173,21 +221,6 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
         for output in outputs
         if isinstance(value := found[output.name or ""], onnxruntime_cpu.Captured)
     }
-
-
-def _ancestors(nodes: Sequence[ir.Node]) -> tuple[set[ir.Node], list[ir.Value]]:
-    """Nodes and those that they follow from, and the constants."""
-    needed, constants = set(nodes), dict[ir.Value, None]()
-    waiting = list(nodes)
-    while waiting:
-        for value in waiting.pop().inputs:
-            producer = None if value is None else value.producer()
-            if value is not None and constant(value) is not None:
-                constants[value] = None
-            elif producer is not None and producer not in needed:
-                needed.add(producer)
-                waiting.append(producer)
-    return needed, list(constants)
 
 
 def _serialize(value: ir.Value) -> onnx.TensorProto:

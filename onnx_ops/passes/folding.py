@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_ops.exact import MOVING, ROUNDED_ALIKE
 from onnx_ops.facts import LARGE_BYTES, MAX_BYTES, Found
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_elements, read_int, resolve
@@ -26,16 +27,10 @@ Array = npt.NDArray[Any]
 FOLDED = (*SLICING, "Gather")
 """The operators whose values are asked for."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
-_MOVE = """
-    Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose
-    Expand Tile
-"""
 _COMPUTE = """
     Shape Size ConstantOfShape Cast Range Where Equal Less Greater LessOrEqual GreaterOrEqual And Or Not Add Sub Mul Div
     Mod Neg Abs Min Max Floor Ceil
 """
-MOVING = frozenset(_MOVE.split())
-"""Operators that compute nothing with the elements of their data."""
 _EXACT = MOVING | frozenset(_COMPUTE.split())
 """Operators that every engine computes alike, bit for bit."""
 
@@ -44,10 +39,7 @@ FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 """Those of 32 and 64 bits."""
 INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64))
 """Those of 32 and 64 bits."""
-_INTEGERS_END = 2**31
 _MOVING_ALL = MOVING | {"Where", "ConstantOfShape", "EyeLike"}
-_COMPARE = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
-_ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARE))
 
 
 def rounds_alike(node: ir.Node, read: Collection[ir.DataType | None], written: Collection[ir.DataType | None]) -> bool:
@@ -65,17 +57,7 @@ def rounds_alike(node: ir.Node, read: Collection[ir.DataType | None], written: C
         return True
     if node.op_type == "Cast":
         return FLOATS.issuperset(written) and None not in read and ir.DataType.STRING not in read
-    return node.op_type in _ROUNDED_ALIKE and FLOATS.issuperset(read)
-
-
-def casts_alike(node: ir.Node, array: Array) -> bool:
-    """Whether every engine makes the same integers of an array by a standard node, if it is a Cast: none is too large.
-
-    Args:
-        node: The node; it reads the array and writes integers of 32 or 64 bits.
-        array: Floats.
-    """
-    return node.op_type == "Cast" and bool((np.abs(array) < _INTEGERS_END).all())
+    return node.op_type in ROUNDED_ALIKE and FLOATS.issuperset(read)
 
 
 def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS, standard_opset, usual_name
+from onnx_ops.exact import MOVING, casts_alike
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.inference import infer
 from onnx_ops.nodes import SLICING, constant, is_standard
-from onnx_ops.passes.folding import FLOATS, INTEGERS, MOVING, casts_alike, rounds_alike
+from onnx_ops.passes.folding import FLOATS, INTEGERS, rounds_alike
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from onnx_ops.passes.probe import OPAQUE_DOMAIN
 
@@ -69,13 +71,23 @@ def _computes_alike(node: ir.Node, found: Facts) -> bool:
         return True
     read, written = _elements(node.inputs, found), _elements(node.outputs, found)
     if all(element is not None and _is_no_float(element) for element in read | written):
-        return True
+        return not _may_not_divide(node, found)
     if rounds_alike(node, read, written):
         return True
-    if not (node.inputs and node.inputs[0] is not None and read <= FLOATS and written <= INTEGERS):
+    if not (is_standard(node, "Cast") and node.inputs[0] is not None and read <= FLOATS and written <= INTEGERS):
         return False
     data = found.get(node.inputs[0], NOTHING_FOUND).data
-    return data is not None and casts_alike(node, data)
+    return data is not None and casts_alike(data)
+
+
+def _may_not_divide(node: ir.Node, found: Facts) -> bool:
+    """Whether a division of integers is by 0, or may overflow, which ends the process of some optimizers."""
+    if not is_standard(node, "Div", "Mod"):
+        return False
+    divisor = node.inputs[-1]
+    tensor = None if divisor is None else constant(divisor)
+    data = tensor.numpy() if tensor is not None else found.get(divisor, NOTHING_FOUND).data if divisor else None
+    return data is None or bool(np.isin(data, (0, -1)).any())
 
 
 def _elements(values: Iterable[ir.Value | None], found: Facts) -> set[ir.DataType | None]:

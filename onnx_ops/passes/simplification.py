@@ -75,14 +75,14 @@ def simplify(
     all_before = count_nodes(model)
     defaults = take_defaults(model)
     report = run_passes(model, passes)
-    useless = 0
+    useless, by_onnxruntime = 0, FoldByOnnxruntimePass()
     for name in cycle(optimizers):
         if useless == len(optimizers):
             break
         progress.say(f"simplifying by {name}")
         if name == ONNXRUNTIME:
             candidate, inlined = clone_model(model), count_nodes(model)
-            _fold(candidate, FoldByOnnxruntimePass())
+            _fold(candidate, by_onnxruntime)
         else:
             candidate, inlined = optimize(model, name)
             _fold(candidate, FoldExactConstantsPass())

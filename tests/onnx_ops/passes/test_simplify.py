@@ -491,3 +491,36 @@ def test_device_configurations_stay() -> None:
     after, _ = simplify(from_proto(before), optimizers=["onnxscript"])
     assert operators(ir.serde.serialize_model(after)) == ["Neg"]
     assert [each.name for each in ir.serde.serialize_model(after).configuration] == ["two"]
+
+
+@by_each
+def test_a_matrix_that_becomes_constant_is_verified(tmp_path: Path, name: str) -> None:
+    """onnxruntime packs constant matrices, and sums in another order then."""
+    before = parse("g (float[1, 16] x) => (float[1, 16] y) { t = Transpose(w) y = MatMul(x, t) }")
+    weights = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    before.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    onnx.save(before, tmp_path / "m.onnx")
+    out = tmp_path / "o.onnx"
+    assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--simplify", name, "--verify"]) == 0
+    assert operators(onnx.load(out)) == ["MatMul"]
+
+
+@by_each
+@pytest.mark.parametrize(("dividend", "divisor"), [(7, 0), (-(2**63), -1)])
+def test_integers_that_cannot_be_divided(name: str, dividend: int, divisor: int) -> None:
+    """onnxruntime and OnnxSlim end by it."""
+    before = parse(f"""g (int64[1] x) => (int64[1] y, int64[1] z)
+        <int64[1] a = {{{dividend}}}, int64[1] b = {{{divisor}}}> {{
+        y = Div(a, b) i = Identity(x) j = Identity(i) z = Neg(j) }}""")
+    assert operators(simplified(before, name)).count("Div") == 1
+
+
+def test_onnxruntime_computes_no_more_than_so_much() -> None:
+    """Each of these is of 1 MiB."""
+    count = 40
+    outputs = ", ".join(f"float[n] z{i}" for i in range(count))
+    calls = " ".join(f"v{i} = Expand(c, s) y{i} = Abs(v{i}) z{i} = Add(x, y{i})" for i in range(count))
+    before = parse(f"g (float x) => ({outputs}) <float[1] c = {{2.0}}, int64[1] s = {{262144}}> {{ {calls} }}")
+    after = simplified(before, "onnxruntime")
+    assert operators(after).count("Abs") == count - 16
+    assert after.ByteSize() < 17 * 2**20

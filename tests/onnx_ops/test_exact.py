@@ -1,0 +1,149 @@
+"""What is computed of constants is what engines compute, bit for bit, or nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from onnx import helper, numpy_helper
+from onnx_node_cases import all_node_tests
+from running import as_arrays
+
+from onnx_ops.exact import evaluate
+from onnx_ops.io import from_proto
+from onnx_ops.passes import rewrite
+from sliceport.errors import ModelError
+
+
+def run(proto: onnx.ModelProto, *arrays: Any) -> list[np.ndarray] | None:
+    """What onnxruntime computes; None where it does not run the model."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    names = [value.name for value in proto.graph.input]
+    try:
+        session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+        return as_arrays(session.run(None, dict(zip(names, arrays, strict=True))))
+    except Exception:
+        return None
+
+
+def bits(array: Any) -> tuple[Any, ...]:
+    return array.dtype, array.shape, array.tolist() if array.dtype == object else array.tobytes()
+
+
+@pytest.mark.skipif(np.__version__ < "2", reason="onnx makes its node tests with NumPy 2")
+def test_the_node_tests_of_onnx() -> None:
+    compared = 0
+    for case in all_node_tests():
+        assert case.model is not None
+        nodes, opsets = case.model.graph.node, {entry.domain: entry.version for entry in case.model.opset_import}
+        arrays = case.data_sets[0][0] if case.data_sets else []
+        if (
+            len(nodes) != 1
+            or nodes[0].domain
+            or not all(isinstance(array, np.ndarray | np.generic) for array in arrays)
+        ):
+            continue
+        given = dict(zip([value.name for value in case.model.graph.input], map(np.asarray, arrays), strict=True))
+        if any(array.dtype == object or array.dtype.names for array in given.values()):
+            continue
+        got = evaluate(nodes[0], [given.get(name) for name in nodes[0].input], opsets[""])
+        expected = run(case.model, *given.values()) if got else None
+        if expected is None:
+            continue
+        made = dict(zip(nodes[0].output, got, strict=False))
+        for value, array in zip(case.model.graph.output, expected, strict=True):
+            assert bits(np.asarray(made[value.name])) == bits(array), case.name
+            compared += 1
+    assert compared > 150
+
+
+def test_it_is_not_nothing_that_is_computed() -> None:
+    sizes, node = np.array([2, 3]), helper.make_node("ReduceProd", ["x"], ["y"])
+    (product,) = evaluate(node, [sizes], 17)
+    assert product.tolist() == [6]
+
+
+NAN = np.array([0x7F800001, 0xFFC00002, 0x3F800000], np.uint32).view(np.float32)
+OTHER_NAN = np.array([0x7FC00003, 0x7FC00004, 0x7FC00005], np.uint32).view(np.float32)
+ONES = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("node", "given", "opset"),
+    [
+        (helper.make_node("Add", "ab", "y", axis=0, broadcast=1), [np.ones((3, 3), np.float32), ONES], 6),
+        (helper.make_node("Div", "ab", "y"), [np.array([7]), np.array([0])], 17),
+        (helper.make_node("Mod", "ab", "y"), [np.array([-(2**63)]), np.array([-1])], 17),
+        (helper.make_node("Add", "ab", "y"), [NAN, OTHER_NAN], 17),
+        (helper.make_node("Cast", "a", "y", to=onnx.TensorProto.DOUBLE), [NAN], 17),
+        (helper.make_node("Cast", "a", "y", to=onnx.TensorProto.INT64), [np.array([3e9], np.float32)], 17),
+        (helper.make_node("Range", "abc", "y"), [np.float32(0.1), np.float32(0.8), np.float32(0.7)], 17),
+        (helper.make_node("Unique", "a", "y", axis=1, sorted=0), [np.array([[0], [1], [0]])], 17),
+        (helper.make_node("Hardmax", "a", "y", axis=0), [np.eye(3, dtype=np.float32)], 11),
+        (helper.make_node("Exp", "a", "y"), [ONES], 17),
+        (helper.make_node("Mul", "ab", "y"), [np.ones(3, np.float16), np.ones(3, np.float16)], 17),
+        (helper.make_node("Bernoulli", "a", "y"), [ONES / 2], 17),
+    ],
+    ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else "",
+)
+def test_what_engines_compute_differently_is_not_computed(node: onnx.NodeProto, given: list[Any], opset: int) -> None:
+    assert evaluate(node, [np.asarray(array) for array in given], opset) == ()
+
+
+def test_elements_are_moved_as_they_are() -> None:
+    (wide,) = evaluate(helper.make_node("Expand", "xs", "y"), [NAN, np.array([2, 1])], 17)
+    assert wide.view(np.uint32).tolist() == [NAN.view(np.uint32).tolist()] * 2
+    for rows in (3, 70):
+        data, indices = np.arange(rows * 2).reshape(rows, 2), np.zeros((rows, 1), np.int64)
+        indices[1] = -1
+        node = helper.make_node("GatherElements", "xi", "y", axis=0)
+        (picked,) = evaluate(node, [data, indices], 17)
+        assert picked.tolist() == [[0], [2 * rows - 2]] + [[0]] * (rows - 2)
+
+
+FOLLOWING = {
+    "a float range": """a = Constant<value_float = 0.1>() b = Constant<value_float = 0.8>()
+        c = Constant<value_float = 0.7>() r = Range(a, b, c) n = Shape(r)""",
+    "floats of a range": """a = Constant<value_float = 0.0>() b = Constant<value_float = 3.0>()
+        c = Constant<value_float = 0.1>() d = Constant<value_float = 10.0>()
+        r = Range(a, b, c) m = Mul(r, d) i = Cast<to = 7>(m) g = Constant<value_int = 24>()
+        v = Gather(i, g) q = Unsqueeze(v, zero) n = Identity(q)""",
+    "an exponential": """a = Constant<value_floats = [1.0, 2.0]>() t = Constant<value_floats = [2.7182820, 9.0]>()
+        e = Exp(a) b = GreaterOrEqual(e, t) w = NonZero(b) s = Shape(w) n = Slice(s, one, two)""",
+    "elements": """k = Constant<value_int = 70>() o = Constant<value_int = 0>() p = Constant<value_int = 1>()
+        r = Range(o, k, p) d = Unsqueeze(r, one) h = Shape(d) f = Expand(o, h)
+        e = GatherElements<axis = 0>(d, f) m = ReduceSum<keepdims = 1>(e) v = Squeeze(m) n = Unsqueeze(v, zero)""",
+}
+
+
+@pytest.mark.parametrize("case", FOLLOWING)
+def test_what_follows_from_it_stays_right(case: str) -> None:
+    proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[80] x) => (float[p] y, int64[1] n)
+        <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}>
+        {{ {FOLLOWING[case]} y = Slice(x, n, two) }}""")
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([80]), "end"))
+    proto.graph.node[-1].input[2] = "end"
+    model = from_proto(proto)
+    rewrite(model)
+    x = np.arange(80, dtype=np.float32)
+    expected, got = run(proto, x), run(ir.serde.serialize_model(model), x)
+    assert expected is not None
+    assert got is not None
+    assert list(map(bits, got)) == list(map(bits, expected))
+
+
+def test_outputs_that_are_left_out() -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[n] y)
+        <int64[3] c = {1, 1, 2}, int64[1] a = {0}> { q, , v = Unique(c) s = Slice(v, a, q) y = Slice(x, a, v, a) }""")
+    try:
+        rewrite(from_proto(proto))
+    except ModelError as error:  # which says what is wrong with it
+        pytest.fail(str(error))
