@@ -35,6 +35,10 @@ _OF_FLOATS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
 INTEGERS_END = 2**31
 """Floats from here on are cast to integers in different ways."""
 _BROADCAST_OPSET = 7
+_RANGE = ("start", "limit", "delta")
+_EXACT_INTEGERS_END = 2**24
+_CLEAR = 1e-3
+"""How far a quotient must be from an integer, in parts of itself, for no engine to round it over that."""
 
 
 def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) -> Sequence[Any]:
@@ -69,6 +73,23 @@ def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) ->
 def casts_alike(array: Array) -> bool:
     """Whether every engine casts floats to the same integers of 32 bits or more."""
     return bool((np.abs(array) < INTEGERS_END).all())
+
+
+def has_clear_length(bounds: Sequence[Array | None]) -> bool:
+    """Whether every engine counts as many numbers from a start to an end by a step, however it rounds.
+
+    Args:
+        bounds: What a Range reads, as far as it is known.
+    """
+    if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
+        return True  # nothing is said of its length, or all are integers
+    numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
+    if len(numbers) < len(_RANGE) or not np.isfinite(numbers).all() or numbers[2] == 0:
+        return False
+    if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
+        return True
+    count = (numbers[1] - numbers[0]) / numbers[2]
+    return abs(count - round(count)) > _CLEAR * max(1.0, abs(count))
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:

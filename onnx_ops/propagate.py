@@ -24,7 +24,7 @@ from onnx import helper, numpy_helper
 
 from onnx_ops import shape_arithmetic
 from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
-from onnx_ops.exact import evaluate
+from onnx_ops.exact import evaluate, has_clear_length
 from onnx_ops.facts import (
     INTEGERS,
     LARGE_BYTES,
@@ -285,8 +285,8 @@ class _Propagation:
         except Exception:  # a node that breaks its schema: whoever reads it says so
             return []
         facts = [read_type(found[name]) if name in found else Fact() for name in node.output]
-        if node.op_type == "Range" and not domain and facts[0].element not in INTEGERS:
-            facts[0].dims = (None,)  # how many floats there are depends on how an engine rounds
+        if node.op_type == "Range" and not domain and not has_clear_length([fact.data for fact in inputs]):
+            facts[0].dims = (None,)
         return facts
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Fact]) -> onnx.FunctionProto | None:

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from onnx_node_cases import all_node_tests
 from running import as_arrays
 
-from onnx_ops.exact import evaluate
+from onnx_ops.exact import evaluate, has_clear_length
 from onnx_ops.io import from_proto
 from onnx_ops.passes import rewrite
 from sliceport.errors import ModelError
@@ -95,6 +95,34 @@ ONES = np.ones(3, np.float32)
 )
 def test_what_engines_compute_differently_is_not_computed(node: onnx.NodeProto, given: list[Any], opset: int) -> None:
     assert evaluate(node, [np.asarray(array) for array in given], opset) == ()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "is_clear"),
+    [
+        ((0, 16, 1), True),
+        ((0.0, 16.0, 1.0), True),
+        ((0.5, 16.0, 1.0), True),
+        ((0.1, 0.8, 0.7), False),
+        ((0.0, 1.0, 0.1), False),
+        ((0.0, 1.0, 0.0), False),
+        ((0.0, np.inf, 1.0), False),
+        ((2**53, 2**53 + 2, 1), True),
+        ((5.0, 0.0, -1.0), True),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_how_many_numbers_a_range_has(bounds: tuple[float, ...], is_clear: bool, dtype: Any) -> None:
+    given = [np.array(number) if isinstance(number, int) else np.array(number, dtype) for number in bounds]
+    assert has_clear_length(given) == is_clear
+    if is_clear:
+        proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+            g (float a, float b, float c) => (float[n] y) { y = Range(a, b, c) }""")
+        for value in (*proto.graph.input, *proto.graph.output):
+            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(given[0].dtype)
+        found = run(proto, *given)
+        assert found is not None
+        assert len(found[0]) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
 
 
 def test_elements_are_moved_as_they_are() -> None:
