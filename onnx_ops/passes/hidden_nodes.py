@@ -67,7 +67,7 @@ def _rounded(model: ir.Model, found: Facts) -> Iterator[ir.Node]:
 
 
 def _computes_alike(node: ir.Node, found: Facts) -> bool:
-    if is_standard(node, *MOVING, *_SIZES):
+    if is_standard(node, *MOVING, *_SIZES, "If"):
         return True
     read, written = _elements(node.inputs, found), _elements(node.outputs, found)
     if all(element is not None and _is_no_float(element) for element in read | written):

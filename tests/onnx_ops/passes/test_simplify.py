@@ -524,3 +524,12 @@ def test_onnxruntime_computes_no_more_than_so_much() -> None:
     after = simplified(before, "onnxruntime")
     assert operators(after).count("Abs") == count - 16
     assert after.ByteSize() < 17 * 2**20
+
+
+@by_optimizer
+def test_a_branch_that_is_always_taken_takes_the_place_of_its_node(name: str) -> None:
+    """Of floats that engines compute alike follows which one it is."""
+    before = parse("""g (float[4] x) => (float[4] y) <float a = {2.0}, float b = {3.0}> {
+        c = Less(a, b) h = If(c) <then_branch = t () => (float[4] p) { p = Neg(x) },
+            else_branch = e () => (float[4] q) { q = Abs(x) }> y = Relu(h) }""")
+    assert operators(check(before, name, x=np.arange(4, dtype=np.float32))) == ["Neg", "Relu"]
