@@ -273,6 +273,13 @@ def test_bfloat16_is_computed_as_numbers_or_not_at_all(
         assert got.view("<u2" if got.itemsize == 2 else got.dtype).tolist() == expected
 
 
+def test_integers_of_bfloat16_that_no_int32_holds_are_not_known() -> None:
+    proto = model([helper.make_node("Cast", ["c"], ["y"], to=TensorProto.INT32)], {}, ["y"])
+    data = np.array([0x4F33], "<u2").tobytes()
+    proto.graph.initializer.add(name="c", data_type=TensorProto.BFLOAT16, dims=[1], raw_data=data)
+    assert found(proto)["y"].data is None
+
+
 @pytest.mark.parametrize("opset", [4, 11, 18])
 @pytest.mark.parametrize(
     ("shapes", "axis", "expected"),

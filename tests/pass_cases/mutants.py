@@ -137,7 +137,7 @@ OTHERS: dict[str, Mutant] = {
     "exact casts of great floats": ("onnx_ops/exact", "if casts_alike(arrays[0])", "if True"),
     "exact casts of 2**31": ("onnx_ops/exact", "< INTEGERS_END", "<= INTEGERS_END"),
     "exact casts of one of several": ("onnx_ops/exact", "< INTEGERS_END).all()", "< INTEGERS_END).any()"),
-    "exact casts of strings": ("onnx_ops/exact", '"iufb"', '"iufbOUST"'),
+    "exact casts of other floats": ("onnx_ops/exact", '"iufb"', '"iufbV"'),
     "exact divisions": ("onnx_ops/exact", "(0, -1)", "()"),
     "exact divisions by -1": ("onnx_ops/exact", "(0, -1)", "(0,)"),
     "exact halves": ("onnx_ops/exact", "in (np.float32, np.float64)", "in (np.float16, np.float32, np.float64)"),
@@ -148,16 +148,11 @@ OTHERS: dict[str, Mutant] = {
     "exact ranges of great floats": ("onnx_ops/exact", " and abs(number) < _EXACT_INTEGERS_END", ""),
     "exact ranges without steps": ("onnx_ops/exact", " or numbers[2] == 0", ""),
     "exact ranges without end": ("onnx_ops/exact", " or not np.isfinite(numbers).all()", ""),
-    "exact ranges of nothing": ("onnx_ops/exact", "len(numbers) < len(_RANGE) or", ""),
     "exact ranges that are clear": ("onnx_ops/exact", "> _CLEAR *", "> 0 *"),
     "exact ranges that are long": ("onnx_ops/exact", " * max(1.0, abs(count))", ""),
-    "constants without inputs": ("onnx_ops/passes/fold_constants", "not inputs or node", "node"),
     "constants of other domains": ("onnx_ops/passes/fold_constants", "node.domain not in STANDARD_DOMAINS or", ""),
-    "constants read differently": ("onnx_ops/passes/fold_constants", "MARK in node.meta or", ""),
     "constants that are excluded": ("onnx_ops/passes/fold_constants", " or node.op_type in _EXCLUDED", ""),
-    "constants of calls": ("onnx_ops/passes/fold_constants", "attribute.is_ref() or", ""),
     "constants of bodies": ("onnx_ops/passes/fold_constants", " or attribute.type in _GRAPHS", ""),
-    "constants of incomplete nodes": ("onnx_ops/passes/fold_constants", "if is_slicing(node) and", "if False and"),
     "constants of constants alone": ("onnx_ops/passes/fold_constants", "value.producer() in foldable or", ""),
     "constants of weights": ("onnx_ops/passes/fold_constants", "tensor.nbytes <= MAX_READ_BYTES and", ""),
     "constants of strings": ("onnx_ops/passes/fold_constants", " and tensor.dtype != ir.DataType.STRING", ""),
@@ -167,7 +162,7 @@ OTHERS: dict[str, Mutant] = {
     "constants that are too many": ("onnx_ops/passes/fold_constants", "made > MAX_ALL_BYTES or", ""),
     "constants of too many": ("onnx_ops/passes/fold_constants", " or read > MAX_ALL_READ_BYTES", ""),
     "constants of all runs": ("onnx_ops/passes/fold_constants", "self._made, self._read = made, read", "pass"),
-    "constants of casts": ("onnx_ops/passes/fold_constants", "casts_alike(tensor", "bool(tensor"),
+    "constants of casts": ("onnx_ops/passes/fold_constants", "and casts_alike(tensor", "or casts_alike(tensor"),
     "constants of large casts": ("onnx_ops/passes/fold_constants", "tensor.nbytes > LARGE_BYTES or", ""),
     "constants of casts to narrow": ("onnx_ops/passes/fold_constants", " and written <= INTEGERS", ""),
     "constants of casts of files": ("onnx_ops/passes/fold_constants", "and not is_external", ""),
@@ -269,8 +264,8 @@ def mutants() -> dict[str, Mutant]:
         f"{name} disabled": (f"passes/{file}", line, f"{line}\n        return {'' if line == _APPLY else 'None'}")
         for name, (file, line) in DISABLED.items()
     }
-    of_passes = {name: (f"onnx_ops/{file}", *change) for name, (file, *change) in (disabled | RULES).items()}
-    return of_passes | OTHERS
+    of_passes = disabled | RULES
+    return {name: (f"onnx_ops/{file}", old, new) for name, (file, old, new) in of_passes.items()} | OTHERS
 
 
 def survives(name: str, mutant: Mutant, folder: Path) -> bool:
