@@ -210,7 +210,7 @@ OTHERS: dict[str, Mutant] = {
     "tilings of the most": ("sliceport/slicing/tiling", "elements + len(runs[key])", "elements"),
     "lower nothing": ("sliceport/directml/lower", " and not cut.region.is_empty]", "]"),
     "lower what is used": ("sliceport/directml/lower", "[cut for cut in rest if cut.used] or rest", "rest"),
-    "lower to Split": ("sliceport/directml/lower", "len(parts) == len(rest) > 1", "len(parts) > 1"),
+    "lower to Split": ("sliceport/directml/lower", "    if split is not None:", "    if False:"),
     "lower siblings beside views": ("sliceport/directml/lower", "{} if options.views else group", "group"),
     "lower siblings of a type": ("sliceport/directml/lower", "    if first.element not in ELEMENT_BITS:", "    if False:"),
     "lower a type": ("sliceport/directml/lower", "    if element not in ELEMENT_BITS:", "    if False:"),

@@ -116,6 +116,7 @@ UNEQUAL = {
     "largest": ("r = Max(c, c)", ["Max"]),
     "out of range": ("r = Cast<to = 6>(l)", ["Cast", "Cast"]),
     "of an integer": ("f = Cast<to = 1>(n) r = Log(f)", ["Log"]),
+    "of a large integer": ("f = Cast<to = 1>(m) r = Cast<to = 6>(f)", ["Cast", "Cast"]),
     "of a size": ("s = Shape(x) f = Cast<to = 1>(s) r = Exp(f)", ["Exp"]),
     "window": ("r = HannWindow(n)", ["HannWindow"]),
 }
@@ -123,7 +124,8 @@ UNEQUAL = {
 EQUAL = ["Mul(c, c)", "Add(c, c)", "Sub(c, c)", "Neg(c)", "Abs(c)", "Div(c, c)", "Sqrt(c)", "Floor(c)"]
 EQUAL += ["Unsqueeze(c, i)", "Where(k, c, c)", "Cast<to = 1>(i)", "Cast<to = 7>(c)"]
 CONSTANTS = """g (float[2] x) => (float[p, q] y)
-    <float[2] c = {2.5, 3.0}, float[1] l = {3000000000.0}, int64[1] i = {0}, int64 n = {2}, bool[1] k = {1}>"""
+    <float[2] c = {2.5, 3.0}, float[1] l = {3000000000.0}, int64[1] i = {0}, int64 n = {2}, int64[1] m = {3000000000},
+    bool[1] k = {1}>"""
 
 
 @by_optimizer
