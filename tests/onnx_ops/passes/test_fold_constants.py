@@ -17,9 +17,9 @@ CONSTANTS = """<float[2] c = {2.5, 3.0}, float[1] end = {2147483648.0}, float[2]
     int64 zero = {0}, bool no = {0}>"""
 
 
-def parse(body: str, constants: str = CONSTANTS) -> onnx.ModelProto:
+def parse(body: str) -> onnx.ModelProto:
     return onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
-        g (float[2] x) => {body.replace("{", f"{constants} {{", 1)}""")
+        g (float[2] x) => {body.replace("{", f"{CONSTANTS} {{", 1)}""")
 
 
 def operators(model: ir.Model) -> list[str]:
