@@ -13,8 +13,8 @@ from onnx_ops.passes import fold_constants
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
 
 CONSTANTS = """<float[2] c = {2.5, 3.0}, float[1] end = {2147483648.0}, float[2] some = {1.0, 3000000000.0},
-    float[2] wide = {3.0, 300.0}, int64[2] i = {7, 8}, int64[1] one = {1}, bool[2] k = {1, 0}, string[1] t = {"2"}, float16[1] h = {16},
-    int64 zero = {0}, bool no = {0}>"""
+    float[2] wide = {3.0, 300.0}, int64[2] i = {7, 8}, int64[1] one = {1}, bool[2] k = {1, 0}, string[1] t = {"2"},
+    float16[1] h = {16}, int64 zero = {0}, bool no = {0}>"""
 
 
 def parse(body: str) -> onnx.ModelProto:
@@ -83,7 +83,9 @@ def test_what_onnxruntime_is_not_asked_for(case: str) -> None:
     assert folded(parse(body), FoldByOnnxruntimePass()) == left
 
 
-@pytest.mark.parametrize("cast", ["Cast<to = 6>(end)", "Cast<to = 3>(wide)", "Cast<to = 7>(large)", "Cast<to = 7>(far)"])
+@pytest.mark.parametrize(
+    "cast", ["Cast<to = 6>(end)", "Cast<to = 3>(wide)", "Cast<to = 7>(large)", "Cast<to = 7>(far)"]
+)
 def test_beside_a_cast_that_stays(cast: str) -> None:
     """Were it thought to be folded, only what follows from both would be replaced, which has no value."""
     proto = parse(f"""(float[n] y) {{ a = Add(c, c) m = {cast} r = Cast<to = 1>(m) s = Gather(r, zero) b = Mul(a, s)
