@@ -77,6 +77,12 @@ def test_what_they_may_compute_differently_is_not(case: str) -> None:
     assert folded(parse(body))[-len(left) :] == left
 
 
+def test_what_is_not_a_number_is_not_cast() -> None:
+    proto = parse("(double[n] y) { y = Cast<to = 11>(nan) }")
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([np.nan, 1], np.float32), "nan"))
+    assert folded(proto) == ["Cast"]
+
+
 @pytest.mark.parametrize("case", NOT_BY_ONNXRUNTIME)
 def test_what_onnxruntime_is_not_asked_for(case: str) -> None:
     body, left = NOT_BY_ONNXRUNTIME[case]

@@ -254,6 +254,14 @@ def test_what_has_no_elements_may_be_long_along_another_axis(name: str, axis: in
 
 
 @by_each
+def test_what_has_no_elements_is_long_beside_what_is_not_known(name: str) -> None:
+    before = parse(
+        "g (int64[0, d] x) => (int64[p, q] y) <int64[0, 4] v = {}> { i = Identity(x) y = Concat <axis = 1> (v, i) }"
+    )
+    check(before, name, x=np.ones((0, 3), np.int64))
+
+
+@by_each
 @pytest.mark.parametrize(("output", "other"), [("int64[2] a", "z"), ("int64[m, 2] z", "a")])
 def test_outputs_that_follow_from_constants_keep_their_places(name: str, output: str, other: str) -> None:
     """OnnxSlim drops those that it computes."""
