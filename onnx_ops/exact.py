@@ -20,22 +20,27 @@ _MOVE = """
     Expand Tile
 """
 _COMPUTE_INTEGERS = """
-    Add Sub Mul Div Mod Neg Abs Sign Min Max Sum Clip Range CumSum Equal Less Greater LessOrEqual GreaterOrEqual And Or
-    Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin
-    OneHot Trilu Scatter ScatterElements ScatterND
+    Add Sub Mul Div Mod Neg Abs Sign Min Max Clip Range CumSum Equal Less Greater LessOrEqual GreaterOrEqual And Or
+    Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin OneHot
+    Trilu ScatterElements ScatterND
 """
 MOVING = frozenset(_MOVE.split())
 """Operators that compute nothing with the elements of their data."""
 _SELECTING = MOVING | {"Where", "ConstantOfShape", "EyeLike", "NonZero", "Compress"}
+_REDUCING = frozenset(("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"))
+ONLY_OF_INT32 = _REDUCING | {"Min", "Max", "Clip", "Sign", "Mod"}
+"""What onnxruntime computes wrongly of some integers of more than 32 bits."""
 _OF_INTEGERS = frozenset(_COMPUTE_INTEGERS.split())
 _COMPARE = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARE))
 """What IEEE 754 leaves no choice in, of floats of 32 and 64 bits."""
 _OF_FLOATS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
-INTEGERS_END = 2**31
-"""Floats from here on are cast to integers in different ways."""
+OPERATORS = _SELECTING | _OF_INTEGERS | _OF_FLOATS | {"Cast"}
+"""What constants are computed by, of some element types at least."""
+_FLOATS = (np.float32, np.float64)
+_INT32 = np.iinfo(np.int32)
 _BROADCAST_OPSET = 7
-_RANGE = ("start", "limit", "delta")
+_RANGE_INPUTS = 3
 _EXACT_INTEGERS_END = 2**24
 _CLEAR = 1e-3
 """How far a quotient must be from an integer, in parts of itself, for no engine to round it over that."""
@@ -51,7 +56,8 @@ def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) ->
     """
     arrays = [array for array in given if array is not None]
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    if not _computes_alike(node.op_type, arrays) or (opset < _BROADCAST_OPSET and attributes.get("broadcast")):
+    is_old_broadcast = opset < _BROADCAST_OPSET and attributes.get("broadcast")
+    if not arrays or is_old_broadcast or not _computes_alike(node.op_type, arrays):
         return ()
     own = _OWN.get(node.op_type)
     try:
@@ -63,16 +69,28 @@ def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) ->
     except Exception:
         return ()
     outputs = results if isinstance(results, tuple) else (results,)
-    if node.op_type not in _SELECTING and any(_has_nan(array) for array in outputs):
-        return ()  # whose bits may be those of either operand
-    if node.op_type == "Cast" and arrays[0].dtype.kind == "f" and outputs[0].dtype.kind not in "fb":
-        return outputs if casts_alike(arrays[0]) else ()
-    return outputs
+    return outputs if _is_exact(node.op_type, arrays, outputs) else ()
 
 
-def casts_alike(array: Array) -> bool:
-    """Whether every engine casts floats to the same integers of 32 bits or more."""
-    return bool((np.abs(array) < INTEGERS_END).all())
+def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether every engine casts numbers to the same elements of another type.
+
+    Engines differ where a float is out of the range of the new type, or NaN, or beyond 32 bits and cast to an integer.
+    Of integers all keep the lowest bits.
+    """
+    if dtype.kind not in "iub" and dtype not in _FLOATS:
+        return False
+    if array.dtype.kind != "f" or not array.size:
+        return array.dtype.kind in "iufb"
+    if np.isnan(array).any():
+        return False
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return bool(np.array_equal(np.isinf(array), np.isinf(array.astype(dtype))))
+    if dtype.kind == "b":
+        return True
+    limits = np.iinfo(dtype)
+    return _fits_int32(array) and limits.min <= int(array.min()) and int(array.max()) <= limits.max
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
@@ -84,7 +102,7 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
         return True  # nothing is said of its length, or all are integers
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
-    if len(numbers) < len(_RANGE) or not np.isfinite(numbers).all() or numbers[2] == 0:
+    if len(numbers) != _RANGE_INPUTS or not np.isfinite(numbers).all() or numbers[2] == 0:
         return False
     if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
         return True
@@ -100,11 +118,42 @@ def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
     if all(array.dtype.kind in "iub" for array in arrays):
         is_division = op_type in ("Div", "Mod")
         return op_type in _OF_INTEGERS and not (is_division and np.isin(arrays[-1], (0, -1)).any())
-    return op_type in _OF_FLOATS and all(array.dtype in (np.float32, np.float64) for array in arrays)
+    return op_type in _OF_FLOATS and all(array.dtype in _FLOATS for array in arrays)
+
+
+def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> bool:
+    """Whether all engines compute these outputs, of these inputs."""
+    if op_type == "Cast":
+        return casts_alike(arrays[0], outputs[0].dtype)
+    if op_type == "Where":  # onnxruntime adds what is selected to zeros
+        return not any(_has_nan(array) or _has_negative_zero(array) for array in outputs)
+    if op_type == "NonZero":
+        return arrays[0].ndim > 0
+    if op_type in _SELECTING:
+        return True
+    if op_type in _REDUCING and not all(array.size for array in arrays[:1]):
+        return False
+    if any(map(_has_nan, outputs)):
+        return False  # whose bits may be those of either operand
+    if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
+        return False  # which is equal to 0
+    if op_type in ("ReduceSum", "ReduceProd"):
+        sizes = np.abs(arrays[0].astype(np.float64))
+        if (sizes.sum() if op_type == "ReduceSum" else np.maximum(sizes, 1).prod()) > _INT32.max:
+            return False
+    return op_type not in ONLY_OF_INT32 or all(map(_fits_int32, arrays))
 
 
 def _has_nan(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind in "fc" and bool(np.isnan(array).any())
+    return array.dtype.kind in "fc" and bool(np.isnan(array).any())
+
+
+def _has_negative_zero(array: Any) -> bool:
+    return array.dtype.kind == "f" and bool(np.signbit(array[array == 0]).any())
+
+
+def _fits_int32(array: Array) -> bool:
+    return not array.size or bool(array.min() >= _INT32.min and array.max() <= _INT32.max)
 
 
 def _expand(data: Array, shape: Array) -> Array:

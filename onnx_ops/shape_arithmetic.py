@@ -1,7 +1,7 @@
 """Integers that a model computes from shapes, where some are known and others open.
 
 Arrays hold Python integers, and None where an element is not known. Results are those of the ONNX operators on
-integers; of a division by zero nothing is known.
+integers; of a division by zero nothing is known, nor where onnxruntime computes something else.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ Attributes = dict[str, Any]
 Dims = tuple[int | str | None, ...]
 
 MAX_ELEMENTS = 1024
+_INT32_MAX = 2**31 - 1
 _BROADCAST_OPSET = 7
 _NEGATIVE_INDICES_OPSET = 11
 
@@ -111,7 +112,7 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
 
 def _elementwise(function: Callable[..., Any], inputs: Sequence[Array | None], attributes: Attributes) -> Array | None:
     known = [array for array in inputs if array is not None]
-    if len(known) < len(inputs) or (attributes.get("fmod") and function is _mod):
+    if len(known) < len(inputs) or attributes.get("fmod"):
         return None
     return np.asarray(np.frompyfunc(function, len(known), 1)(*known), object)
 
@@ -119,6 +120,13 @@ def _elementwise(function: Callable[..., Any], inputs: Sequence[Array | None], a
 def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function on known elements; None where one is not known."""
     return lambda *values: None if any(value is None for value in values) else function(*values)
+
+
+def _of_int32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on known elements of 32 bits; None otherwise: longer ones onnxruntime compares wrongly."""
+    return lambda *values: (
+        None if any(value is None or abs(value) > _INT32_MAX for value in values) else function(*values)
+    )
 
 
 def _divide(a: int, b: int) -> int | None:
@@ -151,8 +159,8 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "Mul": _multiply,
     "Div": _strict(_divide),
     "Mod": _mod,
-    "Min": _strict(min),
-    "Max": _strict(max),
+    "Min": _of_int32(min),
+    "Max": _of_int32(max),
     "Neg": _strict(lambda a: -a),
     "Abs": _strict(abs),
     "Equal": _strict(lambda a, b: int(a == b)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
+from sliceport.arguments import check_nodes
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
@@ -116,6 +117,7 @@ class OpenVINO:
             raise UsageError(f"{spell('verify=True', '--verify')} is for onnxruntime-dml, not for {target}.")
         progress.say(f"rewriting {model}")
         hardened = read_model(model)
+        check_nodes(len(hardened.get_ops()), options.get("max_nodes", 0))
         report = harden(hardened)
         write_model(hardened, output, overwrite=options.get("overwrite", False))
         return Result(report)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from sliceport.errors import UsageError, unknown_name
+from sliceport.wording import spell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,6 +135,30 @@ def read_seed(seed: Any) -> int:
     return read
 
 
+def read_max_nodes(max_nodes: Any) -> int:
+    """How many nodes a model may have; 0 for any number.
+
+    Raises:
+        UsageError: It is no integer from 0 up.
+    """
+    name = spell("max_nodes", "--max-nodes")
+    read = _read_integer(max_nodes, f"{name} must be an integer")
+    if read < 0:
+        raise UsageError(f"{name} must not be negative, got {read}.")
+    return read
+
+
+def check_nodes(count: int, most: int) -> None:
+    """Refuse a model of more nodes than the option `max_nodes` allows, 0 for any number.
+
+    Raises:
+        UsageError: It has more.
+    """
+    if 0 < most < count:
+        unlimited = spell("max_nodes=0", "--max-nodes 0")
+        raise UsageError(f"the model has {count} nodes, but may have at most {most}; {unlimited} sets no limit.")
+
+
 def read_names(names: Any, option: str) -> tuple[str, ...]:
     """A sequence of names, such as those of executors.
 
@@ -178,4 +203,9 @@ def _shorten(text: str) -> str:
     return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}..."
 
 
-_READERS = {"input_shapes": read_input_shapes, "inputs": read_inputs, "seed": read_seed}
+_READERS = {
+    "input_shapes": read_input_shapes,
+    "inputs": read_inputs,
+    "seed": read_seed,
+    "max_nodes": read_max_nodes,
+}

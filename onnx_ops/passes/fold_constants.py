@@ -11,19 +11,20 @@ import onnx_ir as ir
 
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.domains import STANDARD_DOMAINS
-from onnx_ops.exact import MOVING, casts_alike
-from onnx_ops.facts import LARGE_BYTES, MAX_BYTES
+from onnx_ops.exact import MOVING, OPERATORS
+from onnx_ops.facts import MAX_BYTES
 from onnx_ops.nodes import MARK, constant, has_its_values, is_slicing
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.cleanup import RANDOM, is_used
-from onnx_ops.passes.folding import FLOATS, INTEGERS, as_tensors, rounds_alike
+from onnx_ops.passes.folding import as_tensors
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
-"""Constants of more bytes are not computed with."""
+"""No constant of more bytes is computed with."""
 MAX_ALL_READ_BYTES = 2**27
+"""No constants of more bytes in all are given to onnxruntime."""
 MAX_ALL_BYTES = 2**24
-"""What all that is computed may have, and what it is computed from: that of the first nodes of a model is."""
+"""No more bytes in all are computed by onnxruntime."""
 _HALF = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 """Engines look for quantization by its operators."""
@@ -44,11 +45,12 @@ class FoldConstantsPass(SlicingPass):
 
     def apply(self, model: ir.Model) -> None:
         """See the class."""
-        foldable: dict[ir.Node, None] = {}
+        constant_nodes: dict[ir.Node, None] = {}
         for node in model.graph:
-            if self._follows(node, foldable) and self.may_fold(node):
-                foldable[node] = None
-        ends = [node for node in foldable if any(_is_read_outside(output, foldable) for output in node.outputs)]
+            if self._follows(node, constant_nodes) and self.may_fold(node):
+                constant_nodes[node] = None
+        folded = self.select(constant_nodes)
+        ends = [node for node in folded if any(_is_read_outside(output, folded) for output in node.outputs)]
         tensors = self.compute(model, ends) if ends else {}
         for node in ends:
             used = [output for output in node.outputs if is_used(output)]
@@ -60,17 +62,13 @@ class FoldConstantsPass(SlicingPass):
     def may_fold(self, node: ir.Node) -> bool:
         """Whether to compute a node that follows from constants."""
 
+    def select(self, nodes: Collection[ir.Node]) -> Collection[ir.Node]:
+        """Those of the nodes that may be folded whose values can be had; all of them where only computing shows it."""
+        return nodes
+
     @abstractmethod
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
         """What nodes write that may be folded, as far as it can be computed."""
-
-    def elements(self, values: Collection[ir.Value | None]) -> set[ir.DataType | None]:
-        """The types of the elements of values, None among them where one is not known."""
-        return {self._element(value) for value in values if value is not None}
-
-    def _element(self, value: ir.Value) -> ir.DataType | None:
-        tensor = constant(value)
-        return self.value_info.dtype(value) if tensor is None else tensor.dtype
 
     def _follows(self, node: ir.Node, foldable: Mapping[ir.Node, None]) -> bool:
         inputs = [value for value in node.inputs if value is not None]
@@ -97,24 +95,22 @@ class FoldConstantsPass(SlicingPass):
 
 
 class FoldExactConstantsPass(FoldConstantsPass):
-    """Replace nodes that follow from constants alone by constants, where every engine computes the same bits.
+    """Replace nodes that follow from constants alone by constants of at most 8 KiB, if every engine computes these.
 
-    See `rounds_alike`; up to 8 KiB.
+    See `onnx_ops.exact`.
     """
 
     def may_fold(self, node: ir.Node) -> bool:
         """See the class."""
-        read, written = self.elements(node.inputs), self.elements(node.outputs)
-        if rounds_alike(node, read, written):
-            return True
-        tensor = constant(node.inputs[0]) if node.inputs and node.inputs[0] is not None else None
-        if tensor is None or tensor.nbytes > LARGE_BYTES or not (FLOATS.issuperset(read) and written <= INTEGERS):
-            return False
-        is_external = isinstance(tensor, ir.ExternalTensor)
-        return node.op_type == "Cast" and not is_external and casts_alike(tensor.numpy())
+        return node.op_type in OPERATORS
+
+    def select(self, nodes: Collection[ir.Node]) -> Collection[ir.Node]:
+        """Those that have been computed."""
+        known = self.value_info.constants
+        return {node: None for node in nodes if all(value in known for value in node.outputs if is_used(value))}
 
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:  # noqa: ARG002
-        """By onnx's reference."""
+        """As the inference of shapes has computed them."""
         return as_tensors((output for node in nodes for output in node.outputs), self.value_info.constants)
 
 
@@ -133,7 +129,12 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 
     def may_fold(self, node: ir.Node) -> bool:
         """See the class."""
-        return node.op_type in MOVING or not self.elements([*node.inputs, *node.outputs]) & _HALF
+        values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+        return node.op_type in MOVING or _HALF.isdisjoint(map(self._element, values))
+
+    def _element(self, value: ir.Value) -> ir.DataType | None:
+        tensor = constant(value)
+        return self.value_info.dtype(value) if tensor is None else tensor.dtype
 
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
         """In a session without optimisation, in a worker process.
@@ -146,6 +147,8 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         waiting, failures = [self._limit(nodes)], 0
         while waiting and failures < _MAX_FAILURES:
             group = waiting.pop()
+            if not group:
+                continue
             try:
                 tensors |= _run(model, group)
             except onnxruntime_cpu.Exhausted:
@@ -153,11 +156,11 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
             except ModelError:  # nodes that it does not run are found by halves
                 failures += 1
                 half = len(group) // 2
-                waiting += [part for part in (group[half:], group[:half]) if part and half]
+                waiting += [group[half:], group[:half]] if half else []
         return tensors
 
     def _limit(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """The first of some nodes, as many as do not make too much of too much, with those of the runs before."""
+        """The first of some nodes, up to the limits of bytes in all, in which the runs before are counted."""
         seen: set[ir.Node | ir.Value] = set()
         kept = []
         for node in nodes:

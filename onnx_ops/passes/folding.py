@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.exact import MOVING, ROUNDED_ALIKE
+from onnx_ops.exact import MOVING, OPERATORS
 from onnx_ops.facts import LARGE_BYTES, MAX_BYTES, Found
 from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_elements, read_int, resolve
@@ -27,37 +27,8 @@ Array = npt.NDArray[Any]
 FOLDED = (*SLICING, "Gather")
 """The operators whose values are asked for."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
-_COMPUTE = """
-    Shape Size ConstantOfShape Cast Range Where Equal Less Greater LessOrEqual GreaterOrEqual And Or Not Add Sub Mul Div
-    Mod Neg Abs Min Max Floor Ceil
-"""
-_EXACT = MOVING | frozenset(_COMPUTE.split())
-"""Operators that every engine computes alike, bit for bit."""
-
-
-FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
-"""Those of 32 and 64 bits."""
-INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64))
-"""Those of 32 and 64 bits."""
-_MOVING_ALL = MOVING | {"Where", "ConstantOfShape", "EyeLike"}
-
-
-def rounds_alike(node: ir.Node, read: Collection[ir.DataType | None], written: Collection[ir.DataType | None]) -> bool:
-    """Whether every engine computes the same bits by a standard operator that may read or write floats.
-
-    It does where elements are only moved, and where IEEE 754 leaves no choice: in sums, differences, products,
-    quotients and square roots of floats of 32 and 64 bits, their comparisons, and conversions to them.
-
-    Args:
-        node: The node.
-        read: The types of the elements that it reads, None among them where one is not known.
-        written: Those of the elements that it writes.
-    """
-    if node.op_type in _MOVING_ALL:
-        return True
-    if node.op_type == "Cast":
-        return FLOATS.issuperset(written) and None not in read and ir.DataType.STRING not in read
-    return node.op_type in ROUNDED_ALIKE and FLOATS.issuperset(read)
+_EXACT = OPERATORS | {"Shape", "Size"}
+"""Operators whose values are known only where every engine computes them alike, bit for bit."""
 
 
 def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:

@@ -8,17 +8,21 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS, standard_opset, usual_name
-from onnx_ops.exact import MOVING, casts_alike
+from onnx_ops.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.inference import infer
 from onnx_ops.nodes import SLICING, constant, is_standard
-from onnx_ops.passes.folding import FLOATS, INTEGERS, rounds_alike
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from onnx_ops.passes.probe import OPAQUE_DOMAIN
+from onnx_ops.shape_arithmetic import Array
 
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
 _WRONGLY_INFERRED_OPSET = 10
+_FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
+_DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
+"""Those of `OPERATORS` that optimizers may compute in another way."""
+_KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 
 Facts = Mapping[ir.Value, Found]
 
@@ -67,27 +71,30 @@ def _rounded(model: ir.Model, found: Facts) -> Iterator[ir.Node]:
 
 
 def _computes_alike(node: ir.Node, found: Facts) -> bool:
-    if is_standard(node, *MOVING, *_SIZES, "If"):
+    """Whether an optimizer computes with known integers, and with floats made of them, what every engine does."""
+    if is_standard(node, *_KEPT):
+        return True
+    if not is_standard(node, *OPERATORS - _DIFFERENT):
+        return False
+    if all(found.get(output, NOTHING_FOUND).data is not None for output in node.outputs if output.name):
         return True
     read, written = _elements(node.inputs, found), _elements(node.outputs, found)
     if all(element is not None and _is_no_float(element) for element in read | written):
-        return not _may_not_divide(node, found)
-    if rounds_alike(node, read, written):
-        return True
-    if not (is_standard(node, "Cast") and node.inputs[0] is not None and read <= FLOATS and written <= INTEGERS):
-        return False
-    data = found.get(node.inputs[0], NOTHING_FOUND).data
-    return data is not None and casts_alike(data)
+        return not (node.op_type in ("Div", "Mod") and _may_fail_to_divide(_data(node.inputs[-1], found)))
+    return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
 
 
-def _may_not_divide(node: ir.Node, found: Facts) -> bool:
-    """Whether a division of integers is by 0, or may overflow, which ends the process of some optimizers."""
-    if not is_standard(node, "Div", "Mod"):
-        return False
-    divisor = node.inputs[-1]
-    tensor = None if divisor is None else constant(divisor)
-    data = tensor.numpy() if tensor is not None else found.get(divisor, NOTHING_FOUND).data if divisor else None
-    return data is None or bool(np.isin(data, (0, -1)).any())
+def _may_fail_to_divide(divisor: Array | None) -> bool:
+    """Whether integers are divided by 0, or the quotient may overflow: both end the process of some optimizers."""
+    return divisor is None or bool(np.isin(divisor, (0, -1)).any())
+
+
+def _data(value: ir.Value | None, found: Facts) -> Array | None:
+    """The elements of a value, if they are known."""
+    if value is None:
+        return None
+    tensor = constant(value)
+    return found.get(value, NOTHING_FOUND).data if tensor is None else tensor.numpy()
 
 
 def _elements(values: Iterable[ir.Value | None], found: Facts) -> set[ir.DataType | None]:

@@ -75,6 +75,7 @@ def simplify(
     all_before = count_nodes(model)
     defaults = take_defaults(model)
     report = run_passes(model, passes)
+    _fold(model, FoldExactConstantsPass())
     useless, by_onnxruntime = 0, FoldByOnnxruntimePass()
     for name in cycle(optimizers):
         if useless == len(optimizers):

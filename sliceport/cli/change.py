@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from sliceport.arguments import read_max_nodes
 from sliceport.cli.console import emit, emit_json, say
 from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
 from sliceport.formats import Result
@@ -21,6 +22,12 @@ def add_output(command: argparse.ArgumentParser, verbose: str) -> None:
 def add_change_options(command: argparse.ArgumentParser, verify: str) -> None:
     """Add what says how the model is changed, with a line about --verify."""
     command.add_argument("--verify", action="store_true", help=verify)
+    command.add_argument(
+        "--max-nodes",
+        type=int,
+        metavar="N",
+        help="refuse a model with more nodes; 0 for no limit; default 15000 for ONNX, which take up to 10 s",
+    )
     add_input_shapes(command)
     add_inputs(command)
 
@@ -29,9 +36,10 @@ def read_change_options(options: argparse.Namespace) -> dict[str, Any]:
     """What `add_change_options` found, as Python functions take it, but inputs by the names of files.
 
     Raises:
-        UsageError: See `run_options`.
+        UsageError: A value is not written as it must be.
     """
-    return {"verify": options.verify} | run_options(options)
+    most = {} if options.max_nodes is None else {"max_nodes": read_max_nodes(options.max_nodes)}
+    return {"verify": options.verify} | most | run_options(options)
 
 
 def emit_result(result: Result, options: argparse.Namespace) -> None:

@@ -12,14 +12,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from platforms import assert_well_formed
 from running import as_arrays
-
-
-def session(proto: onnx.ModelProto) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+from sessions import open_unoptimized
 
 
 def outputs(opened: ort.InferenceSession, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], bytes]] | None:
@@ -68,7 +61,7 @@ def show(proto: onnx.ModelProto) -> str:
 def check(before: onnx.ModelProto, after: onnx.ModelProto, shape: tuple[int, ...]) -> None:
     """Compare what comes out for the shape and, where the input is open, for others."""
     assert_well_formed(after)
-    first, second = session(before), session(after)
+    first, second = open_unoptimized(before), open_unoptimized(after)
     dims = [dim.HasField("dim_param") for dim in before.graph.input[0].type.tensor_type.shape.dim]
     sizes = [(size, size + 1, size - 1, 1) if is_open else (size,) for size, is_open in zip(shape, dims, strict=True)]
     compared = 0

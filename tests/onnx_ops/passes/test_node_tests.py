@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 from onnx_node_cases import all_node_tests
+from sessions import run_unoptimized
 
 from onnx_ops.io import from_proto
 from onnx_ops.passes import rewrite
 from sliceport.errors import ModelError
-
-
-def outputs(proto: onnx.ModelProto, arrays: Sequence[Any]) -> list[Any] | None:
-    """What comes out; None where onnxruntime does not run the model."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    names = [value.name for value in proto.graph.input]
-    try:
-        session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-        return list(session.run(None, dict(zip(names, arrays, strict=True))))
-    except Exception:
-        return None
 
 
 def same(first: Any, second: Any) -> bool:
@@ -57,10 +42,10 @@ def test_all_operators(caplog: pytest.LogCaptureFixture) -> None:
         rewritten += 1
         onnx.checker.check_model(after)
         for arrays, _ in case.data_sets or []:
-            expected = outputs(untouched, arrays)
+            expected = run_unoptimized(untouched, *arrays)
             if expected is not None:
                 compared += 1
-                got = outputs(after, arrays)
+                got = run_unoptimized(after, *arrays)
                 assert got is not None, case.name
                 assert all(map(same, expected, got)), case.name
     assert rewritten > 100
