@@ -77,10 +77,19 @@ def test_what_they_may_compute_differently_is_not(case: str) -> None:
     assert folded(parse(body))[-len(left) :] == left
 
 
-def test_what_is_not_a_number_is_not_cast() -> None:
-    proto = parse("(double[n] y) { y = Cast<to = 11>(nan) }")
-    proto.graph.initializer.append(numpy_helper.from_array(np.array([np.nan, 1], np.float32), "nan"))
-    assert folded(proto) == ["Cast"]
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        ("(double[n] y) { y = Cast<to = 11>(nan) }", "Cast"),
+        ("(float[n] y) { y = Cast<to = 1>(huge) }", "Cast"),
+        ("(float[n] y) { y = Where(k, nan, c) }", "Where"),
+    ],
+)
+def test_numbers_that_are_none_and_that_become_none(body: str, kept: str) -> None:
+    proto = parse(body)
+    for name, array in (("nan", np.array([np.nan, 1], np.float32)), ("huge", np.array([1e300, 1]))):
+        proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    assert folded(proto) == [kept]
 
 
 @pytest.mark.parametrize("case", NOT_BY_ONNXRUNTIME)

@@ -220,6 +220,18 @@ def test_what_engines_cast_differently_in_a_body_is_not_computed(name: str) -> N
     assert "Cast" in [node.op_type for node in ir.serde.deserialize_model(after).graph.all_nodes()]
 
 
+@by_optimizer
+def test_elements_are_gathered_from_many_rows_in_a_body(name: str) -> None:
+    """onnx's reference, by which onnxscript computes them, takes others where there are more than 64."""
+    before = parse("""g (int64[1] x, bool k) => (int64[p, q] y)
+        <int64[1] last = {-1}, int64[1] u = {1}, int64 zero = {0}, int64 one = {1}, int64 seventy = {70}> {
+        y = If(k) <then_branch = t () => (int64[a, b] v) {
+                d = Range(zero, seventy, one) e = Unsqueeze(d, u) s = Shape(e) f = Expand(last, s)
+                r = GatherElements<axis = 0>(e, f) v = Add(x, r) },
+            else_branch = e () => (int64[c] w) { w = Neg(x) }> }""")
+    check(before, name, x=np.array([3]), k=np.array(True))
+
+
 @by_each
 @pytest.mark.parametrize("end", ["9223372036854775807", "2147483647"])
 def test_what_engines_read_differently_stays_with_all_that_follows(name: str, end: str) -> None:
