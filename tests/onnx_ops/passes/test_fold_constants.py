@@ -14,7 +14,8 @@ from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsP
 
 CONSTANTS = """<float[2] c = {2.5, 3.0}, float[1] end = {2147483648.0}, float[2] some = {1.0, 3000000000.0},
     float[2] wide = {3.0, 300.0}, int64[2] i = {7, 8}, int64[1] one = {1}, bool[2] k = {1, 0}, string[1] t = {"2"},
-    float16[1] h = {16}, int64 zero = {0}, bool no = {0}>"""
+    float16[1] h = {16}, int64 zero = {0}, bool no = {0},
+    int64[1] least = {-9223372036854775808}, int64[1] minus = {-1}>"""
 
 
 def parse(body: str) -> onnx.ModelProto:
@@ -49,6 +50,8 @@ NOT_EXACT = {
     "string": ("(float[n] y) { a = Cast<to = 1>(t) y = Add(x, a) }", ["Cast", "Add"]),
     "8 bits": ("(int8[n] y) { y = Cast<to = 3>(wide) }", ["Cast"]),
     "half": ("(float16[n] y) { y = Add(h, h) }", ["Add"]),
+    "division by 0": ("(int64[n] y) { y = Div(i, zero) }", ["Div"]),
+    "too large a quotient": ("(int64[n] y) { y = Div(least, minus) }", ["Div"]),
 }
 NOT_BY_ONNXRUNTIME = {
     "other domain": ("(float[2] y) { y = com.microsoft.Gelu(c) }", ["Gelu"]),
