@@ -102,7 +102,8 @@ def _lower_cuts(node: Resolved, run: _Lowering) -> tuple[list[Call], list[Alias]
         else:
             aliases.append(alias)
     parts = [cut for cut in rest if cut.used] or rest  # a node that nothing reads at all is computed whole
-    if len(parts) == len(rest) > 1 and (split := _call_split(node.element, parts, source, run)) is not None:
+    split = _call_split(node.element, parts, source, run)
+    if split is not None:
         return [split], aliases
     return [_call_slice(node.element, cut, source, run) for cut in parts], aliases
 

@@ -70,6 +70,14 @@ def test_functions_are_looked_into() -> None:
     assert can_harden(proto)
 
 
+def test_lists_of_graphs_are_looked_into() -> None:
+    proto = model("y = local.f(x)")
+    bodies = [model("y = Neg(x)").graph, model("y = Slice(x, i, i)").graph]
+    proto.graph.node[0].attribute.append(onnx.helper.make_attribute("bodies", bodies))
+    assert can_rewrite(proto)
+    assert can_harden(proto)
+
+
 def test_harden_looks_for_what_cuts_and_for_allowzero() -> None:
     assert not can_harden(model("a = Identity(x) b = Identity(a) y = Reshape(b, i)"))
     assert can_harden(model("y = Reshape<allowzero = 1>(x, i)"))

@@ -211,6 +211,22 @@ def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(ou
     assert {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}["y"] == shape
 
 
+@pytest.mark.parametrize(
+    ("bounds", "size"),
+    [
+        ((0.0, 3.0, 1.0), 3),
+        ((0.0, 2.5, 0.5), None),
+        ((-1.0, 2.0**25, 2.0**25), None),
+        ((0.0, 70000.0, 0.7), None),
+    ],
+)
+def test_a_range_of_floats_has_a_size_where_rounding_changes_nothing(bounds: Sequence[Any], size: int | None) -> None:
+    """In 32 bits the third has one element, and the fourth 100000; onnxruntime counts one more in both."""
+    constants = {name: np.array(bound, np.float32) for name, bound in zip("abc", bounds, strict=True)}
+    got = found(model([helper.make_node("Range", ["a", "b", "c"], ["r"])], {}, ["r"], constants))
+    assert got["r"].dims == (size,)
+
+
 def test_slices_of_open_axes() -> None:
     nodes = [helper.make_node("Slice", ["x", "s", "e", "a"], ["y"])]
     bounds = {"s": np.array([0, 1]), "e": np.array([2**63 - 1, 3]), "a": np.array([0, -1])}
@@ -255,6 +271,13 @@ def test_bfloat16_is_computed_as_numbers_or_not_at_all(
     got = found(proto)["y"].data
     if got is not None:
         assert got.view("<u2" if got.itemsize == 2 else got.dtype).tolist() == expected
+
+
+def test_integers_of_bfloat16_that_no_int32_holds_are_not_known() -> None:
+    proto = model([helper.make_node("Cast", ["c"], ["y"], to=TensorProto.INT32)], {}, ["y"])
+    data = np.array([0x4F33], "<u2").tobytes()
+    proto.graph.initializer.add(name="c", data_type=TensorProto.BFLOAT16, dims=[1], raw_data=data)
+    assert found(proto)["y"].data is None
 
 
 @pytest.mark.parametrize("opset", [4, 11, 18])

@@ -1,9 +1,9 @@
 # ruff: noqa: E501, T201
-"""Whether tests notice when a pass, or one of its rules, does nothing or too much.
+"""Whether tests notice when a pass, or a rule of it or of what it builds on, does nothing or too much.
 
     python tests/pass_cases/mutants.py [WORD]      all mutants, or those whose name has the word; prints what survived
 
-Each mutant is a copy of the package with one line changed; the tests of the passes run on it until one fails.
+Each mutant is a copy of its package with one line changed; the tests that belong to it run until one fails.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 import onnx_ops
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = Path(onnx_ops.__file__).parent
-"""Its source, wherever it is installed."""
+PACKAGES = Path(onnx_ops.__file__).parents[1]
+"""The folder with the source of all packages, wherever they are installed."""
 _REWRITE = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:"
 _HARDEN = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:"
 _APPLY = "    def apply(self, model: ir.Model) -> None:"
@@ -131,12 +131,114 @@ RULES: dict[str, Mutant] = {
     "malformed nodes": ("passes/base", "if not (is_strided_slice(node) or has_its_values(node)):", "if False:"),
 }  # fmt: skip
 """By what it is about the file, a piece of it, and what stands there instead."""
-TESTS = (
+OTHERS: dict[str, Mutant] = {
+    "exact old broadcasts": ("onnx_ops/exact", "opset < _BROADCAST_OPSET and", "False and"),
+    "exact NaNs": ("onnx_ops/exact", "bool(np.isnan(array).any())", "False"),
+    "exact divisions": ("onnx_ops/exact", "(0, -1)", "()"),
+    "exact divisions by -1": ("onnx_ops/exact", "(0, -1)", "(0,)"),
+    "exact halves": ("onnx_ops/exact", "all(array.dtype in", "all(array.dtype == np.float16 or array.dtype in"),
+    "exact exponentials": ("onnx_ops/exact", "op_type in _OF_FLOATS and", "True and"),
+    "exact random integers": ("onnx_ops/exact", "op_type in _OF_INTEGERS and", "True and"),
+    "exact casts to halves": ("onnx_ops/exact", 'dtype.kind not in "iub" and', "False and"),
+    "exact casts of NaN": ("onnx_ops/exact", "    if np.isnan(array).any():", "    if False:"),
+    "exact casts to infinity": ("onnx_ops/exact", "bool(np.array_equal(", "bool(True or np.array_equal("),
+    "exact casts beyond 32 bits": ("onnx_ops/exact", "_fits_int32(array) and", ""),
+    "exact casts to narrow": ("onnx_ops/exact", " and int(array.max()) <= limits.max", ""),
+    "exact casts to unsigned": ("onnx_ops/exact", "limits.min <= int(array.min()) and", ""),
+    "exact Where": ("onnx_ops/exact", "_has_nan(array) or _has_negative_zero(array)", "False"),
+    "exact NaN of Where": ("onnx_ops/exact", "_has_nan(array) or _has", "_has"),
+    "exact NonZero": ("onnx_ops/exact", "arrays[0].ndim > 0", "True"),
+    "exact reductions of nothing": ("onnx_ops/exact", "if op_type in _REDUCING and", "if False and"),
+    "exact smallest zero": ("onnx_ops/exact", 'if op_type in ("Min", "Max") and', "if False and"),
+    "exact sums": ("onnx_ops/exact", 'if op_type in ("ReduceSum", "ReduceProd"):', "if False:"),
+    "exact products": ("onnx_ops/exact", "np.maximum(sizes, 1).prod()", "0"),
+    "exact long integers": ("onnx_ops/exact", "or all(map(_fits_int32, arrays))", "or True"),
+    "exact of nothing": ("onnx_ops/exact", "not arrays or", ""),
+    "exact ranges of integers": ("onnx_ops/exact", ' or bound.dtype.kind in "iu"', ""),
+    "exact ranges of whole floats": ("onnx_ops/exact", "number.is_integer() and", "False and"),
+    "exact ranges of great floats": ("onnx_ops/exact", " and abs(number) < _EXACT_INTEGERS_END", ""),
+    "exact ranges without steps": ("onnx_ops/exact", " or numbers[2] == 0", ""),
+    "exact ranges that are clear": ("onnx_ops/exact", "> _CLEAR *", "> 0 *"),
+    "exact ranges that are long": ("onnx_ops/exact", " * max(1.0, abs(count))", ""),
+    "constants of other domains": ("onnx_ops/passes/fold_constants", "node.domain not in STANDARD_DOMAINS or", ""),
+    "constants that are excluded": ("onnx_ops/passes/fold_constants", " or node.op_type in _EXCLUDED", ""),
+    "constants of bodies": ("onnx_ops/passes/fold_constants", " or attribute.type in _GRAPHS", ""),
+    "constants of constants alone": ("onnx_ops/passes/fold_constants", "value.producer() in foldable or", ""),
+    "constants of weights": ("onnx_ops/passes/fold_constants", "tensor.nbytes <= MAX_READ_BYTES and", ""),
+    "constants of strings": ("onnx_ops/passes/fold_constants", " and tensor.dtype != ir.DataType.STRING", ""),
+    "constants that are strings": ("onnx_ops/passes/fold_constants", "dtype == ir.DataType.STRING or", ""),
+    "constants of no known size": ("onnx_ops/passes/fold_constants", "return not output.name", "return True"),
+    "constants that are large": ("onnx_ops/passes/fold_constants", "<= MAX_BYTES * 8", ">= 0"),
+    "constants that are too many": ("onnx_ops/passes/fold_constants", "made > MAX_ALL_BYTES or", ""),
+    "constants of too many": ("onnx_ops/passes/fold_constants", " or read > MAX_ALL_READ_BYTES", ""),
+    "constants of all runs": ("onnx_ops/passes/fold_constants", "self._made, self._read = made, read", "pass"),
+    "constants that are known": ("onnx_ops/passes/fold_constants", "if all(value in known", "if True or all(value in known"),
+    "constants of halves": ("onnx_ops/passes/fold_constants", "frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))", "frozenset()"),
+    "constants of moved halves": ("onnx_ops/passes/fold_constants", "node.op_type in MOVING or", ""),
+    "hidden by domain": ("onnx_ops/passes/hidden_nodes", "node.domain not in STANDARD_DOMAINS}", "False}"),
+    "hidden by rounding": ("onnx_ops/passes/hidden_nodes", "hidden.update(_rounded(model, found))", "pass"),
+    "hidden by what onnx infers": ("onnx_ops/passes/hidden_nodes", "hidden.update(_wrongly_inferred(model, found))", "pass"),
+    "hidden as open": ("onnx_ops/passes/hidden_nodes", "if is_open or", "if"),
+    "hidden as joining nothing": ("onnx_ops/passes/hidden_nodes", "or joins_nothing or", "or"),
+    "hidden by sizes": ("onnx_ops/passes/hidden_nodes", " or is_standard(node, *_SIZES)", ""),
+    "hidden divisions": ("onnx_ops/passes/hidden_nodes", "(0, -1)", "()"),
+    "hidden divisions by -1": ("onnx_ops/passes/hidden_nodes", "(0, -1)", "(0,)"),
+    "hidden If": ("onnx_ops/passes/hidden_nodes", '"If"', '"Loop"'),
+    "hidden as different": ("onnx_ops/passes/hidden_nodes", "*OPERATORS - _DIFFERENT", "*OPERATORS"),
+    "hidden as moved differently": ("onnx_ops/passes/hidden_nodes", "}) - _DIFFERENT", "})"),
+    "hidden as other operators": ("onnx_ops/passes/hidden_nodes", "if not is_standard(node, *OPERATORS", "if False and not is_standard(node, *OPERATORS"),
+    "hidden as not known": ("onnx_ops/passes/hidden_nodes", "if all(found.get(output", "if True or all(found.get(output"),
+    "hidden as rounded": ("onnx_ops/passes/hidden_nodes", "node.op_type in ROUNDED_ALIKE and", ""),
+    "first look at what cuts": ("onnx_ops/first_look", "        if op_type in _CUTTING:", "        if False:"),
+    "first look at chains": ("onnx_ops/first_look", " or inputs[0] in views", ""),
+    "first look at inputs": ("onnx_ops/first_look", ' - (op_type == "Identity")', ""),
+    "first look at allowzero": ("onnx_ops/first_look", 'attribute.name == "allowzero"', "False"),
+    "first look into functions": ("onnx_ops/first_look", ", *(function.node for function in proto.functions)", ""),
+    "first look into graphs": ("onnx_ops/first_look", "            yield attribute.g\n", "            pass\n"),
+    "first look into lists": ("onnx_ops/first_look", "        if attribute.graphs:", "        if False:"),
+    "first look at order": ("onnx_ops/first_look", "found.is_sorted\n        and", ""),
+    "first look at plain tensors": ("onnx_ops/first_look", "        and found.is_plain\n", ""),
+    "first look at files": ("onnx_ops/first_look", "        and not found.has_external_data\n", ""),
+    "first look at sizes": ("onnx_ops/first_look", "        and not found.has_negative_sizes\n", ""),
+    "first look at domains": ("onnx_ops/first_look", "entry.domain != STANDARD_DOMAINS[1]", "True"),
+    "axis below": ("sliceport/slicing/axis", "start is not None and start < -size", "False"),
+    "axes merged": ("sliceport/slicing/axis", "== len(inner) * inner.step", ">= len(inner) * inner.step"),
+    "axes of strides": ("sliceport/slicing/axis", "contiguous is None or contiguous[axis]", "True"),
+    "masks before others": ("sliceport/slicing/masks", "not (hides or adds)", "not hides"),
+    "regions that tile": ("sliceport/slicing/region", "selected.step != 1\n            or", ""),
+    "regions that keep axes": ("sliceport/slicing/region", "!= tuple(map(len, regions[i].ranges))", "is None"),
+    "slices of open sizes": ("sliceport/slicing/spec", "min(self.end, self.start +", "max(self.end, self.start +"),
+    "splits with a rest": ("sliceport/slicing/spec", "count(-1) == 1", "count(-1) >= 1"),
+    "tilings of the most": ("sliceport/slicing/tiling", "elements + len(runs[key])", "elements"),
+    "lower what is used": ("sliceport/directml/lower", "[cut for cut in rest if cut.used] or rest", "rest"),
+    "lower to Split": ("sliceport/directml/lower", "    if split is not None:", "    if False:"),
+    "lower siblings beside views": ("sliceport/directml/lower", "{} if options.views else group", "group"),
+    "lower siblings of a type": ("sliceport/directml/lower", "    if first.element not in ELEMENT_BITS:", "    if False:"),
+    "lower an element again": ("sliceport/directml/lower", "key = (cut.region, element,", "key = (cut.region, '',"),
+    "lower an input again": ("sliceport/directml/lower", "element, source.strides, strides)\n    if", "element, None, strides)\n    if"),
+    "lower an output again": ("sliceport/directml/lower", "source.strides, strides)\n    if", "source.strides, None)\n    if"),
+    "lower in order": ("sliceport/directml/lower", "[cuts[i] for i in order]", "list(cuts)"),
+    "lower what no buffer holds": ("sliceport/directml/lower", "> _MAX_ELEMENTS", "< 0"),
+}  # fmt: skip
+"""The same of other packages, by whole paths."""
+_OF_PASSES = (
     "test_conditions", "test_contested", "test_harden_directml", "test_gating", "test_old_operators", "test_rewrite",
     "test_malformed", "test_function_attributes",
 )  # fmt: skip
-
-
+_OF_SLICING = (
+    "region", "axis_slice", "axis", "fewest_axes", "check", "spec", "hypothesis", "selecting_hypothesis",
+    "cover_exhaustive",
+)  # fmt: skip
+TESTS = {
+    "onnx_ops/exact": ("onnx_ops/test_exact", "onnx_ops/passes/test_fold_constants", "onnx_ops/test_propagate"),
+    "onnx_ops/first_look": ("onnx_ops/test_first_look",),
+    "onnx_ops/passes/fold_constants": ("onnx_ops/passes/test_fold_constants", "onnx_ops/passes/test_simplify"),
+    "onnx_ops/passes/hidden_nodes": ("onnx_ops/passes/test_simplify",),
+    "onnx_ops/": (*(f"onnx_ops/passes/{test}" for test in _OF_PASSES), "onnx_ops/test_defaults"),
+    "sliceport/slicing/": tuple(f"sliceport/slicing/test_{name}" for name in _OF_SLICING),
+    "sliceport/directml/": ("sliceport/directml/test_lower",),
+}
+"""By how the path of a file begins, the tests that notice what changes in it."""
 FIRST = {
     "contested": "onnx_ops/passes/test_contested",
     "gates": "onnx_ops/passes/test_gating",
@@ -161,20 +263,22 @@ def mutants() -> dict[str, Mutant]:
         f"{name} disabled": (f"passes/{file}", line, f"{line}\n        return {'' if line == _APPLY else 'None'}")
         for name, (file, line) in DISABLED.items()
     }
-    return disabled | RULES
+    of_passes = disabled | RULES
+    return {name: (f"onnx_ops/{file}", old, new) for name, (file, old, new) in of_passes.items()} | OTHERS
 
 
 def survives(name: str, mutant: Mutant, folder: Path) -> bool:
     """Whether all tests pass on a mutant."""
     file, piece, instead = mutant
-    package = folder / "onnx_ops"
-    shutil.copytree(PACKAGE, package)
-    path = package / f"{file}.py"
+    package = file.partition("/")[0]
+    shutil.copytree(PACKAGES / package, folder / package)
+    path = folder / f"{file}.py"
     text = path.read_text()
     assert text.count(piece) == 1, f"{file}: {text.count(piece)} times {piece!r}"
     path.write_text(text.replace(piece, instead))
     likely = [test for word, test in FIRST.items() if word in name]
-    tests = dict.fromkeys([*likely, *(f"onnx_ops/passes/{test}" for test in TESTS), "onnx_ops/test_defaults"])
+    belonging = next(tests for start, tests in TESTS.items() if file.startswith(start))
+    tests = dict.fromkeys([*likely, *belonging])
     for test in tests:
         command = [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/{test}.py"]
         code = subprocess.run(

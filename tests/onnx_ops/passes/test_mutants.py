@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pass_cases.mutants import PACKAGE, mutants
+from pass_cases.mutants import PACKAGES, mutants
 
 
 @pytest.mark.parametrize("name", mutants())
 def test_its_piece_is_there_once(name: str) -> None:
     file, piece, instead = mutants()[name]
-    assert (PACKAGE / f"{file}.py").read_text().count(piece) == 1
+    assert (PACKAGES / f"{file}.py").read_text().count(piece) == 1
     assert instead != piece

@@ -18,7 +18,7 @@ from running import as_arrays
 
 from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
-from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, harden_for_directml, rewrite
+from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, FoldSlicesPass, harden_for_directml, rewrite
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.cli.main import main
@@ -639,4 +639,20 @@ def test_what_is_computed_in_a_function_becomes_constant_there() -> None:
     after = ir.serde.serialize_model(model)
     (made,) = after.functions
     assert sorted(node.op_type for node in made.node if node.op_type != "Constant") == ["Slice"]
+    same(before, after, data(4, 6))
+
+
+def test_one_run_folds_shapes_and_what_is_computed_in_a_function() -> None:
+    before = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "d" : 1]>
+    g (float[4, 6] x) => (float[a, b] y, int64[2] f) {
+        i = Constant<value_ints = [1]>()  p = Slice(x, i, i)  f = Shape(p)  y = d.f(x)
+    }
+    <domain: "d", opset_import: ["" : 17]> f (x) => (y) {
+        k = Constant<value_ints = [0]>()  o = Constant<value_ints = [1]>()  e = Add(o, o)  y = Slice(x, k, e, o)
+    }""")
+    model = from_proto(before)
+    FoldSlicesPass()(model)
+    after = ir.serde.serialize_model(model)
+    assert {node.op_type for node in after.graph.node} == {"Constant", "f"}
+    assert [node.op_type for node in after.functions[0].node if node.op_type != "Constant"] == ["Slice"]
     same(before, after, data(4, 6))

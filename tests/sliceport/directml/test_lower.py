@@ -155,6 +155,23 @@ class TestOperatorChoice:
     def test_none_used_is_one_split(self) -> None:
         assert isinstance(operator(lower_one(*self.PARTS, unused={0, 1, 2})), Split)
 
+    def test_parts_in_another_order_are_one_split_in_that_of_the_axis(self) -> None:
+        lowered = lower_one(*reversed(self.PARTS))
+        assert isinstance(operator(lowered), Split)
+        assert [binding.value for binding in lowered.calls[0].outputs] == ["n2", "n1", "n0"]
+        assert [tensor.sizes[1] for tensor in operator(lowered).outputs] == [2, 3, 1]
+
+    def test_equal_cuts_of_other_types_and_layouts_are_other_operators(self) -> None:
+        region = Region.of((4, 6), (range(4), range(1, 3)))
+        nodes = [node(region, name="a"), node(region, name="b", element="INT64")]
+        nodes += [node(region, name="c", value="y"), node(region, name="d"), node(region, name="e")]
+        program = lower_nodes(nodes, Options(input_layout={"y": (7, 1)}, output_layout={"d0": (3, 1)}))
+        first, other_type, other_input, other_output, again = [call.operator for call in program.calls]
+        assert other_type.input_tensor.data_type == DataType.INT64
+        assert other_input.input_tensor.strides == (7, 1)
+        assert other_output.outputs[0].strides == (3, 1)
+        assert again is first
+
     def test_forward_below_2_1_is_the_older_slice(self) -> None:
         op = operator(lower_one(Region.of((4, 7), (range(1, 3), range(1, 7, 2))), level="2.0"))
         assert isinstance(op, Slice)
@@ -352,6 +369,10 @@ class TestSiblings:
                 assert sum(tensor.sizes[1] for tensor in call.operator.output_tensors) == size
         assert any(isinstance(call.operator, Split) for call in program.calls)
 
+    def test_of_a_type_that_directml_has_not_each_is_refused(self) -> None:
+        program = lower_nodes([replace(each, element="STRING") for each in self.slices(range(2), range(2, 6))])
+        assert [n.reason and n.reason.code for n in program.nodes] == ["unsupported_type"] * 2
+
     def test_numbers_follow_the_models_order(self) -> None:
         nodes = [node(Region.of((9,), (range(3),)), name="first", value="w"), *self.slices(range(2), range(2, 6))]
         assert [c.id for n in lower_nodes(nodes).nodes for c in n.calls] == [0, 1, 1]
@@ -363,6 +384,12 @@ class TestViews:
         (alias,) = lowered.aliases
         assert (lowered.verdict, alias.byte_offset) == ("alias", 48)
         assert alias.tensor == BufferTensor.of(DataType.FLOAT32, (2, 3), (6, 2))
+
+    def test_siblings_are_views(self) -> None:
+        program = lower_nodes(
+            [node(Region.of((8,), (run,)), name=f"{run}") for run in (range(4), range(4, 8))], Options(views=True)
+        )
+        assert [n.verdict for n in program.nodes] == ["alias", "alias"]
 
     def test_an_unaligned_one_is_copied(self) -> None:
         assert isinstance(operator(lower_one(Region.of((4, 6), (range(4), range(1, 3))), views=True)), Slice1)

@@ -107,6 +107,7 @@ class TestSplit:
         [
             (lambda: SplitSpec(2, (1, 1)).resolve((2, 3)), "axis 2 is out of range"),
             (lambda: SplitSpec(0, (3, -1)).resolve((2, 3)), "split sizes must not be negative"),
+            (lambda: SplitSpec.with_rest(0, (9,), (-1, 2, -1)).resolve((9,)), "split sizes must not be negative"),
             (lambda: SplitSpec.evenly(0, (2,), 0), "the number of outputs must be at least 1"),
         ],
     )
