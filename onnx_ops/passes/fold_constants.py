@@ -13,7 +13,7 @@ from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.domains import STANDARD_DOMAINS
 from onnx_ops.exact import MOVING, OPERATORS
 from onnx_ops.facts import MAX_BYTES
-from onnx_ops.nodes import MARK, constant, has_its_values, is_slicing
+from onnx_ops.nodes import constant
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.cleanup import RANDOM, is_used
 from onnx_ops.passes.folding import as_tensors
@@ -72,11 +72,9 @@ class FoldConstantsPass(SlicingPass):
 
     def _follows(self, node: ir.Node, foldable: Mapping[ir.Node, None]) -> bool:
         inputs = [value for value in node.inputs if value is not None]
-        if not inputs or node.domain not in STANDARD_DOMAINS or MARK in node.meta or node.op_type in _EXCLUDED:
+        if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED:
             return False
-        if any(attribute.is_ref() or attribute.type in _GRAPHS for attribute in node.attributes.values()):
-            return False
-        if is_slicing(node) and not has_its_values(node):
+        if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
             return False
         if not all(value.producer() in foldable or self._is_small_constant(value) for value in inputs):
             return False

@@ -12,6 +12,7 @@ from onnx_ops.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.inference import infer
 from onnx_ops.nodes import SLICING, constant, is_standard
+from onnx_ops.passes.cleanup import RANDOM
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from onnx_ops.passes.probe import OPAQUE_DOMAIN
 from onnx_ops.shape_arithmetic import Array
@@ -19,6 +20,8 @@ from onnx_ops.shape_arithmetic import Array
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
 _WRONGLY_INFERRED_OPSET = 10
+_TRAINING_MODE = 2
+"""Which input of a Dropout it is."""
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
 """Those of `OPERATORS` that optimizers may compute in another way."""
@@ -30,8 +33,9 @@ Facts = Mapping[ir.Value, Found]
 def hide_nodes(model: ir.Model, optimizer: str) -> None:
     """Hide the nodes that an optimizer may not know; `show_nodes` shows them again.
 
-    They get another operator: OnnxSlim, and rules of onnxscript's optimizer, go by that alone, whatever its domain. So
-    the nodes of domains that are not standard are hidden, too.
+    Each gets an operator of its own: OnnxSlim, and rules of onnxscript's optimizer, go by that alone, whatever its
+    domain, and make one of equal nodes, though these may draw at random. So the nodes of domains that are not standard
+    are hidden, too.
 
     Args:
         model: The model, in which nodes that engines read differently are of an unknown domain, and the floats that it
@@ -39,30 +43,37 @@ def hide_nodes(model: ir.Model, optimizer: str) -> None:
         optimizer: One of `OPTIMIZERS`.
     """
     found = infer(model)
-    hidden = {node for node in model.graph.all_nodes() if node.domain not in STANDARD_DOMAINS}
-    hidden.update(_rounded(model, found))
+    nodes = list(model.graph.all_nodes())
+    hidden = {node: None for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)}
+    hidden.update(dict.fromkeys(_computed_differently(nodes, found)))
     if optimizer == ONNXSCRIPT:
-        hidden.update(_wrongly_inferred(model, found))
+        hidden.update(dict.fromkeys(_wrongly_inferred(model, found)))
     elif optimizer == ONNXSLIM:
-        hidden.update(_mistaken_by_onnxslim(model))
-    for node in hidden:
-        node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{node.op_type}"
+        hidden.update(dict.fromkeys(_mistaken_by_onnxslim(nodes)))
+    for number, node in enumerate(hidden):
+        node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
     model.graph.opset_imports[OPAQUE_DOMAIN] = 1
 
 
 def show_nodes(model: ir.Model) -> None:
     """Show the hidden nodes of a model again."""
     for node in model.graph.all_nodes():
-        node.op_type = node.op_type.removeprefix(_HIDDEN)
+        if node.op_type.startswith(_HIDDEN):
+            node.op_type = node.op_type.partition("_")[2]
         if node.domain == OPAQUE_DOMAIN:
             node.domain = ""
     model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
 
 
-def _rounded(model: ir.Model, found: Facts) -> Iterator[ir.Node]:
-    """The nodes that make floats of known integers, sizes among them, and that engines may round differently."""
+def _draws(node: ir.Node) -> bool:
+    """Whether a node may draw at random: a Dropout does in training."""
+    return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
+
+
+def _computed_differently(nodes: Iterable[ir.Node], found: Facts) -> Iterator[ir.Node]:
+    """The nodes that compute with known integers, sizes among them, and of which optimizers may make something else."""
     known: set[ir.Value] = set()
-    for node in model.graph.all_nodes():
+    for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
         if (inputs and all(value in known or value.is_initializer() for value in inputs)) or is_standard(node, *_SIZES):
             known.update(node.outputs)
@@ -122,7 +133,7 @@ def _wrongly_inferred(model: ir.Model, found: Facts) -> Iterator[ir.Node]:
                 yield node
 
 
-def _mistaken_by_onnxslim(model: ir.Model) -> Iterator[ir.Node]:
+def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """The nodes of which OnnxSlim 0.1.98 makes something else.
 
     It removes a Slice whose parameters are not constant, and takes such a Split for one into equal parts; of nodes of
@@ -130,7 +141,7 @@ def _mistaken_by_onnxslim(model: ir.Model) -> Iterator[ir.Node]:
     Concat it drops a constant without elements, whatever its size along the axis.
     """
     computed: set[ir.Value] = set()
-    for node in model.graph.all_nodes():
+    for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
         is_computed = all(value in computed or value.is_initializer() for value in inputs)
         if is_computed:

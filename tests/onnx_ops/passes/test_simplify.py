@@ -165,6 +165,27 @@ def test_onnxruntime_computes_floats(calls: str) -> None:
         assert "z" in {node.output[0] for node in after.graph.node if node.op_type == "Constant"}
 
 
+@by_optimizer
+@pytest.mark.parametrize(
+    "call",
+    [
+        "RandomNormalLike(x)",
+        "RandomUniform<shape = [2]>()",
+        "Bernoulli(x)",
+        "Dropout(x, half, yes)",
+        "my.Draw_one(x)",
+        """If (yes) <then_branch = t () => (float[2] p) { p = Bernoulli(x) },
+                     else_branch = e () => (float[2] q) { q = Abs(x) }>""",
+    ],
+)
+def test_two_draws_stay_two(name: str, call: str) -> None:
+    before = parse(
+        f"g (float[2] x, bool yes) => (float[n] y) <float half = {{0.5}}> {{ a = {call} b = {call} y = Sub(a, b) }}"
+    )
+    left = [node.op_type for node in from_proto(simplified(before, name)).graph.all_nodes()]
+    assert sorted(left) == sorted(node.op_type for node in from_proto(before).graph.all_nodes())
+
+
 NOT_COMPUTED = {
     "half": """float16[n] y) <float[1] c = {2.5}>
         { d = Cast<to = 10>(c) h = Mul(d, d) a = Cast<to = 10>(x) y = Add(a, h) }""",
