@@ -14,8 +14,8 @@ Runs = dict[str, dict[str, Any]]
 def runs(cases: Sequence[dict[str, Any]], timeout: float = 1800, *, as_one: bool = False) -> Iterator[Runs]:
     """What came out of each run of each case; `{"exit": code}` where a run ended the process.
 
-    `as_one` lets the plugin take all cases in one model, which takes a fraction of the time; where that ends the process,
-    each runs by itself.
+    `as_one` lets the plugin take all cases in one model, which takes a fraction of the time; where that ends the
+    process, each runs by itself.
     """
     found: list[Runs] = [{} for _ in cases]
     at = 0

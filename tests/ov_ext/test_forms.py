@@ -106,7 +106,9 @@ def case(kind: dict[str, Any], element: str, index_type: str) -> dict[str, Any]:
 
 
 def assert_right(cases: list[dict[str, Any]]) -> None:
-    wrong = [(given, said) for given, said in zip(cases, check_many(cases, as_one=True), strict=True) if said is not None]
+    wrong = [
+        (given, said) for given, said in zip(cases, check_many(cases, as_one=True), strict=True) if said is not None
+    ]
     assert wrong == []
 
 

@@ -37,12 +37,12 @@ COUNT = 600
 HANG_SECONDS = "25"
 ADDED = {
     "hang": 2,
-    "abort": 5,
-    "say and abort": 3,
-    "segfault": 3,
-    "exit": 3,
+    "abort": 2,
+    "say and abort": 2,
+    "segfault": 2,
+    "exit": 2,
     "system exit": 2,
-    "allocate": 3,
+    "allocate": 2,
     "bad_alloc": 2,
     "refuse": 1,
     "raise": 1,
