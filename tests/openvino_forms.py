@@ -11,15 +11,15 @@ from openvino_processes import ask
 Runs = dict[str, dict[str, Any]]
 
 
-def runs(cases: Sequence[dict[str, Any]], timeout: float = 1800, *, as_one: bool = False) -> Iterator[Runs]:
+def runs(cases: Sequence[dict[str, Any]], timeout: float = 1800, *, as_one: bool = True) -> Iterator[Runs]:
     """What came out of each run of each case; `{"exit": code}` where a run ended the process.
 
-    `as_one` lets the plugin take all cases in one model, which takes a fraction of the time; where that ends the
-    process, each runs by itself.
+    The plugin takes several cases in one model, which takes a fraction of the time. Where that ends the process, or not
+    `as_one`, each runs by itself.
     """
     found: list[Runs] = [{} for _ in cases]
     at = 0
-    if as_one:
+    if as_one and len(cases) > 1:
         at, code = _go_on(cases, found, 0, timeout, openvino_forms_child.answer_as_one)
         if code:
             found, at = [{} for _ in cases], 0

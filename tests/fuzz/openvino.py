@@ -124,9 +124,9 @@ def check(case: Case) -> str | None:
     return check_many([case])[0]
 
 
-def check_many(cases: Sequence[Case], *, as_one: bool = False) -> list[str | None]:
-    """What is wrong with each case; `as_one` is that of `openvino_forms.runs`."""
-    return [_judge(case, found) for case, found in zip(cases, runs(cases, as_one=as_one), strict=True)]
+def check_many(cases: Sequence[Case]) -> list[str | None]:
+    """What is wrong with each case."""
+    return [_judge(case, found) for case, found in zip(cases, runs(cases), strict=True)]
 
 
 def _judge(case: Case, found: Runs) -> str | None:
