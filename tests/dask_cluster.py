@@ -1,4 +1,8 @@
-"""A cluster of dask.distributed on this machine, of processes that talk over TCP."""
+"""A cluster of dask.distributed on this machine, of processes that talk over TCP.
+
+They are forked from a server that has imported dask.distributed (see `forked.py`), but for those with an environment of
+their own, which that reads when it is imported, and those that start others by multiprocessing.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from forked import Forked
+
+Process = subprocess.Popen[bytes] | Forked
 PATIENCE = 120.0
 """Seconds after which what a test waits for does not come any more."""
 
@@ -35,7 +42,7 @@ class Cluster:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
         self.environment = environment
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Process] = []
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -44,7 +51,7 @@ class Cluster:
     def url(self) -> str:
         return f"dask://127.0.0.1:{self.port}"
 
-    def start_scheduler(self, **more: str) -> subprocess.Popen[bytes]:
+    def start_scheduler(self, **more: str) -> Process:
         """Start the scheduler, always at the same port, and wait for it."""
         words = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
         process = self._start("dask_scheduler", words, more)
@@ -52,13 +59,13 @@ class Cluster:
         assert process.poll() is None, self.logs()
         return process
 
-    def start_worker(self, *words: str, **more: str) -> subprocess.Popen[bytes]:
+    def start_worker(self, *words: str, **more: str) -> Process:
         """Start a worker of one process, and do not wait for it."""
         common = ["--no-dashboard", "--local-directory", str(self.folder / "local")]
         kind = [] if "--nanny" in words else ["--no-nanny"]
         return self._start("dask_worker", [f"tcp://127.0.0.1:{self.port}", *common, *kind, *words], more)
 
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
+    def kill(self, process: Process) -> None:
         """End a process as the kernel does."""
         process.kill()
         process.wait()
@@ -78,16 +85,22 @@ class Cluster:
         for process in self.processes:
             self.kill(process)  # in order they take up to 30 s: each waits for the others
 
-    def _start(self, module: str, words: list[str], more: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _start(self, module: str, words: list[str], more: Mapping[str, str]) -> Process:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / f"{len(self.processes):02d}_{module}.log", "wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.{module}", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**self.environment, **more},
-            )
+        log = self.folder / f"{len(self.processes):02d}_{module}.log"
+        command = ["-m", f"distributed.cli.{module}", *words]
+        process: Process
+        if more or "--nanny" in words:
+            with log.open("wb") as file:
+                process = subprocess.Popen(
+                    [sys.executable, *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    env={**self.environment, **more},
+                )
+        else:
+            process = Forked(command, environment=self.environment, log=log)
         self.processes.append(process)
         return process
 

@@ -10,11 +10,14 @@ import atexit
 import multiprocessing
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import types
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +29,7 @@ if sys.platform == "win32":
 else:
     CONTEXT = multiprocessing.get_context("forkserver")
     CONTEXT.set_forkserver_preload(
-        ["numpy", "onnx", "onnx_ir", "onnxruntime", "openvino_forms_child", "openvino_child"]
+        ["numpy", "onnx", "onnx_ir", "onnxruntime", "distributed", "openvino_forms_child", "openvino_child"]
     )
 
 
@@ -54,26 +57,83 @@ def run(words: Sequence[str], folder: Path | None = None, *, timeout: float = 30
         return subprocess.run(
             command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False, timeout=timeout
         )
-    with tempfile.TemporaryDirectory() as aside:
-        streams = [Path(aside) / name for name in ("stdout", "stderr")]
-        given = (list(words), Path(folder or Path.cwd()), dict(os.environ), streams)
-        process = CONTEXT.Process(target=_interpret, args=given, daemon=True)
+    process = Forked(words, folder)
+    try:
+        code = process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
+    return subprocess.CompletedProcess(command, code, *process.said())
+
+
+class Forked:
+    """A process that was started and goes on, with what the tests use of `subprocess.Popen`; not on Windows.
+
+    Args:
+        words: See `run`.
+        folder: It runs there.
+        environment: Its own; None for that of this process.
+        log: A file that it writes to; None for one a stream, of `said`.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self._command = [sys.executable, *words]
+        aside = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, aside)
+        self._streams = [Path(aside) / name if log is None else log for name in ("stdout", "stderr")]
+        for stream in self._streams:
+            stream.touch()
+        given = (list(words), Path(folder or Path.cwd()), dict(environment or os.environ), self._streams)
+        self._process = CONTEXT.Process(target=_interpret, args=given, daemon=True)
         with server_environment():
-            process.start()
-        process.join(timeout)
-        code = process.exitcode
+            self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended; None while it has not."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """The same."""
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, but not for that of what it has started.
+
+        Raises:
+            subprocess.TimeoutExpired: It took longer.
+        """
+        self._process.join(timeout)
+        code = self.returncode
         if code is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(command, timeout)
-        process.close()
-        stdout, stderr = (stream.read_text(encoding="utf-8") if stream.exists() else "" for stream in streams)
-        return subprocess.CompletedProcess(command, code, stdout, stderr)
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self._command, timeout)
+        return code
+
+    def said(self) -> tuple[str, str]:
+        """What it has written to stdout and stderr so far."""
+        stdout, stderr = (stream.read_text(encoding="utf-8") for stream in self._streams)
+        return stdout, stderr
 
 
 def _interpret(words: list[str], folder: Path, environment: Mapping[str, str], streams: list[Path]) -> None:
     for descriptor, stream in zip((1, 2), streams, strict=True):
-        with stream.open("wb") as file:
+        with stream.open("ab") as file:
             os.dup2(file.fileno(), descriptor)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - until the end of the process
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
@@ -82,8 +142,10 @@ def _interpret(words: list[str], folder: Path, environment: Mapping[str, str], s
     os.environ.update(environment)
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]
-    sys.path.insert(0, str(folder))
+    paths = [str(folder), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
     code = _run(words)
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(code)

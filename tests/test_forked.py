@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from forked import run
+from dask_cluster import wait_until
+from forked import Forked, run
 from platforms import POSIX
 
 
@@ -62,3 +65,25 @@ def test_the_environment_is_that_of_the_caller(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("SLICEPORT_OF_A_TEST", value)
         code = "import os; print(os.environ['SLICEPORT_OF_A_TEST'], 'MALLOC_PERTURB_' in os.environ)"
         assert run(["-c", code]).stdout == f"{value} False\n"
+
+
+@POSIX
+def test_one_that_goes_on(tmp_path: Path) -> None:
+    """It speaks before its end, hears signals, and finds modules where its own environment says."""
+    (tmp_path / "of_a_test.py").write_text("import signal\nprint('there', flush=True)\nsignal.pause()\n")
+    process = Forked(["-m", "of_a_test"], environment={**os.environ, "PYTHONPATH": str(tmp_path)})
+    wait_until(lambda: process.said() == ("there\n", "") or process.poll() is not None, "what it says")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 1
+    assert process.said()[0] == "there\n"
+    assert process.said()[1].endswith("KeyboardInterrupt\n")
+
+
+@POSIX
+def test_both_streams_in_one_file(tmp_path: Path) -> None:
+    code = "import os; os.write(1, b'a'); os.write(2, b'b'); os.write(1, b'c'); os.abort()"
+    process = Forked(["-c", code], log=tmp_path / "log")
+    assert process.wait(60) == -signal.SIGABRT
+    assert (tmp_path / "log").read_text() == "abc"

@@ -73,7 +73,7 @@ def test_failures_are_those_of_the_cases_of_the_seed() -> None:
 
 
 def test_a_long_run_counts_and_saves(tmp_path: Path) -> None:
-    done = run("breaking", "--minutes", "0.05", "--seed", "7", "--save", str(tmp_path))
+    done = run("breaking", "--minutes", "0.01", "--seed", "7", "--save", str(tmp_path))
     assert done.returncode in (0, 1)
     assert "cases, " in done.stdout
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fuzz.openvino import check_many
+from openvino_forms import runs
 
 ELEMENTS = ("f32", "f64", "bf16", "i64", "u16", "i8", "boolean", "f8e4m3", "u4", "u2", "nf4", "string")
 INDEX_TYPES = ("i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
@@ -124,3 +125,15 @@ def test_every_index_type(index_type: str) -> None:
 def test_an_unsigned_step_beyond_63_bits() -> None:
     far = {"op": "Slice", "indices": [[1], [7], [2**63], [0]], "shape": [4, 2], "sizes": [[3, 10], -1]}
     assert_right([{**case(far, "f32", "u64"), "index_types": ["u64", "u64", "u64", "i64"]}])
+
+
+def test_as_one_the_plugin_gives_what_it_gives_of_each() -> None:
+    """One of them, of a rank that is not known, is none that it takes."""
+    chosen = [*KINDS.values()][4:8] + [*SIGNED.values()][:2]
+    cases = [case(kind, "i32", "i64") for kind in chosen]
+    assert [kind.get("sizes", 0) for kind in chosen].count(None) == 1
+    together, each = list(runs(cases)), list(runs(cases, as_one=False))
+    assert [sorted(found) for found in together] == [sorted(found) for found in each]
+    for found, alone in zip(together, each, strict=True):
+        for name, said in found.items():
+            assert said == alone[name] or "dynamic rank" in said["error"], name

@@ -52,7 +52,7 @@ def test_a_call_that_may_take_less_than_the_one_before_is_ended_in_its_own_time(
 @pytest.mark.skipif(sys.platform == "win32", reason="processor time is not limited there")
 def test_processor_time_is_limited_for_a_while_and_waiting_takes_none() -> None:
     with pytest.raises(guarded.WorkerUsedTime, match=r"^took more processor time than it may$"):
-        guarded.call(guarded_calls.spin, 1.0, timeout=600)
+        guarded.call(guarded_calls.spin, 0.5, timeout=600)
     before, within, after = guarded.call(guarded_calls.wait_within, 0.5, timeout=600)
     assert before == after != within
 
