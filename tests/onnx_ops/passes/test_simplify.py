@@ -180,7 +180,8 @@ def test_onnxruntime_computes_floats(calls: str) -> None:
 )
 def test_two_draws_stay_two(name: str, call: str) -> None:
     before = parse(
-        f"g (float[2] x, bool yes) => (float[n] y) <float half = {{0.5}}> {{ a = {call} b = {call} y = Sub(a, b) }}"
+        f"g (float[2] x, bool yes) => (float[n] y) <float half = {{0.5}}> {{ a = {call} b = {call} y = Sub(a, b) }}",
+        ', "my" : 1',
     )
     left = [node.op_type for node in from_proto(simplified(before, name)).graph.all_nodes()]
     assert sorted(left) == sorted(node.op_type for node in from_proto(before).graph.all_nodes())
