@@ -19,7 +19,7 @@ NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/direct
 # The tests start many processes, and each would compile the packages anew where that is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint docs unit dist test-wheel test-lowest clean
+.PHONY: demo test lint lint-types lint-windows lint-style docs unit dist test-wheel test-lowest clean
 
 .venv/pip: Makefile
 	$(PYTHON) -m venv .venv
@@ -50,16 +50,23 @@ demo: .venv/demo
 	$(BIN)/sliceport lower $(DEMO) -v
 	$(BIN)/sliceport compare $(DEMO)
 
-# Lint and pages side by side; what they need is installed before, one after the other.
+# Linters and pages side by side; what they need is installed before, one after the other.
 test: .venv/test .venv/docs
 	$(MAKE) --jobs=2 lint docs
 	$(MAKE) unit
 
-lint: .venv/test
+lint: lint-types lint-windows lint-style
+
+lint-types: .venv/test
+	$(BIN)/mypy
+
+# What Windows runs, in a cache of its own, as two runs at once would write the same files.
+lint-windows: .venv/test
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 sliceport onnx_ops ov_ext
+
+lint-style: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/mypy --platform win32 sliceport onnx_ops ov_ext
 	$(BIN)/lint-imports --no-cache
 
 # The pages, into build/site: any warning fails it, and it needs no network. The variable leaves out an announcement.
