@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy.typing as npt
 import onnx
 import onnxruntime as ort
+from running import as_arrays
 
 
 def open_unoptimized(proto: onnx.ModelProto) -> ort.InferenceSession:
@@ -15,6 +17,11 @@ def open_unoptimized(proto: onnx.ModelProto) -> ort.InferenceSession:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     return ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+
+
+def compute(proto: onnx.ModelProto, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """What comes out, all of it tensors."""
+    return as_arrays(open_unoptimized(proto).run(None, inputs))
 
 
 def run_unoptimized(proto: onnx.ModelProto, *arrays: Any) -> list[Any] | None:

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from running import as_arrays
+from sessions import open_unoptimized
 
 from onnx_ops import inference, strided_slice_op
 from onnx_ops.domains import standard_opset
@@ -668,12 +668,8 @@ def _is_sound(proto: onnx.ModelProto, case: Case, index: int) -> bool:
 
 def _outcomes(proto: onnx.ModelProto, case: Case) -> list[list[tuple[Shape, bytes]] | str | None] | str:
     """For each way to feed it what comes out, or the error; only the error where it does not load."""
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        session = ort.InferenceSession(_runnable(proto).SerializeToString(), options, ["CPUExecutionProvider"])
+        session = open_unoptimized(_runnable(proto))
     except Exception as error:
         return " ".join(str(error).split())[:_MAX_MESSAGE]
     names = {value.name for value in session.get_overridable_initializers()}

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx_models import one_node
-from running import as_arrays, as_bytes, run_node
+from running import as_bytes, run_node
+from sessions import compute
 
 import onnx_ops
 from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
@@ -143,16 +143,10 @@ SPOILT_SPLITS = {
 
 def by_onnxruntime(model: onnx.ModelProto, data: np.ndarray) -> list[np.ndarray] | None:
     """The outputs; None where the session or the run is refused."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        results = session.run(None, {"data": data})
+        return compute(model, data=data)
     except Exception:  # onnxruntime's errors share no class
         return None
-    return as_arrays(results)
 
 
 def assert_same(model: onnx.ModelProto, shape: tuple[int, ...], *, refused: bool) -> None:

@@ -12,10 +12,9 @@ from functools import partial
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 from onnx import parser
-from running import as_arrays
+from sessions import compute
 
 import onnx_ops
 from onnx_ops.io import from_proto
@@ -99,13 +98,8 @@ def _with_constants(opset: int, body: str) -> str:
 
 
 def run(proto: onnx.ModelProto) -> list[tuple[tuple[int, ...], bytes]]:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     x = np.arange(1, 193, dtype=np.float32).reshape(4, 6, 8)
-    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-    return [(array.shape, array.tobytes()) for array in as_arrays(session.run(None, {"x": x}))]
+    return [(array.shape, array.tobytes()) for array in compute(proto, x=x)]
 
 
 @pytest.mark.parametrize("is_default", [False, True], ids=["given", "default"])

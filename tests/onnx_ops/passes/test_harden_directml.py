@@ -16,6 +16,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from running import as_arrays
+from sessions import compute
 
 from onnx_ops.compare.run_model import run_model
 from onnx_ops.io import from_proto
@@ -65,16 +66,8 @@ def hardened(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[tuple[str | 
     return after, [(change.replacement, [defect.id for defect in change.defects]) for change in report.changes]
 
 
-def on_cpu(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-    return as_arrays(session.run(None, {"x": x}))
-
-
 def same_on_cpu(before: onnx.ModelProto, after: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
-    expected, got = on_cpu(before, x), on_cpu(after, x)
+    expected, got = compute(before, x=x), compute(after, x=x)
     assert [(a.shape, a.tobytes()) for a in got] == [(a.shape, a.tobytes()) for a in expected]
     return expected
 
@@ -285,7 +278,7 @@ class TestSlices:
         assert hardened(before)[1] == []
         x = data((4, 4))
         (got,) = directml.run_onnx(before.SerializeToString(), {"x": x}, ["y"])
-        assert np.array_equal(got, on_cpu(before, x)[0])
+        assert np.array_equal(got, compute(before, x=x)[0])
 
     def test_a_slice_that_selects_nothing_beside_another(self, directml: device.Device) -> None:
         nodes = [

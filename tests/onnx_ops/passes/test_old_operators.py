@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from running import as_arrays
+from sessions import compute
 
 from onnx_ops.io import from_proto
 from onnx_ops.passes import MoveSlicesUpPass, rewrite
@@ -87,10 +86,7 @@ def test_from_version_7_on_it_moves_above_broadcasts(axis: int) -> None:
     graph = from_proto(before)
     assert MoveSlicesUpPass()(graph).modified
     arrays = {name: np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape) for name, shape in inputs.items()}
-    first, second = [
-        as_arrays(ort.InferenceSession(proto.SerializeToString(), None, ["CPUExecutionProvider"]).run(None, arrays))[0]
-        for proto in (before, ir.serde.serialize_model(graph))
-    ]
+    first, second = [compute(proto, **arrays)[0] for proto in (before, ir.serde.serialize_model(graph))]
     assert np.array_equal(first, second)
 
 
@@ -111,12 +107,7 @@ def test_a_slice_of_version_10_gives_its_symbol_to_what_it_cut() -> None:
         ]
         proto = model(opset, nodes, {"x": [12, "M"]}, s=[0, -4], e=[6, 2**31 - 1], ax=[0, 1], z=[0], six=[6])
         proto.ir_version = 8
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-        return as_arrays(session.run(None, {"x": np.arange(1, 73, dtype=np.float32).reshape(12, 6)}))
+        return compute(proto, x=np.arange(1, 73, dtype=np.float32).reshape(12, 6))
 
     with pytest.raises(Exception, match="attempting to re-use buffer"):
         run(10)
@@ -136,5 +127,5 @@ def test_slices_of_the_first_version_become_no_split(opset: int, kinds: list[str
     rewrite(graph)
     assert [node.op_type for node in graph.graph] == kinds
     x = np.arange(1, 9, dtype=np.float32)
-    session = ort.InferenceSession(ir.serde.serialize_model(graph).SerializeToString(), None, ["CPUExecutionProvider"])
-    assert [part.tolist() for part in as_arrays(session.run(None, {"x": x}))] == [x[:3].tolist(), x[3:].tolist()]
+    parts = compute(ir.serde.serialize_model(graph), x=x)
+    assert [part.tolist() for part in parts] == [x[:3].tolist(), x[3:].tolist()]

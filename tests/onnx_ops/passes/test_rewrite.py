@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from running import as_arrays
+from sessions import compute
 
 from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
@@ -64,15 +63,6 @@ def slices(
     return onnx.shape_inference.infer_shapes(proto)  # data_prop ends onnx before 1.21 at backward slices of nothing
 
 
-def run(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-    return as_arrays(session.run(None, {"x": x}))
-
-
 def rewritten(proto: onnx.ModelProto) -> onnx.ModelProto:
     model = from_proto(proto)
     rewrite(model)
@@ -90,7 +80,7 @@ def count(proto: onnx.ModelProto) -> int:
 
 def same(before: onnx.ModelProto, after: onnx.ModelProto, *arrays: np.ndarray) -> None:
     for x in arrays:
-        expected, got = run(before, x), run(after, x)
+        expected, got = compute(before, x=x), compute(after, x=x)
         assert [(a.shape, a.tobytes()) for a in got] == [(a.shape, a.tobytes()) for a in expected]
 
 
@@ -104,7 +94,7 @@ def test_all_pairs_of_slices_on_a_known_axis() -> None:
         before = slices(
             ([first[0]], [first[1]], [0], [first[2]]), ([second[0]], [second[1]], [0], [second[2]]), shape=[5]
         )
-        (kept,) = run(before, data(5))
+        (kept,) = compute(before, x=data(5))
         # onnx before 1.21 infers one element of a backward slice of nothing
         before.graph.output[0].type.tensor_type.shape.dim[0].dim_value = kept.size
         after = rewritten(before)
@@ -472,8 +462,7 @@ def test_initializers_that_may_be_replaced_are_no_constants(ir_version: int, lef
     if left:
         assert sorted(t.name for t in after.graph.initializer) == sorted(t.name for t in before.graph.initializer)
         replaced = {"x": data(4), before.graph.initializer[1].name: np.array([2])}
-        results = [ort.InferenceSession(p.SerializeToString(), None, ["CPUExecutionProvider"]) for p in (before, after)]
-        assert [as_arrays(r.run(None, replaced))[0].tolist() for r in results] == [[0.0, 1.0]] * 2
+        assert [compute(p, **replaced)[0].tolist() for p in (before, after)] == [[0.0, 1.0]] * 2
     same(before, after, data(4))
 
 
@@ -507,7 +496,7 @@ def test_a_split_or_shape_that_nothing_reads(harden: bool) -> None:
         }""")
     )
     harden_for_directml(model) if harden else rewrite(model)
-    same_shape = run(ir.serde.serialize_model(model), data(4, 6))[0].shape
+    same_shape = compute(ir.serde.serialize_model(model), x=data(4, 6))[0].shape
     assert same_shape == (2, 6)
 
 
@@ -544,7 +533,7 @@ def test_a_strided_slice_of_nothing_with_other_axes(
     runnable = from_proto(plain)
     strided_slice_op.embed_function(runnable)
     try:
-        expected = run(ir.serde.serialize_model(runnable), data(*shape))
+        expected = compute(ir.serde.serialize_model(runnable), x=data(*shape))
     except Exception:
         expected = None  # an index is beyond the axis
     model = from_proto(plain)
@@ -554,7 +543,7 @@ def test_a_strided_slice_of_nothing_with_other_axes(
         assert any(node.op_type == "StridedSlice" for node in after.graph.node)
         return
     assert not any(node.op_type == "StridedSlice" for node in after.graph.node)
-    got = run(after, data(*shape))
+    got = compute(after, x=data(*shape))
     assert [(a.shape, a.tolist()) for a in got] == [(a.shape, a.tolist()) for a in expected]
 
 
@@ -590,7 +579,7 @@ def test_the_start_of_a_shape_counts_where_it_is_folded(start: int, kept: int) -
         model = from_proto(before)
         rewrite(model) if names is None else rewrite(model, names)
         same(before, ir.serde.serialize_model(model), data(3, 2, 4))
-        assert run(ir.serde.serialize_model(model), data(3, 2, 4))[0].shape == (3, 2, kept)
+        assert compute(ir.serde.serialize_model(model), x=data(3, 2, 4))[0].shape == (3, 2, kept)
 
 
 def test_equal_splits_of_an_open_axis_become_one() -> None:

@@ -16,7 +16,7 @@ import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
 from platforms import ended_by
-from running import as_arrays
+from sessions import compute
 
 from onnx_ops import strided_slice_op
 from onnx_ops.io import from_proto
@@ -44,15 +44,6 @@ def parse(body: str, head: str = "", ir_version: int = 8, opset: int = 17) -> on
     return onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}{head}]> {body}')
 
 
-def run(proto: onnx.ModelProto, **inputs: Any) -> list[np.ndarray]:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
-    return as_arrays(session.run(None, inputs))
-
-
 def simplified(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     model, report = simplify(from_proto(proto), optimizers=[name])
     after = ir.serde.serialize_model(model)
@@ -64,7 +55,7 @@ def simplified(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
 def check(before: onnx.ModelProto, name: str, **inputs: Any) -> onnx.ModelProto:
     """Simplify, and compare what comes out."""
     after = simplified(before, name)
-    expected, got = run(before, **inputs), run(after, **inputs)
+    expected, got = compute(before, **inputs), compute(after, **inputs)
     assert [(a.shape, a.tobytes()) for a in got] == [(a.shape, a.tobytes()) for a in expected]
     return after
 
@@ -100,7 +91,7 @@ def test_what_is_nearly_zero_or_one_stays(name: str) -> None:
         { a = Add(x, e) y = Div(x, a) z = Mul(x, o) }""")
     x = np.array([0.0, 1e-12, 1.0, -3.0], np.float32)
     check(before, name, x=x)
-    assert not np.isnan(run(simplified(before, name), x=x)[0]).any()
+    assert not np.isnan(compute(simplified(before, name), x=x)[0]).any()
 
 
 @by_each
@@ -218,7 +209,7 @@ def test_what_the_provider_does_not_run_stays() -> None:
     before = parse(f"""g (float[1] x) => (float[1] y, {outputs}) <float[1] c = {{2.0}}, int16[1] d = {{1}}>
         {{ {calls} y = Sum(x, {names}) }}""")
     with pytest.raises(Exception, match="BitShift"):
-        run(before, x=np.ones(1, np.float32))
+        compute(before, x=np.ones(1, np.float32))
     assert operators(simplified(before, "onnxruntime")) == ["BitShift"] * 3 + ["Sum"]
 
 
