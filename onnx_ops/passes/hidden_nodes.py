@@ -25,6 +25,7 @@ _TRAINING_MODE = 2
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
 """Those of `OPERATORS` that optimizers may compute in another way."""
+_ALIKE = OPERATORS - _DIFFERENT
 _KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 
 Facts = Mapping[ir.Value, Found]
@@ -85,7 +86,7 @@ def _computes_alike(node: ir.Node, found: Facts) -> bool:
     """Whether an optimizer computes with known integers, and with floats made of them, what every engine does."""
     if is_standard(node, *_KEPT):
         return True
-    if not is_standard(node, *OPERATORS - _DIFFERENT):
+    if not is_standard(node, *_ALIKE):
         return False
     if all(found.get(output, NOTHING_FOUND).data is not None for output in node.outputs if output.name):
         return True
