@@ -10,6 +10,7 @@ from sliceport import progress
 from sliceport.arguments import check_nodes, read_names
 from sliceport.collector import collector_paused
 from sliceport.diagnosis import Diagnosis, diagnose_package
+from sliceport.errors import UsageError
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -20,6 +21,7 @@ from sliceport.formats import (
     RewriteOptions,
     RunOptions,
 )
+from sliceport.wording import spell
 
 if TYPE_CHECKING:
     import onnx
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_NODES = 15_000
 """Up to here rewriting ends within 10 s: it takes up to 0.6 ms a node."""
+_ENTRIES = 10
+"""How many entries (`onnx_ops.entries`) a model may have for each of its nodes; exporters write about four."""
 
 
 class ONNX:
@@ -163,8 +167,9 @@ def _read(
     """A model to change; None where there is nothing to change, and it has been written as it is.
 
     Raises:
-        UsageError: It has too many nodes.
+        UsageError: It has too many nodes, or too much else.
     """
+    from onnx_ops.entries import count_entries
     from onnx_ops.first_look import count_nodes, is_kept_as_read
     from onnx_ops.io import from_checked_file, read_checked, write_proto
 
@@ -173,7 +178,14 @@ def _read(
         if not (options.get("verify") or can_change(proto)) and is_kept_as_read(proto, found):
             write_proto(proto, output, overwrite=options.get("overwrite", False))
             return None
-        check_nodes(count_nodes(proto), options.get("max_nodes", MAX_NODES))
+        most = options.get("max_nodes", MAX_NODES)
+        check_nodes(count_nodes(proto), most)
+        if count_entries(proto, _ENTRIES * most) > _ENTRIES * most > 0:
+            unlimited = spell("max_nodes=0", "--max-nodes 0")
+            raise UsageError(
+                f"the model has more than {_ENTRIES * most} nodes, values, attributes, tensors and sizes, which is "
+                f"{_ENTRIES} for each of {most} nodes; {unlimited} sets no limit."
+            )
         return from_checked_file(proto, found, model)
 
 
