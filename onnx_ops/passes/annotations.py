@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+_MOST = 2**20
+
 
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
     """Give a value what is said of another that it replaces: metadata, doc string and quantization annotation."""
@@ -23,8 +25,13 @@ def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Give nodes what is said of those that they replace: metadata and doc string; of several, that of the first."""
-    for node in nodes:
+    """Give nodes what is said of those that they replace: metadata and doc string; of several, that of the first.
+
+    Only the first node gets it where that adds up to more than 1 MiB.
+    """
+    size = sum(len(key) + len(value) for each in replaced for key, value in each.metadata_props.items())
+    size += sum(len(each.doc_string or "") for each in replaced)
+    for node in nodes if size * len(nodes) <= _MOST else nodes[:1]:
         for each in reversed(replaced):
             node.metadata_props.update(each.metadata_props)
             node.doc_string = each.doc_string or node.doc_string

@@ -17,7 +17,7 @@ from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.cleanup import is_used, remove_unread
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
-from onnx_ops.passes.names import NodeNames, make_names_unique, make_node_names_unique, mark_new
+from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, make_node_names_unique, mark_new
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
@@ -102,7 +102,7 @@ class SlicingPass(ir.passes.InPlacePass):
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Give a new value the type of the data that it is cut from, its sizes, and a name after that of a sibling."""
-        value.name = f"{sibling.name}_part"
+        value.name = derive_name(sibling.name or "", "part")
         mark_new(value)
         value.type = self.value_info.types.get(data)
         if value.type is not None:
@@ -194,7 +194,7 @@ class SlicingPass(ir.passes.InPlacePass):
         used = [output for output in node.outputs if is_used(output)]
         new = [build_tensor(tensor) for tensor in tensors]
         for made, output in zip(new, used, strict=True):
-            made.name = f"{name_of(node)}_{output.name}" if len(used) > 1 else node.name
+            made.name = derive_name(name_of(node), output.name or "") if len(used) > 1 else node.name
         self.replace_nodes([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)}, new)
         self.changes.append(Change(name_of(node), node.op_type, "Constant", ()))
 

@@ -12,6 +12,8 @@ import onnx_ir as ir
 from onnx_ops.traversal import all_graphs, model_nodes
 
 _NEW = "sliceport.new"
+_LONGEST = 200
+"""Characters of a name that go into others, so that a few names of megabytes do not become gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +72,25 @@ class _Free:
 
     Attributes:
         taken: How many have a name.
-        numbers: By name, the numbers that have not been tried after it.
+        numbers: By what stands before a number, the numbers that have not been tried after it.
     """
 
     taken: Counter[str | None]
-    numbers: dict[str | None, Iterator[int]] = field(default_factory=dict)
+    numbers: dict[str, Iterator[int]] = field(default_factory=dict)
 
     def rename(self, name: str | None) -> str:
         """Take a free name instead of one that another has too."""
-        numbers = self.numbers.setdefault(name, count())
-        new = next(free for i in numbers if (free := f"{name}_{i}") not in self.taken)
+        base = derive_name(name or "")
+        numbers = self.numbers.setdefault(base, count())
+        new = next(free for i in numbers if (free := f"{base}_{i}") not in self.taken)
         self.taken[name] -= 1
         self.taken[new] += 1
         return new
+
+
+def derive_name(*parts: str) -> str:
+    """A name of these parts, each of which is cut off where it is long."""
+    return "_".join(part[:_LONGEST] for part in parts)
 
 
 def mark_new(value: ir.Value) -> None:

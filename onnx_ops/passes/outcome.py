@@ -8,6 +8,7 @@ from sliceport.defects.defect import Defect
 
 NOTHING = "nothing"
 """What replaces a node that is removed."""
+_LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,13 @@ class Skipped:
     Attributes:
         node: Its name.
         op: Its operator.
-        reason: Why it was not rewritten.
+        reason: Why it was not rewritten; cut off where it is long, as the names in it may be of megabytes.
     """
 
     node: str
     op: str
     reason: str
+
+    def __post_init__(self) -> None:
+        if len(self.reason) > _LONGEST:
+            object.__setattr__(self, "reason", f"{self.reason[:_LONGEST]}…")

@@ -9,6 +9,7 @@ from onnx_ops.passes.builders import build_empty, build_slice_1d
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import read_split
+from onnx_ops.passes.names import derive_name
 from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
 from onnx_ops.passes.slice_for_directml import MAX_DIRECTML_AXES, find_contested
 from onnx_ops.passes.walk import name_of
@@ -58,7 +59,7 @@ class SplitForDirectMLPass(NodePass):
         for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
             if is_used(output):
                 new += self._build_part(data, parts.axis, start, stop, opset)
-                new[-1].name = f"{name_of(node)}_{output.name}"
+                new[-1].name = derive_name(name_of(node), output.name or "")
                 successors[output] = new[-1].outputs[0]
                 slices.append(new[-1])
         self.replace_nodes([node], new, successors, slices)
