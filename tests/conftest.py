@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -31,6 +32,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell's background jobs ignore Ctrl-C, and so would what the tests start and then interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The garbage collector looks again and again through what is imported and collected, which stays.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
+
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 POISON = {"MALLOC_PERTURB_": "165"}  # glibc then fills what it hands out, so that no unwritten memory is 0
+NO_PROFILE = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # every 10 ms of what its threads do
 OURS = ("sliceport", "onnx_ops", "ov_ext")
 if sys.platform == "win32":
     CONTEXT = multiprocessing.get_context("spawn")
@@ -37,17 +38,25 @@ else:
 def server_environment() -> Iterator[None]:
     """That of a server that is started, and so of the processes that it forks, which import what is imported here."""
     before = dict(os.environ)
-    os.environ.update(POISON, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    os.environ.update(POISON | NO_PROFILE, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
     try:
         yield
     finally:
-        for name in (*POISON, "PYTHONPATH"):
+        for name in (*POISON, *NO_PROFILE, "PYTHONPATH"):
             del os.environ[name]
         os.environ.update(before)
 
 
-def run(words: Sequence[str], folder: Path | None = None, *, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def run(
+    words: Sequence[str],
+    folder: Path | None = None,
+    *,
+    timeout: float = 300,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
     """What `subprocess.run` gives for Python with `-m MODULE` or `-c CODE` and further words, in a folder.
+
+    `environment` is its own; None for that of this process.
 
     Raises:
         subprocess.TimeoutExpired: It took longer.
@@ -55,9 +64,16 @@ def run(words: Sequence[str], folder: Path | None = None, *, timeout: float = 30
     command = [sys.executable, *words]
     if sys.platform == "win32":
         return subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False, timeout=timeout
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+            timeout=timeout,
         )
-    process = Forked(words, folder)
+    process = Forked(words, folder, environment)
     try:
         code = process.wait(timeout)
     except subprocess.TimeoutExpired:

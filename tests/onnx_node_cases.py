@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
+from unittest import mock
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.backend.test.case import node
+from onnx.backend.test.case import base, node
 from onnx.backend.test.case.test_case import TestCase
 
 POOLING = (".averagepool", ".lppool", ".maxpool")
@@ -19,7 +20,8 @@ data takes three times as long as those of all others."""
 
 def all_node_tests() -> list[TestCase]:
     """Those of every operator but pooling."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mock.patch.object(base, "process_snippet", return_value=("", "")):
+        # Else the source of each is looked up, for onnx's pages.
         warnings.simplefilter("ignore")  # making the data of every operator overflows here and there
         for module in pkgutil.walk_packages(node.__path__, f"{node.__name__}."):
             if not module.name.endswith(POOLING):

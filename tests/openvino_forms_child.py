@@ -37,10 +37,10 @@ def codes(element: str, shape: list[int]) -> np.ndarray:
     """A number for each element, not 0 where the type has another, distinct where it has enough."""
     bits = getattr(ov.Type, element).bitwidth
     count = MAX_CODES.get(element, 2**bits - 1 if bits < 8 else 2**31 - 1)
-    numbers = np.arange(prod(shape), dtype=np.int64)
     if count < 3:
+        numbers = np.arange(prod(shape), dtype=np.int64)
         return (numbers * numbers % 3 % 2).reshape(shape)
-    return (numbers % count + 1).reshape(shape)
+    return np.resize(np.arange(1, min(count, prod(shape)) + 1, dtype=np.int64), shape)
 
 
 def as_tensor(element: str, numbers: np.ndarray) -> ov.Tensor:

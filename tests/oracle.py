@@ -10,6 +10,7 @@ everything but `begin`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -55,10 +56,8 @@ def kept_indices(start: int | None, end: int | None, step: int, dim: int) -> lis
 
 def pick(data: Array, indices: Sequence[Sequence[int]]) -> Array:
     """The elements on the grid of the indices of each axis, one by one."""
-    out = np.empty([len(axis) for axis in indices], data.dtype)
-    for position in np.ndindex(*out.shape):
-        out[position] = data[tuple(axis[p] for axis, p in zip(indices, position, strict=True))]
-    return out
+    elements = [data[position] for position in itertools.product(*indices)]
+    return np.array(elements, data.dtype).reshape([len(axis) for axis in indices])
 
 
 def onnx_slice(

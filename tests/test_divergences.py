@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -19,6 +17,7 @@ import onnxruntime
 import openvino
 import pytest
 from defects_page import PAGE, page
+from forked import run
 from onnx import parser
 from openvino_processes import answer, answers
 from running import as_arrays, as_bytes, run_node
@@ -181,8 +180,7 @@ session.run(None, {"x": numpy.arange(1, 5, dtype=numpy.float32)})
 def by_onnxruntime_elsewhere(example: Example) -> Outcome:
     """In a process of its own, which may end."""
     assert isinstance(example.case, OnnxCase)
-    command = [sys.executable, "-c", IN_A_PROCESS, example.case.text]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run(["-c", IN_A_PROCESS, example.case.text])
     assert done.returncode <= 0, done.stderr
     return EndsProcess(-done.returncode) if done.returncode < 0 else gives()
 

@@ -80,7 +80,9 @@ def _dot(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Offsets:
     rank = len(strides)
     total = np.zeros((1,) * rank, np.int64)
     for dim, (along, stride) in enumerate(zip(coordinates, strides, strict=True)):
-        total = total + (along * stride).reshape([-1 if d == dim else 1 for d in range(rank)])
+        steps = along if stride == 1 else along * stride
+        steps = steps.reshape([-1 if d == dim else 1 for d in range(rank)])
+        total = steps if total.size == 1 and not total.any() else total + steps  # a large grid is not copied for 0
     return total
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
 import pytest
+from forked import run
 from openvino import opset1
 from openvino_forms_child import Built
 from openvino_models import constant, fixed, make, parameter
@@ -86,8 +85,7 @@ def test_known_defects_are_blamed_on_their_engine(tmp_path: Path) -> None:
     paths = [str(tmp_path / f"{i}.xml") for i in range(len(cases))]
     for (_, case), path in zip(cases, paths, strict=True):
         ov.save_model(Built(case.to_json(), folding=False).model, path, compress_to_fp16=False)
-    command = [sys.executable, "-c", COMPARE_ALL, *paths]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run(["-c", COMPARE_ALL, *paths])
     assert done.returncode == 0, done.stderr
     blamed = set()
     for (name, _), line in zip(cases, done.stdout.splitlines(), strict=True):

@@ -6,12 +6,11 @@ import json
 import random
 import re
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import openvino as ov
 import pytest
+from forked import run
 from openvino import opset1, opset8
 from openvino_models import constant, make, parameter
 
@@ -82,9 +81,7 @@ def test_damaged_files(tmp_path: Path, seed: int) -> None:
         paths[-1].write_text(damaged)
         if left is not None:
             paths[-1].with_suffix(".bin").write_bytes(left)
-    done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, *map(str, paths)], capture_output=True, text=True, check=False, timeout=600
-    )
+    done = run(["-c", COMMANDS, *map(str, paths)], timeout=600)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, (lines[-1], done.stderr[-500:])
     codes = []

@@ -186,6 +186,8 @@ def test_bodies_are_hardened() -> None:
 
 
 LONG = 2**25 + 3
+RANDOM = np.random.default_rng(0).integers(1, 100, 65_537, np.int8)
+"""Elements that are repeated, no row as the one before: to draw all of them takes longer than the rest of a test."""
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_long_axes(shape: tuple[int, ...], indices: tuple[list[int], ...], form:
     report = ov_ext.harden(model)
     assert [change.replacement for change in report.changes] == ([] if form is None else [form])
     assert report.needs_extension == model.has_rt_info(["sliceport", "note"]) == (form == "ov_ext.Slice")
-    data = np.random.default_rng(0).integers(1, 100, shape, np.int8)
+    data = np.resize(RANDOM, shape)
     index = [slice(None)] * data.ndim
     for start, stop, step, axis in zip(*indices, strict=True):
         index[axis] = slice(start, None if step < 0 else stop, step)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import run
 from pages import python_blocks
 
 (REFERENCE,) = python_blocks("docs/extending.md")
@@ -46,9 +46,7 @@ def install(folder: Path, group: str = "engines", **points: str) -> Path:
 
 def sliceport(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "sliceport", *words]
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    return run(["-m", "sliceport", *words], environment={**os.environ, "PYTHONPATH": path})
 
 
 @pytest.fixture(scope="module")

@@ -174,12 +174,12 @@ def endless(folder: Path) -> Path:
 def test_a_loop_without_end_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    monkeypatch.setattr(onnxruntime_cpu, "SECONDS", 2.0)
+    monkeypatch.setattr(onnxruntime_cpu, "SECONDS", 1.0)
     monkeypatch.chdir(tmp_path)
     path = endless(tmp_path)
     assert main([*words, str(path)]) == 2
     said = capsys.readouterr().err
-    assert said.endswith("onnxruntime takes more than 2 s to run the model.\n")
+    assert said.endswith("onnxruntime takes more than 1 s to run the model.\n")
     assert said.count("\n") == 1
     assert ".onnx'" in said
     assert not (tmp_path / "out.onnx").exists()
