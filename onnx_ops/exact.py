@@ -89,8 +89,10 @@ def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
             return bool(np.array_equal(np.isinf(array), np.isinf(array.astype(dtype))))
     if dtype.kind == "b":
         return True
-    limits = np.iinfo(dtype)
-    return _fits_int32(array) and limits.min <= int(array.min()) and int(array.max()) <= limits.max
+    limits, least, greatest = np.iinfo(dtype), float(array.min()), float(array.max())
+    if not _INT32.min <= least <= greatest <= _INT32.max:
+        return False
+    return limits.min <= int(least) and int(greatest) <= limits.max
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
@@ -141,7 +143,7 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
         sizes = np.abs(arrays[0].astype(np.float64))
         if (sizes.sum() if op_type == "ReduceSum" else np.maximum(sizes, 1).prod()) > _INT32.max:
             return False
-    return op_type not in ONLY_OF_INT32 or all(map(_fits_int32, arrays))
+    return op_type not in ONLY_OF_INT32 or all(_fits_int32(array) for array in arrays if array.dtype.kind in "iu")
 
 
 def _has_nan(array: Any) -> bool:
@@ -153,7 +155,7 @@ def _has_negative_zero(array: Any) -> bool:
 
 
 def _fits_int32(array: Array) -> bool:
-    return not array.size or bool(array.min() >= _INT32.min and array.max() <= _INT32.max)
+    return not array.size or (int(array.min()) >= _INT32.min and int(array.max()) <= _INT32.max)
 
 
 def _expand(data: Array, shape: Array) -> Array:

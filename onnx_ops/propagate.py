@@ -264,7 +264,7 @@ class _Propagation:
             body = self._function_body(schema, node, inputs)
             return [] if body is None else self._call(body, node, inputs, scope)
         if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
-            node = _count_axis_from_the_front(node, len(inputs[0].dims))
+            node = _count_axes_from_the_front(node, len(inputs[0].dims))
         types, data = {}, {}
         for name, fact in zip(node.input, inputs, strict=True):
             if name and (fact.element or fact.other):
@@ -285,8 +285,8 @@ class _Propagation:
         except Exception:  # a node that breaks its schema: whoever reads it says so
             return []
         facts = [read_type(found[name]) if name in found else Fact() for name in node.output]
-        if node.op_type == "Range" and not domain and not has_clear_length([fact.data for fact in inputs]):
-            facts[0].dims = (None,)
+        if not domain and not _engines_agree(node, inputs):
+            facts[0].dims = (None,) if node.op_type == "Range" else None
         return facts
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Fact]) -> onnx.FunctionProto | None:
@@ -411,16 +411,34 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
     return resolved
 
 
-def _count_axis_from_the_front(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """The node with its axis from 0 up: old operator sets allow no other, exporters write it, and runtimes take it."""
-    if not any(a.name == "axis" and -rank <= a.i < 0 for a in node.attribute):
+def _count_axes_from_the_front(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
+    """The node with axes from 0 up: old operator sets allow no others, but exporters write and runtimes take them."""
+    if not any(-rank <= a.i < 0 for a in node.attribute if a.name == "axis") and not any(
+        axis < 0 for a in node.attribute if a.name == "axes" for axis in a.ints
+    ):
         return node
     counted = onnx.NodeProto()
     counted.CopyFrom(node)
     for attribute in counted.attribute:
-        if attribute.name == "axis":
+        if attribute.name == "axis" and attribute.i < 0:
             attribute.i += rank
+        elif attribute.name == "axes":
+            full = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
+            attribute.ints[:] = [axis + full if axis < 0 else axis for axis in attribute.ints]
     return counted
+
+
+def _engines_agree(node: onnx.NodeProto, inputs: Sequence[Fact]) -> bool:
+    """Whether engines give the output of a standard operator the shape that onnx infers.
+
+    onnxruntime's NonZero has a place for a scalar, and what it reduces without elements keeps its shape.
+    """
+    dims = inputs[0].dims if inputs else None
+    if node.op_type == "NonZero":
+        return dims is not None and len(dims) > 0
+    if node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin"):
+        return dims is None or 0 not in dims
+    return node.op_type != "Range" or has_clear_length([fact.data for fact in inputs])
 
 
 def _either(condition: Fact, results: Mapping[str, Sequence[Fact]]) -> list[Fact]:

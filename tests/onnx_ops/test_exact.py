@@ -179,6 +179,48 @@ def test_what_follows_from_it_stays_right(case: str) -> None:
     assert list(map(bits, got)) == list(map(bits, expected))
 
 
+OLD = {
+    "Unsqueeze": "u = Unsqueeze<axes = [0, -1]>(x) s = Shape(u) y = Slice(s, zero, four)",
+    "parts of an Unsqueeze": """u = Unsqueeze<axes = [0, -1]>(x) y = Slice(u, zero, two, one)
+        z = Slice(u, two, four, one)""",
+    "Squeeze": """a = Unsqueeze<axes = [2]>(x) b = Squeeze<axes = [-1]>(a) c = Unsqueeze<axes = [0]>(b)
+        u = Squeeze<axes = [-3]>(c) s = Shape(u) y = Slice(s, zero, four)""",
+    "ReduceSum": "u = ReduceSum<axes = [-1], keepdims = 0>(x) s = Shape(u) y = Slice(s, zero, one)",
+    "scalar": """r = ReduceSum<keepdims = 0>(x) u = NonZero(r) s = Shape(u) y = Slice(s, zero, one)""",
+    "ReduceMax of nothing": """e = Slice(x, zero, zero, one) u = ReduceMax<axes = [1]>(e) s = Shape(u)
+        y = Slice(s, zero, four)""",
+    "ArgMin of nothing": """e = Slice(x, zero, zero, zero) u = ArgMin<axis = 1, keepdims = 1>(e) s = Shape(u)
+        y = Slice(s, zero, four)""",
+}
+
+
+@pytest.mark.parametrize("case", OLD)
+def test_shapes_are_those_that_onnxruntime_has(case: str) -> None:
+    proto = onnx.parser.parse_model(f"""<ir_version: 5, opset_import: ["" : 10]>
+        g (float[2, 4] x) => (y)
+        <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] four = {{4}}>
+        {{ {OLD[case]} }}""")
+    if "z =" in OLD[case]:
+        proto.graph.output.add(name="z")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    expected = run_unoptimized(proto, x)
+    assert expected is not None
+    model = from_proto(proto)
+    rewrite(model)
+    got = run_unoptimized(ir.serde.serialize_model(model), x)
+    assert got is not None
+    assert list(map(bits, got)) == list(map(bits, expected))
+
+
+def test_what_cannot_be_cast_is_left() -> None:
+    """In a half, infinity compares as any integer beyond it."""
+    half = np.array([np.inf, -np.inf], np.float16)
+    end = np.array([2**31], np.float32)
+    for array, dtype in ((half, np.int64), (half, np.int32), (end, np.int32), (end, np.int64), (-end * 2, np.int64)):
+        assert not exact.casts_alike(array, np.dtype(dtype))
+    assert exact.casts_alike(-end, np.dtype(np.int32))
+
+
 def test_outputs_that_are_left_out() -> None:
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[n] y)
         <int64[3] c = {1, 1, 2}, int64[1] a = {0}> { q, , v = Unique(c) s = Slice(v, a, q) y = Slice(x, a, v, a) }""")
