@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sliceport.slicing import find_tiled_axis
 from sliceport.slicing.node import Resolved, SlicingNode
 from sliceport.slicing.tiling import find_tiling
+
+_MAX_STEPS = 2**22
+"""Runs that are looked at, each time that a group is looked for: what is left after some seconds stays Slices."""
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
@@ -21,27 +24,27 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
             resolved[i] = node
             by_input[node.scope, node.input].append(i)
     groups: dict[int, list[int]] = {}
+    steps = 0
     for members in by_input.values():
-        if len(members) > 1:
-            for group in _find_groups(resolved, members):
+        for runs, size in _read_runs(resolved, members) if len(members) > 1 else ():
+            while steps < _MAX_STEPS and (group := find_tiling(runs, size)):
+                steps += len(runs)
+                if not find_tiled_axis([resolved[i].cuts[0].region for i in group]):
+                    break
                 groups.update(dict.fromkeys(group, group))
+                for i in group:
+                    del runs[i]
     return groups
 
 
-def _find_groups(nodes: Mapping[int, Resolved], members: Sequence[int]) -> list[list[int]]:
-    """Disjoint groups of nodes, each of which tiles an axis of the common input of all `members`."""
-    regions = {i: nodes[i].cuts[0].region for i in members}
-    by_axis: dict[int, list[int]] = defaultdict(list)
-    for i, region in regions.items():
+def _read_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
+    """By axis of the common input of all `members` the runs that these cut of it and of nothing else, and its size."""
+    by_axis: dict[int, dict[int, range]] = defaultdict(dict)
+    for i in members:
+        region = nodes[i].cuts[0].region
         sliced = [axis for axis, size in enumerate(region.input_shape) if region.ranges[axis] != range(size)]
         if len(sliced) == 1 and region.ranges[sliced[0]].step == 1:
-            by_axis[sliced[0]].append(i)
-    groups = []
-    for axis, candidates in by_axis.items():
-        runs = {i: regions[i].ranges[axis] for i in candidates}
-        size = regions[candidates[0]].input_shape[axis]
-        while (group := find_tiling(runs, size)) and find_tiled_axis([regions[i] for i in group]):
-            groups.append(group)
-            for i in group:
-                del runs[i]
-    return groups
+            by_axis[sliced[0]][i] = region.ranges[sliced[0]]
+    shape = nodes[members[0]].cuts[0].region.input_shape
+    for axis, runs in by_axis.items():
+        yield runs, shape[axis]
