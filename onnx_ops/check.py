@@ -131,12 +131,21 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         if key in calls:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
         calls[key] = set(_find_called(function.node))
-    while calls:
-        last = {key for key, called in calls.items() if not called & calls.keys()}
-        if not last:
-            raise ModelError(f"function {min(calls)[1]!r} calls itself, or one that calls it.")
-        for key in last:
-            del calls[key]
+    waiting = {key: called & calls.keys() for key, called in calls.items()}
+    callers: dict[_Key, list[_Key]] = {key: [] for key in calls}
+    for key, called in waiting.items():
+        for each in called:
+            callers[each].append(key)
+    last = [key for key, called in waiting.items() if not called]
+    while last:  # calls nothing that waits: each call is looked at once, however long the chain
+        done = last.pop()
+        del waiting[done]
+        for key in callers[done]:
+            waiting[key].discard(done)
+            if not waiting[key]:
+                last.append(key)
+    if waiting:
+        raise ModelError(f"function {min(waiting)[1]!r} calls itself, or one that calls it.")
 
 
 def _find_called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
