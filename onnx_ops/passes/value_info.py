@@ -22,7 +22,7 @@ from onnx_ops.traversal import all_graphs, all_nodes
 Sizes = tuple[int | None, ...]
 _MAX_WORK = 400_000
 """Of inferring in functions: about 5 s. A unit is the visit of a node."""
-_WORK_OF_MODEL, _WORK_OF_FUNCTION = 40, 10
+_WORK_OF_MODEL, _WORK_OF_FUNCTION = 60, 10
 """To infer in a function, however small, and to have another one at hand there."""
 
 
