@@ -132,7 +132,7 @@ def name_left_out_outputs(model: ir.Model) -> None:
 
 def detach_large_initializers(model: ir.Model) -> None:
     """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
-    for name, value in list(model.graph.initializers.items()):
+    for name, value in list(model.graph.initializers.data.items()):
         tensor = value.const_value
         if tensor is None:
             continue

@@ -229,7 +229,7 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:
     for value, twin in values:
         found.record(value, twin.type, twin.shape)
     for graph, _ in graphs:
-        for value in graph.initializers.values():
+        for value in graph.initializers.data.values():
             tensor = value.const_value
             if tensor is not None:
                 found.record(value, ir.TensorType(tensor.dtype), tensor.shape)
