@@ -95,7 +95,7 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     _check_imports("the model", proto.opset_import)
     _check_metadata("the model", proto.metadata_props)
     found = Findings()
-    _check_graph(proto.graph, set(), found)
+    _check_graph(proto.graph, (), found)
     for function in proto.functions:
         _check_function(function, found)
     _check_calls(proto.functions)
@@ -111,12 +111,14 @@ def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
     for value in function.value_info:
         _check_value(value, where, found)
     for attribute in function.attribute_proto:
-        _check_attribute(attribute, where, set(), found)
+        _check_attribute(attribute, where, (), found)
     defined = set(function.input)
-    _check_nodes(function.node, defined, set(), where, found)
-    _check_outputs(function.output, defined, where)
+    _check_nodes(function.node, defined, (), where, found)
+    _check_outputs(function.output, (defined,), where)
 
 
+_Scopes = tuple[set[str], ...]
+"""The names that a graph sees, never joined: a graph may have many values, and many nodes with graphs in them."""
 _Key = tuple[str, str, str]
 
 
@@ -132,12 +134,21 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         if key in calls:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
         calls[key] = set(_find_called(function.node))
-    while calls:
-        last = {key for key, called in calls.items() if not called & calls.keys()}
-        if not last:
-            raise ModelError(f"function {min(calls)[1]!r} calls itself, or one that calls it.")
-        for key in last:
-            del calls[key]
+    waiting = {key: called & calls.keys() for key, called in calls.items()}
+    callers: dict[_Key, list[_Key]] = {key: [] for key in calls}
+    for key, called in waiting.items():
+        for each in called:
+            callers[each].append(key)
+    last = [key for key, called in waiting.items() if not called]
+    while last:  # calls nothing that waits: each call is looked at once, however long the chain
+        done = last.pop()
+        del waiting[done]
+        for key in callers[done]:
+            waiting[key].discard(done)
+            if not waiting[key]:
+                last.append(key)
+    if waiting:
+        raise ModelError(f"function {min(waiting)[1]!r} calls itself, or one that calls it.")
 
 
 def _find_called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
@@ -148,7 +159,7 @@ def _find_called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
                 yield from _find_called(graph.node)
 
 
-def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> None:
+def _check_graph(graph: onnx.GraphProto, outer: _Scopes, found: Findings) -> None:
     where = f"graph {graph.name!r}" if graph.name else "the graph"
     _check_text(where, (graph.name, graph.doc_string))
     _check_metadata(where, graph.metadata_props)
@@ -169,7 +180,7 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str], found: Findings) -> No
     _check_sizes(graph, found)
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
     _check_nodes(graph.node, defined, outer, where, found)
-    _check_outputs([value.name for value in graph.output], defined | outer, where)
+    _check_outputs([value.name for value in graph.output], (defined, *outer), where)
 
 
 def _check_sizes(graph: onnx.GraphProto, found: Findings) -> None:
@@ -183,16 +194,20 @@ def _check_sizes(graph: onnx.GraphProto, found: Findings) -> None:
                 found.has_negative_sizes = True
 
 
-def _check_outputs(names: Iterable[str], defined: set[str], where: str) -> None:
+def _check_outputs(names: Iterable[str], scopes: _Scopes, where: str) -> None:
     for name in names:
         if not name:
             raise ModelError(f"{where} has an output without a name.")
-        if name not in defined:
+        if not _is_seen(name, scopes):
             raise ModelError(f"{where} has output {name!r}, which nothing in it defines.")
 
 
+def _is_seen(name: str, scopes: _Scopes) -> bool:
+    return any(name in scope for scope in scopes)
+
+
 def _check_nodes(
-    nodes: Sequence[onnx.NodeProto], defined: set[str], outer: set[str], where: str, found: Findings
+    nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, where: str, found: Findings
 ) -> None:
     """Check the nodes of a graph or function; `defined` grows by what they define."""
     made: set[str] = set()
@@ -209,20 +224,16 @@ def _check_nodes(
     defined.add("")
     for node, inputs, outputs in lists:
         for name in () if defined.issuperset(inputs) else inputs:
-            if name not in defined and name not in outer:
+            if name not in defined and not _is_seen(name, outer):
                 if name not in made:
                     raise ModelError(f"node {_label(node)} reads value {name!r}, which nothing defines.")
                 found.is_sorted = False
         if node.attribute or node.metadata_props:
-            _check_attributes(node, outer | defined | made if _has_graphs(node) else set(), found)
+            _check_attributes(node, (defined, made, *outer), found)
         defined.update(outputs)
 
 
-def _has_graphs(node: onnx.NodeProto) -> bool:
-    return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
-
-
-def _check_attributes(node: onnx.NodeProto, outer: set[str], found: Findings) -> None:
+def _check_attributes(node: onnx.NodeProto, outer: _Scopes, found: Findings) -> None:
     where = f"node {_label(node)}"
     _check_metadata(where, node.metadata_props)
     if len({attribute.name for attribute in node.attribute}) < len(node.attribute):
@@ -236,7 +247,7 @@ def _check_attributes(node: onnx.NodeProto, outer: set[str], found: Findings) ->
             raise ModelError(f"{where} has a {attribute.name} that is no {kind}.")
 
 
-def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: set[str], found: Findings) -> None:
+def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes, found: Findings) -> None:
     _check_text(where, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
     if attribute.type not in _TYPES:
         raise ModelError(f"{where} has attribute {attribute.name!r} of type {attribute.type}, which is none of ONNX's.")

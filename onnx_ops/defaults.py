@@ -19,7 +19,7 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
     an input, and none may be replaced. In the body of a loop or a branch it is the node that gives the inputs.
     """
     found = _defaults(model)
-    kept = {graph: list(graph.initializers.values()) for graph, _ in found}
+    kept = {graph: list(graph.initializers.data.values()) for graph, _ in found}
     tensors = [value.const_value for _, value in found]
     forget_defaults(model)
     try:
@@ -67,6 +67,6 @@ def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
         (graph, value)
         for graph in all_graphs(model)
         if graph is not model.graph or model.ir_version >= REPLACEABLE_VERSION
-        for value in graph.initializers.values()
+        for value in graph.initializers.data.values()
         if value.is_graph_input()
     ]

@@ -126,7 +126,7 @@ def external_tensors(model: ir.Model) -> Iterator[_Held]:
 
 def _external_initializers(model: ir.Model) -> Iterator[_Held]:
     for graph in all_graphs(model):
-        for value in graph.initializers.values():
+        for value in graph.initializers.data.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 yield value.const_value, partial(setattr, value, "const_value")
 
@@ -265,7 +265,7 @@ def _save(model: ir.Model, path: Path, data: str | None) -> None:
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     """While it lasts, a model has its weights in a file, which this writes, and what is said of each."""
-    values = [value for graph in all_graphs(model) for value in graph.initializers.values()]
+    values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
         ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
@@ -298,7 +298,7 @@ def _metadata_once(model: ir.Model) -> Iterator[None]:
 
 def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol | None]:
     for graph in all_graphs(model):
-        yield from (value.const_value for value in graph.initializers.values())
+        yield from (value.const_value for value in graph.initializers.data.values())
     for node in model_nodes(model):
         for attribute in node.attributes.data.values():
             if attribute.type == ir.AttributeType.TENSOR:

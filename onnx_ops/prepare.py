@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -16,19 +17,31 @@ from onnx_ops.traversal import all_graphs, all_nodes, model_nodes
 from sliceport.errors import ModelError
 
 _MAX_INLINED = 10**6
+_MAX_DEPTH = 100
+_MAX_STEPS = 4 * 10**8
+"""What `InlinePass` may do in all, in looks at a name: about a minute, three times what the largest exports take."""
+_Calls = dict[ir.OperatorIdentifier | None, Counter[ir.OperatorIdentifier]]
+"""By function, and None for the main graph, how often it calls which."""
 
 
 def inline_functions(model: ir.Model) -> None:
-    """Put the bodies of the model's functions where they are called.
+    """Put the bodies of the model's functions where they are called; those that nothing calls are left out.
 
     Raises:
-        ModelError: A function cannot be inlined (it calls itself, or imports another operator set version).
+        ModelError: A function cannot be inlined (it calls itself, or imports another operator set version), or there
+            are too many calls.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)  # known by what it means
     if not model.functions:
         return
-    if _count_inlined(model) > _MAX_INLINED:
-        raise ModelError(f"its functions call each other so often that it would have more than {_MAX_INLINED} nodes.")
+    calls = _find_calls(model)
+    for key in model.functions.keys() - calls.keys():
+        del model.functions[key]
+    if not model.functions:
+        return
+    times = _count_times(calls)
+    if times:  # else they call themselves, as the pass says
+        _check_size(model, times)
     try:
         InlinePass()(model)
     except Exception as error:
@@ -36,22 +49,69 @@ def inline_functions(model: ir.Model) -> None:
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
 
 
-def _count_inlined(model: ir.Model) -> int:
-    """How many nodes there would be without functions; nodes of functions that call themselves count once."""
-    counts: dict[ir.OperatorIdentifier, int] = {}
+def _find_calls(model: ir.Model) -> _Calls:
+    """The calls in the main graph, and in each function that it calls, be it through others."""
+    calls: _Calls = {}
+    waiting: list[ir.OperatorIdentifier | None] = [None]
+    while waiting:
+        key = waiting.pop()
+        if key not in calls:
+            called = map(ir.Node.op_identifier, all_nodes(model.graph if key is None else model.functions[key]))
+            calls[key] = Counter(each for each in called if each in model.functions)
+            waiting += calls[key]
+    return calls
 
-    def count_of(nodes: Iterable[ir.Node]) -> int:
-        return sum(count_function(node.op_identifier()) for node in nodes)
 
-    def count_function(key: ir.OperatorIdentifier) -> int:
-        if key not in model.functions:
-            return 1
-        if key not in counts:
-            counts[key] = 1
-            counts[key] = count_of(all_nodes(model.functions[key]))
-        return counts[key]
+def _count_times(calls: _Calls) -> dict[ir.OperatorIdentifier | None, int]:
+    """How often there would be the body of each function; empty if some call themselves.
 
-    return count_of(all_nodes(model.graph))
+    Raises:
+        ModelError: Calls are nested too deep.
+    """
+    callers = Counter(each for called in calls.values() for each in called)
+    times: dict[ir.OperatorIdentifier | None, int] = defaultdict(int, {None: 1})
+    ready: list[ir.OperatorIdentifier | None] = [None]
+    done = depth = 0
+    while ready:
+        following: list[ir.OperatorIdentifier | None] = []
+        for key in ready:
+            done += 1
+            for called, number in calls[key].items():
+                times[called] += times[key] * number
+                callers[called] -= 1
+                if not callers[called]:
+                    following.append(called)
+        ready, depth = following, depth + 1
+        if depth > _MAX_DEPTH + 1:
+            raise ModelError(f"its functions call each other more than {_MAX_DEPTH} deep.")
+    return dict(times) if done == len(calls) else {}
+
+
+def _check_size(model: ir.Model, times: Mapping[ir.OperatorIdentifier | None, int]) -> None:
+    """Check how many nodes there would be without functions, and how long it would take.
+
+    `InlinePass` looks at the name of each function for each, at each output of the graph for each call, and, to name a
+    value or a node, at all that have been named after the same one.
+
+    Raises:
+        ModelError: There would be too many, or it would take too long.
+    """
+    nodes = calls = 0
+    names: Counter[tuple[bool, str]] = Counter()
+    for key, number in times.items():
+        for node in all_nodes(model.graph if key is None else model.functions[key]):
+            is_call = node.op_identifier() in model.functions
+            nodes += 0 if is_call else number
+            calls += number if is_call else 0
+            if key is not None:
+                names[True, node.name or "node"] += number
+                for output in node.outputs:
+                    names[False, output.name or "val"] += number
+    if nodes > _MAX_INLINED:
+        raise ModelError(f"its functions call each other so often that it would have more than {_MAX_INLINED} nodes.")
+    steps = sum(number * number // 2 for number in names.values())
+    if steps + 3 * calls * len(model.graph.outputs) + 2 * len(model.functions) ** 2 > _MAX_STEPS:
+        raise ModelError(f"it has too many functions, or too many calls of them, to inline them ({calls} calls).")
 
 
 def name_left_out_outputs(model: ir.Model) -> None:
@@ -72,7 +132,7 @@ def name_left_out_outputs(model: ir.Model) -> None:
 
 def detach_large_initializers(model: ir.Model) -> None:
     """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
-    for name, value in list(model.graph.initializers.items()):
+    for name, value in list(model.graph.initializers.data.items()):
         tensor = value.const_value
         if tensor is None:
             continue

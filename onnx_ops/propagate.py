@@ -83,6 +83,15 @@ class Scope:
         return NOTHING
 
 
+def max_visits(nodes: int) -> int:
+    """How many nodes are visited before no call of a function is followed any more.
+
+    Args:
+        nodes: The nodes of the main graph.
+    """
+    return 20 * nodes + 20000
+
+
 def get_ready() -> None:
     """Nothing; but a worker that is asked for it loads this module, and so onnx."""
 
@@ -238,7 +247,7 @@ class _Propagation:
         depth, around = 0, scope.outer
         while around is not None:
             depth, around = depth + 1, around.outer
-        if depth > MAX_CALLS or self._visited > 20 * len(self._model.graph.node) + 20000:
+        if depth > MAX_CALLS or self._visited > max_visits(len(self._model.graph.node)):
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}

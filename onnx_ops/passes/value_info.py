@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,10 +16,14 @@ from onnx_ops.nodes import SLICING, contested, is_standard
 from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
-from onnx_ops.propagate import MAX_CALLS
+from onnx_ops.propagate import MAX_CALLS, max_visits
 from onnx_ops.traversal import all_graphs, all_nodes
 
 Sizes = tuple[int | None, ...]
+_MAX_WORK = 400_000
+"""Of inferring in functions: about 5 s. A unit is the visit of a node."""
+_WORK_OF_MODEL, _WORK_OF_FUNCTION = 60, 10
+"""To infer in a function, however small, and to have another one at hand there."""
 
 
 @dataclass
@@ -87,6 +91,7 @@ def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.
     """The functions, each as a model of its own whose inputs have the sizes that they have at all its calls.
 
     A function comes after those that call it, so that what was inferred in these can be put into `value_info` between.
+    Those that call each other are left out, and where it would take long, all after the first ones.
     """
     waiting = [function for function in model.functions.values() if function.domain != STRIDED_SLICE_DOMAIN]
     if not waiting:
@@ -95,18 +100,49 @@ def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.
     _add_calls(calls, model.graph, model)
     disputed = _find_contested(model)
     called_by = {function.identifier(): _called_functions(function, model) for function in waiting}
-    while waiting:
-        called = {key for function in waiting for key in called_by[function.identifier()]}
-        ready = [function for function in waiting if function.identifier() not in called]
-        if not ready:
-            return  # they call each other
+    rounds = _sort_by_callers(waiting, called_by)
+    visits = _count_visits(rounds, model)
+    work = 0
+    for ready in rounds:
         for function in ready:
             reached = _reached_functions(function, model, called_by)
             reached += [each for each in disputed if each is not function and each not in reached]
+            work += _WORK_OF_MODEL + _WORK_OF_FUNCTION * len(reached) + visits[function.identifier()]
+            if work > _MAX_WORK:
+                return
             yield function, _as_model(model, function, reached, calls[function.identifier()], value_info)
         for function in ready:
             _add_calls(calls, function, model)
-        waiting = [function for function in waiting if function.identifier() in called]
+
+
+def _sort_by_callers(
+    functions: Sequence[ir.Function], called_by: Mapping[ir.OperatorIdentifier, set[ir.OperatorIdentifier]]
+) -> list[list[ir.Function]]:
+    """The functions in rounds, each as soon as all that call it are in earlier ones, else in their order."""
+    numbers = {function.identifier(): i for i, function in enumerate(functions)}
+    callers = Counter(each for key in numbers for each in called_by[key])
+    ready = [i for key, i in numbers.items() if not callers[key]]
+    rounds = []
+    while ready:
+        rounds.append([functions[i] for i in ready])
+        following = []
+        for function in rounds[-1]:
+            for key in called_by[function.identifier()] & numbers.keys():
+                callers[key] -= 1
+                if not callers[key]:
+                    following.append(numbers[key])
+        ready = sorted(following)
+    return rounds
+
+
+def _count_visits(rounds: Sequence[Sequence[ir.Function]], model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
+    """By function, how many nodes `propagate` visits in it and what it calls, or more."""
+    visits: dict[ir.OperatorIdentifier, int] = {}
+    for function in (function for ready in reversed(rounds) for function in ready):
+        nodes = [node.op_identifier() for node in all_nodes(function)]
+        called = sum(visits.get(key, 0) for key in nodes if key in model.functions)
+        visits[function.identifier()] = min(len(nodes) + called, max_visits(len(nodes)))
+    return visits
 
 
 _Calls = dict[ir.OperatorIdentifier, list[ir.Node]]
@@ -193,7 +229,7 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:
     for value, twin in values:
         found.record(value, twin.type, twin.shape)
     for graph, _ in graphs:
-        for value in graph.initializers.values():
+        for value in graph.initializers.data.values():
             tensor = value.const_value
             if tensor is not None:
                 found.record(value, ir.TensorType(tensor.dtype), tensor.shape)

@@ -241,3 +241,41 @@ def test_every_command_says_it_and_names_the_file(
     assert main([command, str(tmp_path / "m.onnx"), *output]) == 2
     assert capsys.readouterr() == ("", f"sliceport: '{tmp_path / 'm.onnx'}': tensor 'e' has no element type.\n")
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_graphs_in_many_nodes_see_the_many_values_around_them() -> None:
+    """To join the names around each graph would take minutes."""
+    count = 10_000
+    model = good()
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    branch = onnx.GraphProto(node=[onnx.NodeProto(op_type="Neg", input=["v9999"], output=["n"])])
+    branch.output.add(name="n")
+    outer = onnx.GraphProto(node=[onnx.NodeProto(op_type="If", input=["c"], output=["o"])])
+    outer.node[0].attribute.add(name="then_branch", type=AttributeProto.GRAPH, g=branch)
+    outer.output.add(name="v0")
+    for k in range(count):
+        model.graph.node.add(op_type="Neg", input=["x"], output=[f"v{k}"])
+        node = model.graph.node.add(op_type="If", input=["c"], output=[f"i{k}"])
+        node.attribute.add(name="then_branch", type=AttributeProto.GRAPH, g=outer)
+    assert check_proto(model).is_sorted
+    graph = model.graph.node[-1].attribute[0].g.node[0].attribute[0].g
+    graph.node[0].input[0] = "n2"
+    with pytest.raises(ModelError, match="reads value 'n2', which nothing defines"):
+        check_proto(model)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_long_chain_of_functions(is_reversed: bool) -> None:
+    """To look through all of them for the next one would take minutes."""
+    model, count = good(), 20_000
+    numbers = range(count)
+    for k in reversed(numbers) if is_reversed else numbers:
+        function = model.functions.add(name=f"f{k}", domain="own", input=["p"], output=["q"])
+        function.opset_import.extend(model.opset_import)
+        function.node.add(op_type=f"f{k + 1}", domain="own", input=["p"], output=["q"])
+    check_proto(model)
+    model.functions.add(name=f"f{count}", domain="own", input=["p"], output=["q"]).node.add(
+        op_type="f100", domain="own", input=["p"], output=["q"]
+    )
+    with pytest.raises(ModelError, match="function 'f0' calls itself, or one that calls it"):
+        check_proto(model)

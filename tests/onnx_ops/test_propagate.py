@@ -26,6 +26,7 @@ from onnx_ops.passes import PASSES, rewrite
 from onnx_ops.prepare import inline_functions
 from onnx_ops.propagate import propagate
 from sliceport import guarded
+from sliceport.errors import ModelError
 
 OPSET = 18
 
@@ -352,6 +353,52 @@ def test_functions_that_double_are_refused() -> None:
     propagate(proto.SerializeToString())
     with pytest.raises(Exception, match="more than 1000000 nodes"):
         inline_functions(from_proto(proto))
+
+
+def functions(bodies: Mapping[str, Sequence[onnx.NodeProto]]) -> list[onnx.FunctionProto]:
+    """Functions from `a` to the output of their last node."""
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
+    return [
+        helper.make_function("local", name, ["a"], [nodes[-1].output[0]], list(nodes), opsets)
+        for name, nodes in bodies.items()
+    ]
+
+
+def call(name: str, given: str = "a", result: str = "b") -> onnx.NodeProto:
+    return helper.make_node(name, [given], [result], domain="local")
+
+
+def test_functions_that_nothing_calls_are_not_inlined() -> None:
+    """Though they double, or it would take long to name the nodes of all calls."""
+    negation = helper.make_node("Neg", ["a"], ["b"])
+    doubling = {f"D{i}": [call(f"D{i + 1}"), call(f"D{i + 1}", "b", "c")] for i in range(60)}
+    bodies = {"used": [call("inner")], "inner": [negation], **doubling, "D60": [negation]}
+    made = from_proto(model([call("used", "x", "y")], {"x": [2]}, ["y"], functions=functions(bodies)))
+    inline_functions(made)
+    assert [(node.op_type, node.outputs[0].name) for node in made.graph] == [("Neg", "y")]
+    assert not made.functions
+
+
+def test_functions_that_call_each_other_too_deep_are_refused() -> None:
+    bodies = {f"F{i}": [call(f"F{i + 1}")] for i in range(500)} | {"F500": [helper.make_node("Neg", ["a"], ["b"])]}
+    made = functions(bodies)
+    inline_functions(from_proto(model([call("F401", "x", "y")], {"x": [2]}, ["y"], functions=made)))
+    with pytest.raises(ModelError, match="its functions call each other more than 100 deep"):
+        inline_functions(from_proto(model([call("F400", "x", "y")], {"x": [2]}, ["y"], functions=made)))
+
+
+def test_functions_that_would_take_too_long_to_inline_are_refused() -> None:
+    made = functions({"F": [helper.make_node("Neg", ["a"], ["b"])]})
+    nodes = [call("F", "x", f"y{i}") for i in range(8000)]
+    with pytest.raises(ModelError, match=r"it has too many functions, or too many calls of them, .*\(8000 calls\)"):
+        inline_functions(from_proto(model(nodes, {"x": [2]}, ["y0"], functions=made)))
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    made = from_proto(model([call("F", "x", "y")], {"x": [2]}, ["y"], functions=functions({"F": [call("G")]})))
+    made.functions["local", "F", ""].graph[0].op_type = "F"
+    with pytest.raises(ModelError, match="a function of the model cannot be inlined"):
+        inline_functions(made)
 
 
 @needs_custom_inference
