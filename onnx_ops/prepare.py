@@ -19,7 +19,7 @@ from sliceport.errors import ModelError
 _MAX_INLINED = 10**6
 _MAX_DEPTH = 100
 _MAX_STEPS = 4 * 10**8
-"""What `InlinePass` may do in all, in looks at a name: about a minute, three times what the largest exports take."""
+"""What `InlinePass` may do in all, in looks at a name: about a minute."""
 _Calls = dict[ir.OperatorIdentifier | None, Counter[ir.OperatorIdentifier]]
 """By function, and None for the main graph, how often it calls which."""
 

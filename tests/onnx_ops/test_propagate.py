@@ -389,8 +389,8 @@ def test_functions_that_call_each_other_too_deep_are_refused() -> None:
 
 def test_functions_that_would_take_too_long_to_inline_are_refused() -> None:
     made = functions({"F": [helper.make_node("Neg", ["a"], ["b"])]})
-    nodes = [call("F", "x", f"y{i}") for i in range(8000)]
-    with pytest.raises(ModelError, match=r"it has too many functions, or too many calls of them, .*\(8000 calls\)"):
+    nodes = [call("F", "x", f"y{i}") for i in range(25000)]
+    with pytest.raises(ModelError, match=r"it has too many functions, or too many calls of them, .*\(25000 calls\)"):
         inline_functions(from_proto(model(nodes, {"x": [2]}, ["y0"], functions=made)))
 
 
