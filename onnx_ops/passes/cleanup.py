@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS
+from onnx_ops.passes.edits import detach_inputs, remove_nodes
 from onnx_ops.traversal import count_uses
 
 RANDOM = frozenset(
@@ -32,9 +33,8 @@ def remove_unread(value: ir.Value | None) -> None:
             if value.is_initializer() and not value.is_graph_input() and value.graph is not None:
                 del value.graph.initializers[value.name or ""]
         elif _may_go(producer):
-            assert producer.graph is not None
             unread += producer.inputs
-            producer.graph.remove(producer, safe=True)
+            remove_nodes([producer])
 
 
 def _may_go(node: ir.Node) -> bool:
@@ -48,5 +48,4 @@ def _may_go(node: ir.Node) -> bool:
 def detach(nodes: Sequence[ir.Node]) -> None:
     """Let new nodes that are not used after all read nothing, for they would count as readers."""
     for node in nodes:
-        for i in range(len(node.inputs)):
-            node.replace_input_with(i, None)
+        detach_inputs(node)
