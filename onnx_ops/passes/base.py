@@ -104,6 +104,10 @@ class SlicingPass(ir.passes.InPlacePass):
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
 
+    def skip_identities(self, value: ir.Value | None) -> ir.Value | None:
+        """The value before all Identity nodes that lead to this one."""
+        return None if value is None else self.edits.identities.skip(value)
+
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Give a new value the type of the data that it is cut from, its sizes, and a name after that of a sibling."""
         value.name = f"{sibling.name}_part"
@@ -136,7 +140,7 @@ class SlicingPass(ir.passes.InPlacePass):
         Raises:
             Skip: One part of a Split would gate another.
         """
-        if would_be_gated(values):
+        if would_be_gated(values, self.edits.identities):
             raise Skip(WOULD_BE_GATED)
         replacement = NOTHING
         for output, value in values.items():

@@ -10,14 +10,21 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.passes.identities import Identities
+
 MANY = 64
 """With fewer outputs of a graph or inputs of a node, onnx-ir changes them."""
 
 
 class GraphEdits:
-    """Changes of graphs whose outputs nothing else changes meanwhile."""
+    """Changes of graphs whose outputs nothing else changes meanwhile.
+
+    Attributes:
+        identities: The values before chains of Identity nodes.
+    """
 
     def __init__(self) -> None:
+        self.identities = Identities()
         self._places: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
 
     def replace_nodes(
@@ -43,6 +50,7 @@ class GraphEdits:
 
     def replace_value(self, value: ir.Value, successor: ir.Value) -> None:
         """Let all nodes read another value instead of one, and the graph give it out."""
+        self.identities.replace(value, successor)
         graph = value.graph
         if value.is_graph_output() and graph is not None:
             places = self._places_of(graph)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
+from onnx_ops.passes.identities import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
@@ -28,20 +29,26 @@ def is_gated(parts: Sequence[ir.Value]) -> bool:
     )
 
 
-def would_be_gated(successors: Mapping[ir.Value, ir.Value | None]) -> bool:
+def would_be_gated(successors: Mapping[ir.Value, ir.Value | None], identities: Identities) -> bool:
     """Whether replacing values would make one part of a Split gate another, which none does yet."""
     added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
     for value, successor in successors.items():
-        source = successor
-        while source is not None and (identity := source.producer()) is not None and is_operator(identity, "Identity"):
-            source = identity.inputs[0]
+        source = None if successor is None else identities.skip(successor)
         split = None if source is None else source.producer()
         if is_operator(split, "Split"):
             added[split].append(value)
     return any(
-        is_gated([*split.outputs, *values]) and not is_gated(split.outputs) and not is_gated(values)
+        any(_is_in_product(value) for value in values)  # or there is nothing new; a Split may have many parts
+        and is_gated([*split.outputs, *values])
+        and not is_gated(split.outputs)
+        and not is_gated(values)
         for split, values in added.items()
     )
+
+
+def _is_in_product(value: ir.Value) -> bool:
+    """Whether a Mul or a Sigmoid reads a value, through Identity."""
+    return any(True for op_type in ("Mul", "Sigmoid") for _ in _find_readers(value, op_type))
 
 
 def _find_readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:

@@ -8,7 +8,6 @@ from onnx_ops.nodes import (
     MAX_AXES,
     constant,
     contested,
-    is_operator,
     read_elements,
     read_int,
     read_ints,
@@ -195,13 +194,3 @@ def read_view_axes(node: ir.Node, opset: int) -> list[int]:
     if listed is None:
         raise Skip(f"the axes of {node.op_type} {name_of(node)!r} are not constant")
     return [int(axis) for axis in listed.reshape(-1)]
-
-
-def skip_identities(value: ir.Value | None) -> ir.Value | None:
-    """The value before all Identity nodes that lead to this one."""
-    while value is not None:
-        producer = value.producer()
-        if producer is None or not is_operator(producer, "Identity"):
-            return value
-        value = producer.inputs[0]
-    return None

@@ -13,7 +13,8 @@ import onnx_ir as ir
 from onnx_ops.nodes import has_its_values
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
-from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice, skip_identities
+from onnx_ops.passes.identities import Identities
+from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from sliceport.slicing import resolve_axis
@@ -82,8 +83,10 @@ def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo)
     """Search the nodes of `CUTTING`, with the versions of their operator sets, for those that cut the same values."""
     nodes = dict(cutting)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
+    identities = Identities()
     for node, opset in nodes.items():
-        data = skip_identities(node.inputs[0]) if has_its_values(node) else None
+        read = node.inputs[0] if has_its_values(node) else None
+        data = None if read is None else identities.skip(read)
         if data is None or opset < _SPLIT_OPSET:
             continue
         try:

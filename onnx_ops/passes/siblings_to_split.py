@@ -10,7 +10,6 @@ from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
 from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
-from onnx_ops.passes.matchers import skip_identities
 from onnx_ops.passes.outcome import Skipped
 from onnx_ops.passes.siblings import Part, choose_parts
 from onnx_ops.passes.walk import name_of
@@ -41,7 +40,7 @@ class SiblingsToSplitPass(SlicingPass):
         for (_, _, axis), group in siblings.groups.items():
             parts = list(group)
             while len({part.node for part in parts}) > 1:
-                data = skip_identities(parts[0].node.inputs[0])  # the Split of another group may have replaced it
+                data = self.skip_identities(parts[0].node.inputs[0])  # the Split of another group may have replaced it
                 assert data is not None
                 chosen = choose_parts(parts, data, axis, self.value_info)
                 if chosen is None:

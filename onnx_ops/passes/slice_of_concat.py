@@ -9,7 +9,7 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slice, skip_identities
+from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
@@ -39,7 +39,7 @@ class SliceOfConcatPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
-        joined = skip_identities(node.inputs[0]) if node.inputs else None
+        joined = self.skip_identities(node.inputs[0]) if node.inputs else None
         concat = None if joined is None else joined.producer()
         if joined is None or concat is None or not is_operator(concat, "Concat"):
             return None

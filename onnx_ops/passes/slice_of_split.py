@@ -8,7 +8,7 @@ from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.compose_slices import compose_entries, keeps_all
-from onnx_ops.passes.matchers import read_exact_split, read_slice, skip_identities
+from onnx_ops.passes.matchers import read_exact_split, read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from sliceport.slicing import AxisSlice
@@ -30,7 +30,7 @@ class SliceOfSplitPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
-        part = skip_identities(node.inputs[0]) if node.inputs else None
+        part = self.skip_identities(node.inputs[0]) if node.inputs else None
         split = None if part is None else part.producer()
         if part is None or split is None or not is_operator(split, "Split") or split.inputs[0] is None:
             return None
