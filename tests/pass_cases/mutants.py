@@ -68,7 +68,7 @@ RULES: dict[str, Mutant] = {
     "merge 5": ("passes/merge_equal_slices", "if is_dropped else None", "if False else None"),
     "merge two Shapes": ("passes/merge_equal_slices", "    if shape is None or not", "    if True or not"),
     "merge across graphs": ("passes/merge_equal_slices", "self._seen.setdefault((id(node.graph),", "self._seen.setdefault(("),
-    "concat 1": ("passes/slice_of_concat", "        if not inside:", "        if True:"),
+    "concat 1": ("passes/slice_of_concat", "        if found is None:", "        if True:"),
     "concat 2": ("passes/slice_of_concat", '        if node.op_type == "Split":', '        if node.op_type == "Split" and None:'),
     "concat with a shift": ("passes/slice_of_concat", "shift(kept, -start)", "kept"),
     "identity 1 and 2": ("passes/remove_identity_slices", "            if cut:\n", "            if True:\n"),

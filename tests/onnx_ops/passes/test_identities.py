@@ -19,9 +19,14 @@ def make_chain(data: ir.Value, count: int) -> list[ir.Value]:
 def test_each_node_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many nodes may read through a long chain."""
     values = make_chain(ir.Value(name="x"), 100)
-    asked = []
+    asked: list[ir.Value] = []
     producer = ir.Value.producer
-    monkeypatch.setattr(ir.Value, "producer", lambda value: asked.append(value) or producer(value))
+
+    def ask(value: ir.Value) -> ir.Node | None:
+        asked.append(value)
+        return producer(value)
+
+    monkeypatch.setattr(ir.Value, "producer", ask)
     identities = Identities()
     assert [identities.skip(value) for value in values[::-1]] == [values[0]] * 101
     assert len(asked) < 400

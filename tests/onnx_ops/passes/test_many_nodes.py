@@ -1,0 +1,100 @@
+"""What many nodes share is looked at once, and not once for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from sessions import compute
+
+from onnx_ops.io import from_proto
+from onnx_ops.passes import PASSES, cleanup, slice_of_concat, slice_of_split
+from onnx_ops.passes.cleanup import remove_unread
+
+COUNT = 40
+
+
+def make_model(
+    nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], size: int, constants: Mapping[str, Any]
+) -> onnx.ModelProto:
+    """Nodes that read `x`, a tensor of one axis, and constants."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [size])],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(proto)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
+    """What a function is called with from here on."""
+    function: Callable[..., Any] = getattr(place, name)
+    calls = []
+
+    def call(*args: Any) -> Any:
+        calls.append(args)
+        return function(*args)
+
+    monkeypatch.setattr(place, name, call)
+    return calls
+
+
+def run(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """A model after one pass, which computes what it did."""
+    model = from_proto(proto)
+    assert PASSES[name]()(model).modified
+    after = ir.serde.serialize_model(model)
+    x = np.arange(1, 1 + proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value, dtype=np.float32)
+    assert [y.tolist() for y in compute(after, x=x)] == [y.tolist() for y in compute(proto, x=x)]
+    return after
+
+
+def test_the_operands_of_a_concat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices that start in each operand, of which every third ends in it: some operands are empty."""
+    sizes = [(0, 4, 5)[i % 3] for i in range(COUNT)]
+    split = helper.make_node("Split", ["x", "sizes"], [f"p{i}" for i in range(COUNT)])
+    concat = helper.make_node("Concat", [f"p{i}" for i in range(COUNT)], ["c"], axis=0)
+    ends = np.cumsum(sizes).tolist()
+    constants: dict[str, Any] = {"sizes": sizes, "zero": [0], "back": [-2]}
+    slices = []
+    for i, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+        constants |= {f"s{i}": [end - size], f"e{i}": [end - 1 + i % 3], f"l{i}": [end - 1], f"m{i}": [end - 4]}
+        slices.append(helper.make_node("Slice", ["c", f"s{i}", f"e{i}"], [f"y{i}"]))
+        slices.append(helper.make_node("Slice", ["c", f"l{i}", f"m{i}", "zero", "back"], [f"z{i}"]))
+    proto = make_model([split, concat, *slices], [node.output[0] for node in slices], ends[-1], constants)
+    calls = counted(monkeypatch, slice_of_concat.SliceOfConcatPass, "_read_sizes")
+    run(proto, "concat")
+    assert len(calls) == 1
+
+
+def test_the_parts_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = helper.make_node("Split", ["x"], [f"p{i}" for i in range(COUNT)], axis=0)
+    slices = [helper.make_node("Slice", [f"p{i}", "one", "three"], [f"y{i}"]) for i in range(COUNT)]
+    outputs = [f"y{i}" for i in range(COUNT)] + ["p3"]
+    proto = make_model([split, *slices], outputs, 4 * COUNT, {"one": [1], "three": [3]})
+    calls = counted(monkeypatch, slice_of_split, "read_exact_split")
+    monkeypatch.setattr(slice_of_split.SliceOfSplitPass, "spares_siblings", False)
+    run(proto, "part")
+    assert len(calls) == 1
+
+
+def test_the_readers_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that something reads keeps the Split, wherever it is."""
+    split = ir.node("Split", [ir.Value(name="x")], num_outputs=COUNT)
+    reader = ir.node("Abs", [split.outputs[-2]])
+    graph = ir.Graph([], [], nodes=[split, reader], name="g")
+    calls = counted(monkeypatch, cleanup, "is_used")
+    for output in split.outputs:
+        remove_unread(output)
+    assert len(calls) < 4 * COUNT
+    graph.remove(reader, safe=True)
+    remove_unread(split.outputs[0])
+    assert not list(graph)
