@@ -15,6 +15,9 @@ RANDOM = frozenset(
 )
 """Operators that stay, because without them others of them would draw other numbers."""
 
+_USED = "sliceport.used"
+"""In the `meta` of a node: the index of an output that something read when its readers were last looked for."""
+
 
 def is_used(value: ir.Value) -> bool:
     """Whether anything reads a value."""
@@ -42,7 +45,16 @@ def _may_go(node: ir.Node) -> bool:
     holds_graph = any(
         attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
     )
-    return is_plain and not holds_graph and node.graph is not None and not any(map(is_used, node.outputs))
+    return is_plain and not holds_graph and node.graph is not None and not _writes_used(node)
+
+
+def _writes_used(node: ir.Node) -> bool:
+    """Whether anything reads an output of a node, of which that one is looked at first that was found last."""
+    last = node.meta.get(_USED, 0)
+    found = next((i for i in (last, *range(len(node.outputs))) if is_used(node.outputs[i])), None)
+    if found:
+        node.meta[_USED] = found
+    return found is not None
 
 
 def detach(nodes: Sequence[ir.Node]) -> None:
