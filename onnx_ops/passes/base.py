@@ -22,6 +22,7 @@ from onnx_ops.passes.names import NodeNames, make_names_unique, make_node_names_
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
+from onnx_ops.reading import reading_once
 from onnx_ops.traversal import count_uses
 from sliceport.hardening import Change
 
@@ -66,7 +67,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """Run the pass; `modified` is true exactly when the model was changed."""
         self.changes, self.skipped = [], []
         self._model, self._names, self.edits = model, None, GraphEdits()
-        with defaults_aside(model) if self._shared is None else nullcontext():
+        with defaults_aside(model) if self._shared is None else nullcontext(), reading_once():
             self.analysis = self._shared or Analysis(model)
             self.apply(model)
             if self._shared is None:

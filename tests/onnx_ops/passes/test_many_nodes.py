@@ -13,10 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
 from onnx_ops.io import from_proto
-from onnx_ops.passes import PASSES, cleanup, slice_of_concat, slice_of_split
+from onnx_ops.passes import PASSES, cleanup, matchers, rewrite, slice_of_concat, slice_of_split
 from onnx_ops.passes.cleanup import remove_unread
 
 COUNT = 40
+LARGE = 2**17 + 1
 
 
 def make_model(
@@ -98,3 +99,46 @@ def test_the_readers_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     graph.remove(reader, safe=True)
     remove_unread(split.outputs[0])
     assert not list(graph)
+
+
+def test_the_indices_of_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that is no range, which each pass looks at for each Gather."""
+    gathers = [helper.make_node("Gather", ["x", "indices"], [f"y{i}"], f"g{i}") for i in range(COUNT)]
+    proto = make_model(gathers, [f"y{i}" for i in range(COUNT)], 8, {"indices": [1, 3, 2]})
+    calls = counted(monkeypatch, matchers, "_read_indices")
+    rewrite(from_proto(proto), ("gather", "siblings"))
+    assert len(calls) == 1
+
+
+def slices_of_a_constant(**constant: Any) -> onnx.ModelProto:
+    """Slices of `d`."""
+    slices = [helper.make_node("Slice", ["d", f"s{i}", f"e{i}"], [f"y{i}"], f"n{i}") for i in range(COUNT)]
+    bounds = {f"s{i}": [i] for i in range(COUNT)} | {f"e{i}": [i + 2] for i in range(COUNT)}
+    nodes = [helper.make_node("Constant", [], ["d"], **constant)] if constant else []
+    return make_model([*nodes, *slices], [f"y{i}" for i in range(COUNT)], 8, bounds)
+
+
+def test_elements_that_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of a large constant whose elements are no raw data, so that an array is made of them."""
+    proto = slices_of_a_constant()
+    proto.graph.initializer.append(helper.make_tensor("d", TensorProto.INT32, [LARGE], range(LARGE)))
+    model = from_proto(proto)
+    arrays = counted(monkeypatch, ir.serde.TensorProtoTensor, "numpy")
+    rewrite(model)
+    assert not any(node.op_type == "Slice" for node in model.graph)
+    assert sum(tensor.name == "d" for (tensor,) in arrays) == 1
+
+
+def test_integers_of_a_constant_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which onnx-ir makes no tensor itself."""
+    model = from_proto(slices_of_a_constant(value_ints=range(LARGE)))
+    assert len(model.graph) == COUNT + 1
+    function, made = ir.tensor, []
+
+    def make(value: Any, *args: Any, **kwargs: Any) -> Any:
+        made.append(value)
+        return function(value, *args, **kwargs)
+
+    monkeypatch.setattr(ir, "tensor", make)
+    rewrite(model)
+    assert sum(isinstance(value, list) and len(value) == LARGE for value in made) == 1
