@@ -29,6 +29,45 @@ def is_gated(parts: Sequence[ir.Value]) -> bool:
     )
 
 
+class Gates:
+    """Whether parts gate each other, while more are added."""
+
+    def __init__(self, parts: Sequence[ir.Value], identities: Identities) -> None:
+        self._parts = set(parts)
+        self._identities = identities
+        self._is_gated: bool | None = None
+
+    def add(self, parts: Sequence[ir.Value]) -> bool:
+        """Add parts; not those of which one would gate one that is there or the reverse, if none gates another yet."""
+        is_new = any(other in self._parts for part in parts for other in self._find_others(part))
+        if is_new and not self._are_gated() and not is_gated(parts):
+            return False
+        if not self._is_gated:
+            self._is_gated = is_new or is_gated(parts) or self._is_gated
+        self._parts.update(parts)
+        return True
+
+    def _are_gated(self) -> bool:
+        if self._is_gated is None:
+            self._is_gated = is_gated(list(self._parts))
+        return self._is_gated
+
+    def _find_others(self, part: ir.Value) -> Iterator[ir.Value]:
+        """What gates a part, and what it gates."""
+        for product, _ in _find_readers(part, "Mul"):
+            for factor in self._sources(product):
+                sigmoid = factor.producer()
+                if is_operator(sigmoid, "Sigmoid"):
+                    yield from self._sources(sigmoid)
+        for _, gate in _find_readers(part, "Sigmoid"):
+            for product, _ in _find_readers(gate, "Mul"):
+                yield from self._sources(product)
+
+    def _sources(self, node: ir.Node) -> list[ir.Value]:
+        """What a node reads, through Identity."""
+        return [self._identities.skip(value) for value in node.inputs if value is not None]
+
+
 def would_be_gated(successors: Mapping[ir.Value, ir.Value | None], identities: Identities) -> bool:
     """Whether replacing values would make one part of a Split gate another, which none does yet."""
     added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
@@ -37,18 +76,7 @@ def would_be_gated(successors: Mapping[ir.Value, ir.Value | None], identities: I
         split = None if source is None else source.producer()
         if is_operator(split, "Split"):
             added[split].append(value)
-    return any(
-        any(_is_in_product(value) for value in values)  # or there is nothing new; a Split may have many parts
-        and is_gated([*split.outputs, *values])
-        and not is_gated(split.outputs)
-        and not is_gated(values)
-        for split, values in added.items()
-    )
-
-
-def _is_in_product(value: ir.Value) -> bool:
-    """Whether a Mul or a Sigmoid reads a value, through Identity."""
-    return any(True for op_type in ("Mul", "Sigmoid") for _ in _find_readers(value, op_type))
+    return any(not Gates(split.outputs, identities).add(values) for split, values in added.items())
 
 
 def _find_readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
 from onnx_ops.io import from_proto
-from onnx_ops.passes import PASSES, cleanup, matchers, rewrite, slice_of_concat, slice_of_split
+from onnx_ops.passes import PASSES, cleanup, matchers, rewrite, slice_of_concat, slice_of_split, split_of_part
 from onnx_ops.passes.cleanup import remove_unread
 
 COUNT = 40
@@ -142,3 +142,30 @@ def test_integers_of_a_constant_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ir, "tensor", make)
     rewrite(model)
     assert sum(isinstance(value, list) and len(value) == LARGE for value in made) == 1
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_splits_of_the_parts_of_splits(is_last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain, in which each cuts one element off what the one before leaves: not as many Splits as nodes are built."""
+    splits, constants, size = [], {}, COUNT + 1
+    for i in range(COUNT):
+        rest, names = size - 1 - i, (f"y{i}", f"r{i}")
+        constants[f"s{i}"] = [rest, 1] if is_last else [1, rest]
+        names = names[::-1] if is_last else names
+        splits.append(helper.make_node("Split", [f"r{i - 1}" if i else "x", f"s{i}"], names, f"n{i}", axis=0))
+    proto = make_model(splits, [*(f"y{i}" for i in range(COUNT)), f"r{COUNT - 1}"], size, constants)
+    calls = counted(monkeypatch, split_of_part, "build_split")
+    after = run(proto, "nested")
+    assert [node.op_type for node in after.graph.node] == ["Constant", "Split"]
+    assert len(calls) < COUNT / 2
+    assert after.graph.node[1].name == "n0"
+
+
+def test_parts_of_which_one_would_gate_another() -> None:
+    """A part of one Split is multiplied by the Sigmoid of a part of another: only one of these is merged."""
+    outer = helper.make_node("Split", ["x"], [f"y{i}" for i in range(COUNT)], "outer", axis=0)
+    splits = [helper.make_node("Split", [f"y{i}"], [f"a{i}", f"b{i}"], f"n{i}", axis=0) for i in range(COUNT)]
+    gate = helper.make_node("Sigmoid", ["b0"], ["g"], "gate")
+    gated = helper.make_node("Mul", ["b1", "g"], ["q"], "gated")
+    after = run(make_model([outer, *splits, gate, gated], ["q"], 2 * COUNT, {}), "nested")
+    assert [node.name for node in after.graph.node if node.op_type == "Split"] == ["outer", "n1"]
