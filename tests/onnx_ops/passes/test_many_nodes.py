@@ -169,3 +169,20 @@ def test_parts_of_which_one_would_gate_another() -> None:
     gated = helper.make_node("Mul", ["b1", "g"], ["q"], "gated")
     after = run(make_model([outer, *splits, gate, gated], ["q"], 2 * COUNT, {}), "nested")
     assert [node.name for node in after.graph.node if node.op_type == "Split"] == ["outer", "n1"]
+
+
+@pytest.mark.parametrize("count", [COUNT, 1000])
+def test_many_pairs_that_overlap(count: int) -> None:
+    """Each pair of Slices tiles the axis, and each Split takes a search of all others: of too many none is made."""
+    constants: dict[str, Any] = {"zero": [0], "end": [count + 1]} | {f"c{i}": [i] for i in range(1, count + 1)}
+    slices = [
+        helper.make_node("Slice", ["x", *bounds], [f"{side}{i}"], f"{side}{i}")
+        for i in range(1, count + 1)
+        for side, bounds in (("a", ("zero", f"c{i}")), ("b", (f"c{i}", "end")))
+    ]
+    model = from_proto(make_model(slices, [node.output[0] for node in slices], count + 1, constants))
+    report = rewrite(model)
+    is_large = count > COUNT
+    assert report.after == (2 * count if is_large else count)
+    assert ("too many to choose from" in report.text(verbose=True)) == is_large
+    assert not any(rewrite(model).changes.values())
