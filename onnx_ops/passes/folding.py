@@ -25,6 +25,7 @@ from sliceport.slicing.spec import normalize_axis
 
 Array = npt.NDArray[Any]
 
+_BITS_OF_A_BYTE = 8
 FOLDED = (*SLICING, "Gather")
 """The operators whose values are asked for."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
@@ -79,8 +80,7 @@ def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
         selections = _selections(node, opset, tuple(tensor.shape.numpy()))
         if selections is None or sum(count for _, count in selections) * tensor.nbytes > most * max(tensor.size, 1):
             return None
-        array = _elements(tensor)
-        arrays = [np.array(select(array)) for select, _ in selections]
+        arrays = _select(tensor, selections)
     except (InvalidSlice, DynamicSlice):
         return None
     except Exception:  # onnx-ir has several classes of errors for data that cannot be read
@@ -91,9 +91,17 @@ def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     return [ir.Tensor(array, dtype=tensor.dtype) for array in arrays]
 
 
+def _select(tensor: ir.TensorProtocol, selections: Sequence[_Selection]) -> list[Array]:
+    """Copies of what is selected: nothing refers to the elements of an external tensor, which could not be released."""
+    array = _elements(tensor)
+    return [np.array(select(array)) for select, _ in selections]
+
+
 def _elements(tensor: ir.TensorProtocol) -> Array:
-    """The elements of a constant; kept where the file lists them, from which an array is made each time."""
-    if isinstance(tensor, ir.serde.TensorProtoTensor) and not tensor.raw.HasField("raw_data"):
+    """The elements of a constant; kept where an array is made of them each time."""
+    if isinstance(tensor, ir.serde.TensorProtoTensor) and (
+        not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < _BITS_OF_A_BYTE
+    ):
         return read_once(tensor, "elements", tensor.numpy)
     return tensor.numpy()
 
