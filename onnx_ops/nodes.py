@@ -281,7 +281,8 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         if num_outputs is not None:
             raise InvalidSlice("split and num_outputs must not both be given")
         if len(sizes) != count:
-            raise InvalidSlice(f"split={list(sizes)} must have a size for each of the {count} outputs")
+            listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
+            raise InvalidSlice(f"split={listed} must have a size for each of the {count} outputs")
         return SplitSpec(axis, sizes)
     if opset < _NUM_OUTPUTS_OPSET:
         return SplitSpec.evenly(axis, shape, count)

@@ -186,3 +186,10 @@ def test_many_pairs_that_overlap(count: int) -> None:
     assert report.after == (2 * count if is_large else count)
     assert ("too many to choose from" in report.text(verbose=True)) == is_large
     assert not any(rewrite(model).changes.values())
+
+
+def test_the_sizes_that_a_reason_names() -> None:
+    """Many Splits may read one list that is none of sizes for them."""
+    split = helper.make_node("Split", ["x", "sizes"], ["y"], "n", axis=0)
+    proto = make_model([split], ["y"], 8, {"sizes": [1] * 1000})
+    assert "split=[1, ...] of 1000 sizes must have" in rewrite(from_proto(proto)).text(verbose=True)
