@@ -8,12 +8,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeGuard, overload
+from typing import TYPE_CHECKING, TypeGuard, overload
 
 import onnx
 
 from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.element_type import ElementType
+from onnx_ops.reading import read_once
 from onnx_ops.views import INT, INTS, TENSOR, AttributeView, NodeView, TensorView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
@@ -116,18 +117,21 @@ def constant(value: ValueView) -> TensorView | None:
         return None
     for name, attribute in producer.attributes.items():
         if _CONSTANTS.get(name) == attribute.type and not attribute.is_ref():
-            return _as_tensor(attribute.value)
+            return _as_tensor(attribute)
     return None
 
 
-def _as_tensor(value: Any) -> TensorView:
+def _as_tensor(attribute: AttributeView) -> TensorView:
     """What a Constant node holds as a tensor: onnx-ir gives integers as such."""
+    value = attribute.value
     if not isinstance(value, int | Sequence):
         tensor: TensorView = value
         return tensor
     import onnx_ir as ir
 
-    return ir.tensor(value if isinstance(value, int) else list(value), dtype=ir.DataType.INT64)
+    if isinstance(value, int):
+        return ir.tensor(value, dtype=ir.DataType.INT64)
+    return read_once(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
 
 
 def read_elements(value: ValueView, most: int) -> Array | None:
@@ -277,7 +281,8 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         if num_outputs is not None:
             raise InvalidSlice("split and num_outputs must not both be given")
         if len(sizes) != count:
-            raise InvalidSlice(f"split={list(sizes)} must have a size for each of the {count} outputs")
+            listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
+            raise InvalidSlice(f"split={listed} must have a size for each of the {count} outputs")
         return SplitSpec(axis, sizes)
     if opset < _NUM_OUTPUTS_OPSET:
         return SplitSpec.evenly(axis, shape, count)
@@ -307,7 +312,7 @@ def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) 
         producer = value.producer()
         source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
-    return _integers(tensor, name, formats)
+    return read_once(tensor, (name, *formats), lambda: _integers(tensor, name, formats))
 
 
 def _integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:

@@ -16,11 +16,13 @@ from onnx_ops.passes.annotations import annotate_nodes, annotate_value
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.cleanup import is_used, remove_unread
 from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.edits import GraphEdits, remove_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, make_node_names_unique, mark_new
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
+from onnx_ops.reading import reading_once
 from onnx_ops.traversal import count_uses
 from sliceport.hardening import Change
 
@@ -34,6 +36,7 @@ class SlicingPass(ir.passes.InPlacePass):
         changes: What was found and done, when it last ran.
         skipped: What was not done, and why.
         analysis: What is inferred of the model, while the pass runs.
+        edits: What the pass changes the model by.
     """
 
     is_default: ClassVar[bool] = True
@@ -46,6 +49,7 @@ class SlicingPass(ir.passes.InPlacePass):
         self._shared: Analysis | None = None
         self._model: ir.Model | None = None
         self._names: NodeNames | None = None
+        self.edits = GraphEdits()
 
     @classmethod
     def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:  # noqa: ARG003 - for those that override it
@@ -62,8 +66,8 @@ class SlicingPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when the model was changed."""
         self.changes, self.skipped = [], []
-        self._model, self._names = model, None
-        with defaults_aside(model) if self._shared is None else nullcontext():
+        self._model, self._names, self.edits = model, None, GraphEdits()
+        with defaults_aside(model) if self._shared is None else nullcontext(), reading_once():
             self.analysis = self._shared or Analysis(model)
             self.apply(model)
             if self._shared is None:
@@ -75,6 +79,7 @@ class SlicingPass(ir.passes.InPlacePass):
                 make_node_names_unique(model, self._names)
             self.analysis.forget()
         self._model = self._names = None
+        self.edits = GraphEdits()
         del self.analysis
         return ir.passes.PassResult(model, modified=modified)
 
@@ -100,6 +105,10 @@ class SlicingPass(ir.passes.InPlacePass):
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
 
+    def skip_identities(self, value: ir.Value | None) -> ir.Value | None:
+        """The value before all Identity nodes that lead to this one."""
+        return None if value is None else self.edits.identities.skip(value)
+
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Give a new value the type of the data that it is cut from, its sizes, and a name after that of a sibling."""
         value.name = derive_name(sibling.name or "", "part")
@@ -113,10 +122,8 @@ class SlicingPass(ir.passes.InPlacePass):
 
     def remove_node(self, node: ir.Node) -> None:
         """Remove a node that nothing reads any more, and what only it read."""
-        graph = node.graph
-        assert graph is not None
         read = node.inputs
-        graph.remove(node, safe=True)
+        remove_nodes([node])
         for value in read:
             remove_unread(value)
 
@@ -134,10 +141,9 @@ class SlicingPass(ir.passes.InPlacePass):
         Raises:
             Skip: One part of a Split would gate another.
         """
-        if would_be_gated(values):
+        if would_be_gated(values, self.edits.identities):
             raise Skip(WOULD_BE_GATED)
-        replacement, graph = NOTHING, node.graph
-        assert graph is not None
+        replacement = NOTHING
         for output, value in values.items():
             assert value is not None
             if output.is_graph_output():
@@ -147,9 +153,9 @@ class SlicingPass(ir.passes.InPlacePass):
                 annotate_nodes([identity], [node])
                 annotate_value(identity.outputs[0], output)
                 self.value_info.copy(identity.outputs[0], output)
-                ir.convenience.replace_nodes_and_values(graph, node, [], [identity], [output], identity.outputs)
+                self.edits.replace_nodes(node, [], [identity], [output], identity.outputs)
             elif count_uses(output):
-                ir.convenience.replace_all_uses_with(output, value)
+                self.edits.replace_value(output, value)
         self.remove_node(node)
         return replacement
 
@@ -180,12 +186,8 @@ class SlicingPass(ir.passes.InPlacePass):
             annotate_value(after, before)
             self.value_info.copy(after, before)
         annotate_nodes(new[-1:] if heirs is None else heirs, old)
-        graph = old[-1].graph
-        assert graph is not None
         read = [value for node in old for value in node.inputs]
-        ir.convenience.replace_nodes_and_values(
-            graph, place or old[-1], list(old), list(new), list(values), list(values.values())
-        )
+        self.edits.replace_nodes(place or old[-1], old, new, list(values), list(values.values()))
         for value in read:
             remove_unread(value)
 

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS
+from onnx_ops.passes.edits import detach_inputs, remove_nodes
 from onnx_ops.traversal import count_uses
 
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
 """Operators that stay, because without them others of them would draw other numbers."""
+
+_USED = "sliceport.used"
+"""In the `meta` of a node: the index of an output that something read when its readers were last looked for."""
 
 
 def is_used(value: ir.Value) -> bool:
@@ -32,9 +36,8 @@ def remove_unread(value: ir.Value | None) -> None:
             if value.is_initializer() and not value.is_graph_input() and value.graph is not None:
                 del value.graph.initializers[value.name or ""]
         elif _may_go(producer):
-            assert producer.graph is not None
             unread += producer.inputs
-            producer.graph.remove(producer, safe=True)
+            remove_nodes([producer])
 
 
 def _may_go(node: ir.Node) -> bool:
@@ -42,11 +45,19 @@ def _may_go(node: ir.Node) -> bool:
     holds_graph = any(
         attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
     )
-    return is_plain and not holds_graph and node.graph is not None and not any(map(is_used, node.outputs))
+    return is_plain and not holds_graph and node.graph is not None and not _writes_used(node)
+
+
+def _writes_used(node: ir.Node) -> bool:
+    """Whether anything reads an output of a node, of which that one is looked at first that was found last."""
+    last = node.meta.get(_USED, 0)
+    found = next((i for i in (last, *range(len(node.outputs))) if is_used(node.outputs[i])), None)
+    if found:
+        node.meta[_USED] = found
+    return found is not None
 
 
 def detach(nodes: Sequence[ir.Node]) -> None:
     """Let new nodes that are not used after all read nothing, for they would count as readers."""
     for node in nodes:
-        for i in range(len(node.inputs)):
-            node.replace_input_with(i, None)
+        detach_inputs(node)

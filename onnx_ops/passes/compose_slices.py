@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.matchers import read_slice, skip_identities
+from onnx_ops.passes.matchers import read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
@@ -35,7 +35,7 @@ class ComposeSlicesPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
-        source = skip_identities(node.inputs[0]) if node.inputs else None
+        source = self.skip_identities(node.inputs[0]) if node.inputs else None
         first = None if source is None else source.producer()
         if first is None or not is_operator(first, "Slice") or not first.inputs or first.inputs[0] is None:
             return None

@@ -140,10 +140,8 @@ class FoldSlicesPass(SlicingPass):
             annotate_nodes([made], [node])
         move_annotations(made.outputs[0], output)
         self.value_info.copy(made.outputs[0], output)
-        graph = node.graph
-        assert graph is not None
         self.remember_names()
-        ir.convenience.replace_nodes_and_values(graph, node, [], [made], [output], made.outputs)
+        self.edits.replace_nodes(node, [], [made], [output], made.outputs)
         mark_new(output)
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)

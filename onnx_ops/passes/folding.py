@@ -14,9 +14,10 @@ import onnx_ir as ir
 from onnx_ops.exact import MOVING, OPERATORS
 from onnx_ops.facts import LARGE_BYTES, MAX_BYTES, Found
 from onnx_ops.inference import infer_shapes
-from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_elements, read_int, resolve
+from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
+from onnx_ops.reading import read_once
 from onnx_ops.traversal import all_nodes, count_uses
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Region
@@ -24,6 +25,7 @@ from sliceport.slicing.spec import normalize_axis
 
 Array = npt.NDArray[Any]
 
+_BITS_OF_A_BYTE = 8
 FOLDED = (*SLICING, "Gather")
 """The operators whose values are asked for."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
@@ -78,7 +80,7 @@ def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
         selections = _selections(node, opset, tuple(tensor.shape.numpy()))
         if selections is None or sum(count for _, count in selections) * tensor.nbytes > most * max(tensor.size, 1):
             return None
-        arrays = [np.array(select(tensor.numpy())) for select, _ in selections]
+        arrays = _select(tensor, selections)
     except (InvalidSlice, DynamicSlice):
         return None
     except Exception:  # onnx-ir has several classes of errors for data that cannot be read
@@ -87,6 +89,21 @@ def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
         if isinstance(tensor, ir.ExternalTensor):
             tensor.release()
     return [ir.Tensor(array, dtype=tensor.dtype) for array in arrays]
+
+
+def _select(tensor: ir.TensorProtocol, selections: Sequence[_Selection]) -> list[Array]:
+    """Copies of what is selected: nothing refers to the elements of an external tensor, which could not be released."""
+    array = _elements(tensor)
+    return [np.array(select(array)) for select, _ in selections]
+
+
+def _elements(tensor: ir.TensorProtocol) -> Array:
+    """The elements of a constant; kept where an array is made of them each time."""
+    if isinstance(tensor, ir.serde.TensorProtoTensor) and (
+        not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < _BITS_OF_A_BYTE
+    ):
+        return read_once(tensor, "elements", tensor.numpy)
+    return tensor.numpy()
 
 
 _Selection = tuple[Callable[[Array], Array], int]
@@ -100,9 +117,12 @@ def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Sele
         InvalidSlice, DynamicSlice: See `resolve`.
     """
     if node.op_type == "Gather":
-        indices = None if len(node.inputs) < 2 or node.inputs[1] is None else read_elements(node.inputs[1], MAX_BYTES)
+        read = None if len(node.inputs) < 2 or node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
-        if indices is None or not ((indices >= -shape[axis]) & (indices < shape[axis])).all():
+        if read is None or read.size > MAX_BYTES:
+            return None
+        indices, size = _elements(read), shape[axis]
+        if not read_once(read, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
             return None
         rest = prod(shape[:axis] + shape[axis + 1 :])
         return [(partial(np.take, indices=indices, axis=axis), indices.size * rest)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
+from onnx_ops.passes.identities import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
@@ -28,20 +29,54 @@ def is_gated(parts: Sequence[ir.Value]) -> bool:
     )
 
 
-def would_be_gated(successors: Mapping[ir.Value, ir.Value | None]) -> bool:
+class Gates:
+    """Whether parts gate each other, while more are added."""
+
+    def __init__(self, parts: Sequence[ir.Value], identities: Identities) -> None:
+        self._parts = set(parts)
+        self._identities = identities
+        self._is_gated: bool | None = None
+
+    def add(self, parts: Sequence[ir.Value]) -> bool:
+        """Add parts; not those of which one would gate one that is there or the reverse, if none gates another yet."""
+        is_new = any(other in self._parts for part in parts for other in self._find_others(part))
+        if is_new and not self._are_gated() and not is_gated(parts):
+            return False
+        if not self._is_gated:
+            self._is_gated = is_new or is_gated(parts) or self._is_gated
+        self._parts.update(parts)
+        return True
+
+    def _are_gated(self) -> bool:
+        if self._is_gated is None:
+            self._is_gated = is_gated(list(self._parts))
+        return self._is_gated
+
+    def _find_others(self, part: ir.Value) -> Iterator[ir.Value]:
+        """What gates a part, and what it gates."""
+        for product, _ in _find_readers(part, "Mul"):
+            for factor in self._sources(product):
+                sigmoid = factor.producer()
+                if is_operator(sigmoid, "Sigmoid"):
+                    yield from self._sources(sigmoid)
+        for _, gate in _find_readers(part, "Sigmoid"):
+            for product, _ in _find_readers(gate, "Mul"):
+                yield from self._sources(product)
+
+    def _sources(self, node: ir.Node) -> list[ir.Value]:
+        """What a node reads, through Identity."""
+        return [self._identities.skip(value) for value in node.inputs if value is not None]
+
+
+def would_be_gated(successors: Mapping[ir.Value, ir.Value | None], identities: Identities) -> bool:
     """Whether replacing values would make one part of a Split gate another, which none does yet."""
     added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
     for value, successor in successors.items():
-        source = successor
-        while source is not None and (identity := source.producer()) is not None and is_operator(identity, "Identity"):
-            source = identity.inputs[0]
+        source = None if successor is None else identities.skip(successor)
         split = None if source is None else source.producer()
         if is_operator(split, "Split"):
             added[split].append(value)
-    return any(
-        is_gated([*split.outputs, *values]) and not is_gated(split.outputs) and not is_gated(values)
-        for split, values in added.items()
-    )
+    return any(not Gates(split.outputs, identities).add(values) for split, values in added.items())
 
 
 def _find_readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:

@@ -8,7 +8,6 @@ from onnx_ops.nodes import (
     MAX_AXES,
     constant,
     contested,
-    is_operator,
     read_elements,
     read_int,
     read_ints,
@@ -19,6 +18,7 @@ from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
 from onnx_ops.passes.walk import name_of
+from onnx_ops.reading import read_once
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, SliceSpec, SplitSpec, progression
 from sliceport.slicing.spec import normalize_axis
@@ -164,13 +164,18 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
             f"the size of axis {axis} of {_data(node)} is not known, and a Slice does not fail at an index out of range"
         )
     try:
-        listed = [int(index) for index in tensor.numpy().reshape(-1)]
+        kept, least = read_once(tensor, ("indices", size), lambda: _read_indices(tensor, size))
     except Exception as error:  # stored outside the model
         raise Skip(f"its indices cannot be read ({error})") from None
-    kept = progression(listed, size)
-    if kept is None or (opset < _NEGATIVE_INDICES_OPSET and min(listed, default=0) < 0):
+    if kept is None or (opset < _NEGATIVE_INDICES_OPSET and least < 0):
         raise Skip(f"its indices are out of range for axis {axis} of size {size}, or not an arithmetic progression")
     return axis, kept, len(tensor.shape) == 0
+
+
+def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
+    """The indices of an axis of `size` as a range, if they are one, and the least of them as they are written."""
+    listed = [int(index) for index in tensor.numpy().reshape(-1)]
+    return progression(listed, size), min(listed, default=0)
 
 
 def _data(node: ir.Node) -> str:
@@ -195,13 +200,3 @@ def read_view_axes(node: ir.Node, opset: int) -> list[int]:
     if listed is None:
         raise Skip(f"the axes of {node.op_type} {name_of(node)!r} are not constant")
     return [int(axis) for axis in listed.reshape(-1)]
-
-
-def skip_identities(value: ir.Value | None) -> ir.Value | None:
-    """The value before all Identity nodes that lead to this one."""
-    while value is not None:
-        producer = value.producer()
-        if producer is None or not is_operator(producer, "Identity"):
-            return value
-        value = producer.inputs[0]
-    return None

@@ -16,7 +16,6 @@ from onnx_ops.passes.matchers import (
     read_gather,
     read_slice,
     read_split,
-    skip_identities,
 )
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import read_run
@@ -51,7 +50,7 @@ class MergeEqualSlicesPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
-        data = skip_identities(node.inputs[0]) if node.inputs else None
+        data = self.skip_identities(node.inputs[0]) if node.inputs else None
         if data is None:
             return None
         try:

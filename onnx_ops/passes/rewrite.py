@@ -30,6 +30,7 @@ from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of, rewritable_nodes
+from onnx_ops.reading import reading_once
 from onnx_ops.traversal import model_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change
@@ -146,6 +147,11 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """`rewrite` of a model whose defaults are aside; the nodes that engines read differently stay marked."""
     if not any(node.op_type in LOOKED_AT for node in model_nodes(model)):
         return report_nothing(names)
+    with reading_once():
+        return _run_passes(model, names)
+
+
+def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     before = _count(model)
     analysis = Analysis(model, folding=True)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_squeeze
-from onnx_ops.passes.matchers import read_gather, skip_identities
+from onnx_ops.passes.matchers import read_gather
 from onnx_ops.passes.outcome import Rewritten
 from sliceport.slicing import AxisSlice
 
@@ -32,7 +32,7 @@ class ScalarGatherToSlicePass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
         data = node.inputs[0] if node.inputs else None
-        source = skip_identities(data)
+        source = self.skip_identities(data)
         indices = node.inputs[1] if len(node.inputs) > 1 else None
         listed = None if indices is None else constant(indices)
         if data is None or source is None or listed is None or len(listed.shape) != 0:

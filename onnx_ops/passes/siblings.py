@@ -13,7 +13,8 @@ import onnx_ir as ir
 from onnx_ops.nodes import has_its_values
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
-from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice, skip_identities
+from onnx_ops.passes.identities import Identities
+from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from sliceport.slicing import resolve_axis
@@ -25,6 +26,9 @@ _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 _MIN_GATHERS = 3
 """Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
+_MAX_LOOKS = 2**15
+_MAX_LOOKS_AT_EACH = 16
+"""Each Split that is chosen takes two looks at all parts that are left, or more: a model may have many that overlap."""
 IN_SPLIT = "one Split can replace it together with the other nodes that cut the same value"
 _SPLIT_OPSET = 2
 """Split-1 takes its sizes as an input or as an attribute, and onnxruntime has no implementation of it."""
@@ -51,6 +55,31 @@ Groups = Mapping[tuple[int, ir.Value, int], Sequence[Part]]
 """By graph, value and axis, the parts that nodes cut of that axis and of nothing else."""
 
 
+class _TooManyError(Exception):
+    """Raised where parts are looked at too often."""
+
+
+@dataclass
+class _Effort:
+    """How often the parts of a group are looked at.
+
+    Attributes:
+        left: How often they may be yet.
+    """
+
+    left: int
+
+    def look_at(self, parts: Sequence[Part]) -> None:
+        """Count it.
+
+        Raises:
+            _TooManyError: It has been too often.
+        """
+        self.left -= len(parts)
+        if self.left < 0:
+            raise _TooManyError
+
+
 @dataclass(frozen=True)
 class Siblings:
     """The siblings in a model.
@@ -66,24 +95,40 @@ class Siblings:
     value_info: ValueInfo
 
     @cached_property
+    def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]] | None]:
+        """By group, the parts of each Split that replaces nodes; None where too many overlap to find out."""
+        return {key: self._choose_all(parts, *key[1:]) for key, parts in self.groups.items()}
+
+    @cached_property
     def split_members(self) -> frozenset[ir.Node]:
         """The nodes that `SiblingsToSplitPass` replaces by Splits."""
-        found: set[ir.Node] = set()
-        for (_, data, axis), parts in self.groups.items():
-            rest = parts
-            while chosen := choose_parts(rest, data, axis, self.value_info):
+        chosen = (parts for choice in self.choices.values() for parts in choice or ())
+        return frozenset(part.node for parts in chosen for part in parts)
+
+    def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]] | None:
+        found: list[list[Part]] = []
+        effort = _Effort(_MAX_LOOKS + _MAX_LOOKS_AT_EACH * len(parts))
+        try:
+            while len({part.node for part in parts}) > 1:
+                chosen = _choose_parts(parts, data, axis, self.value_info, effort)
+                if chosen is None:
+                    break
+                found.append(chosen)
                 nodes = {part.node for part in chosen}
-                found |= nodes
-                rest = [part for part in rest if part.node not in nodes]
-        return frozenset(found)
+                parts = [part for part in parts if part.node not in nodes]
+        except _TooManyError:
+            return None
+        return found
 
 
 def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
     """Search the nodes of `CUTTING`, with the versions of their operator sets, for those that cut the same values."""
     nodes = dict(cutting)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
+    identities = Identities()
     for node, opset in nodes.items():
-        data = skip_identities(node.inputs[0]) if has_its_values(node) else None
+        read = node.inputs[0] if has_its_values(node) else None
+        data = None if read is None else identities.skip(read)
         if data is None or opset < _SPLIT_OPSET:
             continue
         try:
@@ -95,12 +140,14 @@ def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo)
     return Siblings(nodes, groups, value_info)
 
 
-def choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[Part] | None:
+def _choose_parts(
+    parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo, effort: _Effort
+) -> list[Part] | None:
     """The parts that one Split can replace, in their order; None if that would save no operator."""
     size = value_info.sizes[data][axis]
     assert size is not None
-    whole = _choose_whole_nodes(parts, lambda runs: find_tiling(runs, size) or [])
-    gapped = _choose_whole_nodes(parts, select_disjoint)
+    whole = _choose_whole_nodes(parts, lambda runs: find_tiling(runs, size) or [], effort)
+    gapped = _choose_whole_nodes(parts, select_disjoint, effort)
     saved, more = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in found]) for found in (whole, gapped)):
@@ -156,9 +203,12 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
     return (axis, run) if run and run.step == 1 else None
 
 
-def _choose_whole_nodes(parts: Sequence[Part], choose: Callable[[dict[int, range]], list[int]]) -> list[Part]:
+def _choose_whole_nodes(
+    parts: Sequence[Part], choose: Callable[[dict[int, range]], list[int]], effort: _Effort
+) -> list[Part]:
     """Choose parts so that of each node all are chosen, or none."""
     while True:
+        effort.look_at(parts)
         chosen = [parts[i] for i in choose({i: part.run for i, part in enumerate(parts)})]
         every, some = Counter(part.node for part in parts), Counter(part.node for part in chosen)
         if every == some or all(some[node] in (0, every[node]) for node in every):

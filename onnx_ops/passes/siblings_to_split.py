@@ -10,9 +10,8 @@ from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
 from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
-from onnx_ops.passes.matchers import skip_identities
 from onnx_ops.passes.outcome import Skipped
-from onnx_ops.passes.siblings import Part, choose_parts
+from onnx_ops.passes.siblings import Part
 from onnx_ops.passes.walk import name_of
 from sliceport.hardening import Change
 from sliceport.slicing.tiling import fill_gaps
@@ -38,23 +37,23 @@ class SiblingsToSplitPass(SlicingPass):
         """See the class."""
         siblings = self.analysis.siblings
         order = {node: i for i, node in enumerate(siblings.nodes)}
-        for (_, _, axis), group in siblings.groups.items():
-            parts = list(group)
-            while len({part.node for part in parts}) > 1:
-                data = skip_identities(parts[0].node.inputs[0])  # the Split of another group may have replaced it
+        for (where, value, axis), group in siblings.groups.items():
+            choice = siblings.choices[where, value, axis]
+            for chosen in choice or ():
+                data = self.skip_identities(chosen[0].node.inputs[0])  # the Split of another group may have replaced it
                 assert data is not None
-                chosen = choose_parts(parts, data, axis, self.value_info)
-                if chosen is None:
-                    self._skip(parts, axis)
-                    break
                 first = min((part.node for part in chosen), key=order.__getitem__)
                 self._split(chosen, data, axis, first, siblings.nodes[first])
-                parts = [part for part in parts if part.node.graph is not None]
+            left = [part for part in group if part.node.graph is not None]
+            if len({part.node for part in left}) > 1:
+                self._skip(left, axis, is_searched=choice is not None)
 
-    def _skip(self, parts: Sequence[Part], axis: int) -> None:
+    def _skip(self, parts: Sequence[Part], axis: int, *, is_searched: bool) -> None:
         """Report why no Split replaces these parts."""
         reason = f"it overlaps the others along axis {axis} or leaves gaps, so that a Split would save no operator"
-        if is_gated([part.output for part in parts]):
+        if not is_searched:
+            reason = f"{len(parts)} parts that overlap along axis {axis} are too many to choose from"
+        elif is_gated([part.output for part in parts]):
             reason = WOULD_BE_GATED
         for node in dict.fromkeys(part.node for part in parts):
             self.skipped.append(Skipped(name_of(node), node.op_type, reason))

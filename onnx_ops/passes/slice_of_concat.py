@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
 import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
@@ -9,14 +13,44 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slice, skip_identities
+from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
 from onnx_ops.passes.walk import name_of
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import INT64_MAX, AxisSlice, SplitSpec, resolve_axis, shift
+from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """The operands of a Concat, as the parts of a Split that would undo it, or why they are not known.
+
+    Attributes:
+        inputs: The operands.
+        axis: The axis of the Concat.
+        ends: On it, the first index after each operand.
+        reason: Why the others are not known; empty where they are.
+    """
+
+    inputs: tuple[ir.Value | None, ...]
+    axis: int = 0
+    ends: tuple[int, ...] = ()
+    reason: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many elements they have together."""
+        return self.ends[-1]
+
+    def holding(self, kept: range) -> tuple[int, int] | None:
+        """The operand that holds all of some indices, and its first; None if there are none, or in several operands."""
+        if not kept:
+            return None
+        i = bisect_right(self.ends, kept[0])
+        start = self.ends[i - 1] if i else 0
+        return (i, start) if start <= kept[-1] < self.ends[i] else None
 
 
 class SliceOfConcatPass(NodePass):
@@ -37,9 +71,19 @@ class SliceOfConcatPass(NodePass):
     op_types = ("Slice", "Split")
     spares_siblings = True
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._operands: dict[ir.Node, _Operands] = {}
+
+    def apply(self, model: ir.Model) -> None:
+        """See the class."""
+        self._operands.clear()
+        super().apply(model)
+        self._operands.clear()
+
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """See the class."""
-        joined = skip_identities(node.inputs[0]) if node.inputs else None
+        joined = self.skip_identities(node.inputs[0]) if node.inputs else None
         concat = None if joined is None else joined.producer()
         if joined is None or concat is None or not is_operator(concat, "Concat"):
             return None
@@ -55,27 +99,41 @@ class SliceOfConcatPass(NodePass):
         if keeps_all(entries, shape):
             return None  # RemoveIdentitySlicesPass takes it
         axis = operands.axis
-        kept = resolve_axis(*entries.get(axis, AxisSlice(0, sum(operands.sizes), 1)), sum(operands.sizes))
-        ends = [*kept[:1], *kept[-1:]]  # of a run, which may be long
-        inside = [
-            (i, start)
-            for i, (start, stop) in enumerate(operands.bounds)
-            if ends and all(start <= index < stop for index in ends)
-        ]
-        if not inside:
+        kept = resolve_axis(*entries.get(axis, AxisSlice(0, operands.size, 1)), operands.size)
+        found = operands.holding(kept)
+        if found is None:
             raise Skip(f"it does not select elements of exactly one operand of Concat {name_of(concat)!r}")
-        ((i, start),) = inside
+        i, start = found
         data = concat.inputs[i]
         assert data is not None
         new = build_slice(data, {**entries, axis: AxisSlice.of(shift(kept, -start))}, opset)
         self.replace_node(node, new)
         return Rewritten("Slice")
 
-    def _read_operands(self, concat: ir.Node) -> SplitSpec:
-        """The operands of a Concat, as the parts of a Split that would undo it.
+    def _read_operands(self, concat: ir.Node) -> _Operands:
+        """The operands of a Concat, which are read once as long as they are the same.
 
         Raises:
             Skip: Not all sizes are known, or they are beyond 64 bits.
+        """
+        inputs = tuple(concat.inputs)
+        operands = self._operands.get(concat)
+        if operands is None or operands.inputs is not inputs:
+            try:
+                axis, sizes = self._read_sizes(concat)
+                operands = _Operands(inputs, axis, tuple(accumulate(sizes)))
+            except Skip as reason:
+                operands = _Operands(inputs, reason=str(reason))
+            self._operands[concat] = operands
+        if operands.reason:
+            raise Skip(operands.reason)
+        return operands
+
+    def _read_sizes(self, concat: ir.Node) -> tuple[int, list[int]]:
+        """The axis of a Concat, and the sizes of the operands on it.
+
+        Raises:
+            Skip: See `_read_operands`.
         """
         shapes = [self.sizes(value) for value in concat.inputs]
         known = [shape for shape in shapes if shape is not None]
@@ -90,13 +148,13 @@ class SliceOfConcatPass(NodePass):
             raise Skip(f"not all sizes of the operands of Concat {name_of(concat)!r} on axis {axis} are known")
         if sum(sizes) > INT64_MAX:
             raise Skip(f"the operands of Concat {name_of(concat)!r} have more than 2^63 - 1 elements on axis {axis}")
-        return SplitSpec(axis, tuple(sizes))
+        return axis, sizes
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> Rewritten:
         operands = self._read_operands(concat)
         parts = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
-        whole = dict(zip(operands.bounds, concat.inputs, strict=True))
+        whole = dict(zip(pairwise((0, *operands.ends)), concat.inputs, strict=True))
         if parts.axis != operands.axis or any(bounds not in whole for bounds in read.values()):
             raise Skip(f"its parts are not the operands of Concat {name_of(concat)!r}")
         return Rewritten(self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))

@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import onnx_ir as ir
 
 from onnx_ops.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_split
 from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
+from onnx_ops.passes.gating import WOULD_BE_GATED, Gates
 from onnx_ops.passes.matchers import read_exact_split
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import fits_gap, read_run
 from onnx_ops.traversal import count_uses
+
+_MANY = 16
+"""A Split of fewer parts is built for each node that is merged with it."""
+_Pieces = list[tuple[ir.Value | None, int]]
+"""Parts with their sizes; None is a part that nothing reads."""
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Nodes that become one Split.
+
+    Attributes:
+        outer: The first of them, a Split or a Slice.
+        opset: Version of its operator set.
+        axis: The axis that all of them cut.
+        pieces: What the first makes of it.
+        gates: Whether the parts gate each other.
+        inside: By part, what another of the nodes makes of it.
+        nodes: The other nodes.
+    """
+
+    outer: ir.Node
+    opset: int
+    axis: int
+    pieces: _Pieces
+    gates: Gates
+    inside: dict[ir.Value | None, _Pieces] = field(default_factory=dict)
+    nodes: list[ir.Node] = field(default_factory=list)
+
+    def list_pieces(self) -> _Pieces:
+        """The parts that all of them together make."""
+        found: _Pieces = []
+        waiting = self.pieces[::-1]
+        while waiting:
+            value, size = waiting.pop()
+            if value in self.inside:
+                waiting += self.inside[value][::-1]
+            else:
+                found.append((value, size))
+        return found
 
 
 class SplitOfPartPass(NodePass):
@@ -30,8 +72,21 @@ class SplitOfPartPass(NodePass):
 
     op_types = ("Split",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._merges: dict[ir.Node, _Merge] = {}
+
+    def apply(self, model: ir.Model) -> None:
         """See the class."""
+        self._merges.clear()
+        super().apply(model)
+        for outer, merge in self._merges.items():
+            if merge.outer is outer:
+                self._build(merge)
+        self._merges.clear()
+
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+        """Merge the node, or note what it is to be merged with: `apply` builds a Split of many parts only once."""
         part = node.inputs[0] if node.inputs else None
         outer = None if part is None else part.producer()
         if part is None or outer is None or not is_operator(outer, "Slice", "Split") or outer.graph is not node.graph:
@@ -39,30 +94,50 @@ class SplitOfPartPass(NodePass):
         if part.is_graph_output() or count_uses(part) != 1 or outer.inputs[0] is None:
             return None
         inner = read_exact_split(node, opset, self.sizes(part))
+        merge = self._merges.get(outer) or self._start(outer, part, opset)
+        if merge is None or merge.axis != inner.axis:
+            return None
+        if not merge.gates.add(node.outputs):
+            raise Skip(WOULD_BE_GATED)
+        merge.inside[part] = list(zip(node.outputs, inner.sizes, strict=True))
+        merge.nodes.append(node)
+        if len(merge.pieces) < _MANY:
+            self._build(merge)
+            return Rewritten("Split")
+        self._merges[outer] = self._merges[merge.outer] = self._merges[node] = merge
+        return Rewritten("Split")
+
+    def _start(self, outer: ir.Node, part: ir.Value, opset: int) -> _Merge | None:
+        """What other nodes are merged with, before they are; None if it is a Slice that cuts otherwise.
+
+        Raises:
+            Skip: See `_list_pieces`.
+        """
+        found = self._list_pieces(outer, part, opset)
+        if found is None or self.sizes(outer.inputs[0]) is None:
+            return None
+        axis, pieces = found
+        return _Merge(outer, opset, axis, pieces, Gates(outer.outputs, self.edits.identities))
+
+    def _build(self, merge: _Merge) -> None:
+        """Replace nodes by the Split that they are merged to."""
+        outer, pieces = merge.outer, merge.list_pieces()
         data = outer.inputs[0]
         shape = self.sizes(data)
-        found = self._list_pieces(outer, part, opset)
-        if found is None or found[0] != inner.axis or shape is None:
-            return None
-        if is_gated([*outer.outputs, *node.outputs]) and not is_gated(outer.outputs) and not is_gated(node.outputs):
-            raise Skip(WOULD_BE_GATED)
-        axis, pieces = found
-        at = [value for value, _ in pieces].index(part)
-        pieces[at : at + 1] = list(zip(node.outputs, inner.sizes, strict=True))
-        new = build_split(data, axis, [size for _, size in pieces], opset)
+        assert data is not None
+        assert shape is not None
+        new = build_split(data, merge.axis, [size for _, size in pieces], merge.opset)
         new[-1].name = outer.name
         successors = {}
         for (value, size), output in zip(pieces, new[-1].outputs, strict=True):
             if value is not None and is_used(value):
                 successors[value] = output
             else:
-                self.set_value_info(output, data, (*shape[:axis], size, *shape[axis + 1 :]), node.outputs[0])
-        self.replace_nodes([outer, node], new, successors, place=outer)
-        return Rewritten("Split")
+                sizes = (*shape[: merge.axis], size, *shape[merge.axis + 1 :])
+                self.set_value_info(output, data, sizes, merge.nodes[-1].outputs[0])
+        self.replace_nodes([outer, *merge.nodes], new, successors, place=outer)
 
-    def _list_pieces(
-        self, outer: ir.Node, part: ir.Value, opset: int
-    ) -> tuple[int, list[tuple[ir.Value | None, int]]] | None:
+    def _list_pieces(self, outer: ir.Node, part: ir.Value, opset: int) -> tuple[int, _Pieces] | None:
         """The axis that the outer node cuts and all its parts with their sizes; None if a Slice cuts otherwise.
 
         Raises:

@@ -47,7 +47,7 @@ DISABLED = {
 Mutant = tuple[str, str, str]
 RULES: dict[str, Mutant] = {
     "compose through Identity": (
-        "passes/compose_slices", "skip_identities(node.inputs[0]) if", "node.inputs[0] if"),
+        "passes/compose_slices", "self.skip_identities(node.inputs[0]) if", "node.inputs[0] if"),
     "compose what becomes a Split": (
         "passes/compose_slices", "if node in self.split_members:", "if False:"),
     "fold 1 and 2": (
@@ -68,7 +68,7 @@ RULES: dict[str, Mutant] = {
     "merge 5": ("passes/merge_equal_slices", "if is_dropped else None", "if False else None"),
     "merge two Shapes": ("passes/merge_equal_slices", "    if shape is None or not", "    if True or not"),
     "merge across graphs": ("passes/merge_equal_slices", "self._seen.setdefault((id(node.graph),", "self._seen.setdefault(("),
-    "concat 1": ("passes/slice_of_concat", "        if not inside:", "        if True:"),
+    "concat 1": ("passes/slice_of_concat", "        if found is None:", "        if True:"),
     "concat 2": ("passes/slice_of_concat", '        if node.op_type == "Split":', '        if node.op_type == "Split" and None:'),
     "concat with a shift": ("passes/slice_of_concat", "shift(kept, -start)", "kept"),
     "identity 1 and 2": ("passes/remove_identity_slices", "            if cut:\n", "            if True:\n"),
@@ -120,7 +120,7 @@ RULES: dict[str, Mutant] = {
     "defaults are constants": ("defaults", "        if value.is_graph_input()\n", "        if False\n"),
     "defaults of old files are none": ("defaults", "if graph is not model.graph or model.ir_version", "if True or model.ir_version"),
     "defaults in another order": ("defaults", "[*(value for value in values if value in there), *left]", "[*left, *returning]"),
-    "gates by replacement": ("passes/base", "        if would_be_gated(values):", "        if False:"),
+    "gates by replacement": ("passes/base", "        if would_be_gated(values, self.edits.identities):", "        if False:"),
     "gates through Identity": ("passes/gating", '            elif is_operator(node, "Identity"):', "            elif False:"),
     "nodes made for nothing": ("passes/shorten_chains", "            detach(new)\n", ""),
     "sizes of the data": (

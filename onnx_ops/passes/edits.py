@@ -1,0 +1,117 @@
+"""Changes of onnx-ir graphs that take as long as what they change.
+
+onnx-ir's own look at all outputs of the graph for each node that is removed or replaced, and at all inputs of a node
+for each of them that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnx_ops.passes.identities import Identities
+
+MANY = 64
+"""With fewer outputs of a graph or inputs of a node, onnx-ir changes them."""
+
+
+class GraphEdits:
+    """Changes of graphs whose outputs nothing else changes meanwhile.
+
+    Attributes:
+        identities: The values before chains of Identity nodes.
+    """
+
+    def __init__(self) -> None:
+        self.identities = Identities()
+        self._places: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
+
+    def replace_nodes(
+        self,
+        place: ir.Node,
+        old: Sequence[ir.Node],
+        new: Sequence[ir.Node],
+        old_values: Sequence[ir.Value],
+        new_values: Sequence[ir.Value],
+    ) -> None:
+        """As `ir.convenience.replace_nodes_and_values`, in the graph of `place`, after which new nodes are inserted."""
+        for value, successor in zip(old_values, new_values, strict=True):
+            successor.type = value.type if value.type is not None else successor.type
+            successor.shape = value.shape if value.shape is not None else successor.shape
+            successor.const_value = value.const_value if value.const_value is not None else successor.const_value
+            successor.name = value.name if value.name is not None else successor.name
+        for value, successor in zip(old_values, new_values, strict=True):
+            self.replace_value(value, successor)
+        graph = place.graph
+        assert graph is not None
+        graph.insert_after(place, new)
+        remove_nodes(old)
+
+    def replace_value(self, value: ir.Value, successor: ir.Value) -> None:
+        """Let all nodes read another value instead of one, and the graph give it out."""
+        self.identities.replace(value, successor)
+        graph = value.graph
+        if value.is_graph_output() and graph is not None:
+            places = self._places_of(graph)
+            found = places.pop(value, [])
+            for i in found:
+                graph.outputs[i] = successor
+            places.setdefault(successor, []).extend(found)
+        for use in value.uses():
+            if len(use.node.inputs) <= MANY:
+                use.node.replace_input_with(use.idx, successor)
+            elif use.node.inputs[use.idx] is value:  # else replaced with another input of that node
+                _set_inputs(use.node, [successor if each is value else each for each in use.node.inputs])
+
+    def _places_of(self, graph: ir.Graph) -> dict[ir.Value, list[int]]:
+        """Where each output of a graph is in its list."""
+        if graph not in self._places:
+            self._places[graph] = {}
+            for i, output in enumerate(graph.outputs):
+                self._places[graph].setdefault(output, []).append(i)
+        return self._places[graph]
+
+
+def remove_nodes(nodes: Sequence[ir.Node]) -> None:
+    """Remove nodes of a graph that nothing else reads; they read nothing any more."""
+    removed = set(nodes)
+    for node in nodes:
+        for output in node.outputs:
+            assert not output.is_graph_output()
+            assert all(use.node in removed for use in output.uses())
+    for node in nodes:
+        graph = node.graph
+        assert graph is not None
+        detach_inputs(node)
+        if len(graph.outputs) <= MANY:
+            graph.remove(node)
+        else:
+            node.graph = None
+            graph._nodes.remove(node)  # where `remove` makes a set of all outputs first
+
+
+def detach_inputs(node: ir.Node) -> None:
+    """Let a node read nothing."""
+    if len(node.inputs) <= MANY:
+        for i in range(len(node.inputs)):
+            node.replace_input_with(i, None)
+    else:
+        _set_inputs(node, [None] * len(node.inputs))
+
+
+def _set_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
+    """`replace_input_with` of all inputs that are others, which copies the inputs each time."""
+    before = node.inputs
+    if getattr(node, "device_configurations", None):  # which name inputs
+        for i, value in enumerate(inputs):
+            node.replace_input_with(i, value)
+        return
+    node._inputs = tuple(inputs)
+    for i, (old, new) in enumerate(zip(before, inputs, strict=True)):
+        if old is new:
+            continue
+        if old is not None:
+            old._remove_usage(node, i)
+        if new is not None:
+            new._add_usage(node, i)
