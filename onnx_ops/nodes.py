@@ -14,7 +14,7 @@ import onnx
 
 from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.element_type import ElementType
-from onnx_ops.reading import read_once
+from onnx_ops.read_once import read_once
 from onnx_ops.views import INT, INTS, TENSOR, AttributeView, NodeView, TensorView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec

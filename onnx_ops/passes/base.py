@@ -22,7 +22,7 @@ from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, mak
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of
-from onnx_ops.reading import reading_once
+from onnx_ops.read_once import reading_once
 from onnx_ops.traversal import count_uses
 from sliceport.hardening import Change
 

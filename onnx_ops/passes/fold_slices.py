@@ -26,7 +26,8 @@ from sliceport.slicing import INT64_MAX, resolve_axis
 class FoldSlicesPass(SlicingPass):
     """Replace a Slice, a Split or a Gather by constants where it selects the same for all inputs of the model.
 
-    1. Its data are constant, and at most 8 KiB of them are selected, or 1 MiB if nothing else reads them.
+    1. Its data are constant, and at most 8 KiB of them are selected, or 1 MiB and 32 times what there is, if nothing
+       else reads them.
     2. Its data are computed from constants and known shapes: integers by operators that every engine computes alike,
        other types by operators that only move elements.
     3. Its data are a Shape, and the sizes that it selects are known.

@@ -17,7 +17,7 @@ from onnx_ops.inference import infer_shapes
 from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
-from onnx_ops.reading import read_once
+from onnx_ops.read_once import read_once
 from onnx_ops.traversal import all_nodes, count_uses
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Region
@@ -26,6 +26,7 @@ from sliceport.slicing.spec import normalize_axis
 Array = npt.NDArray[Any]
 
 _BITS_OF_A_BYTE = 8
+_MAX_GROWTH = 32
 FOLDED = (*SLICING, "Gather")
 """The operators whose values are asked for."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
@@ -68,14 +69,16 @@ def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Found]) -> d
 def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """What a slicing node or a Gather selects from a constant, whatever the size of that; None if that is not to fold.
 
-    It is to fold up to `LARGE_BYTES`, and up to `MAX_BYTES` where nothing else reads the constant, so that the model
-    does not grow. External data are read as far as they are selected.
+    It is to fold up to `LARGE_BYTES`, and up to `MAX_BYTES` and 32 times the constant where nothing else reads that, so
+    that the model does not grow by much. External data are read as far as they are selected.
     """
     data = node.inputs[0] if node.inputs else None
     tensor = None if data is None else constant(data)
     if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or MARK in node.meta:
         return None
-    most = MAX_BYTES if count_uses(data) == 1 and not data.is_graph_output() else LARGE_BYTES
+    most = LARGE_BYTES
+    if count_uses(data) == 1 and not data.is_graph_output():
+        most = max(most, min(MAX_BYTES, _MAX_GROWTH * tensor.nbytes))
     try:
         selections = _selections(node, opset, tuple(tensor.shape.numpy()))
         if selections is None or sum(count for _, count in selections) * tensor.nbytes > most * max(tensor.size, 1):

@@ -18,7 +18,7 @@ from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
 from onnx_ops.passes.walk import name_of
-from onnx_ops.reading import read_once
+from onnx_ops.read_once import read_once
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, SliceSpec, SplitSpec, progression
 from sliceport.slicing.spec import normalize_axis

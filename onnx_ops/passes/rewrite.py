@@ -30,7 +30,7 @@ from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import name_of, nodes_of, rewritable_nodes
-from onnx_ops.reading import reading_once
+from onnx_ops.read_once import reading_once
 from onnx_ops.traversal import model_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change

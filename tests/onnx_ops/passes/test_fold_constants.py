@@ -9,7 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_ops.io import from_proto
-from onnx_ops.passes import fold_constants
+from onnx_ops.passes import fold_constants, rewrite
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
 
 CONSTANTS = """<float[2] c = {2.5, 3.0}, float[1] end = {2147483648.0}, float[2] some = {1.0, 3000000000.0},
@@ -141,3 +141,18 @@ def test_no_run_fails_of_strings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_constants, "_MAX_FAILURES", 1)
     proto = parse("(float[n] y, float[m] z) { a = Cast<to = 1>(t) b = Exp(c) y = Add(x, a) z = Add(x, b) }")
     assert folded(proto, FoldByOnnxruntimePass()) == ["Cast", "Add", "Add"]
+
+
+def test_a_list_of_indices_that_many_share_does_not_multiply_small_constants() -> None:
+    """Each Gather alone would become a constant of up to 1 MiB."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1] x) => (float[n] y, float[m] z)
+        <float[64] small = {}, float[4096] large = {}, int64[65536] indices = {}> {
+        a = Gather(small, indices) y = Add(x, a) b = Gather(large, indices) z = Add(x, b) }""")
+    sizes = {"small": (64, np.float32), "large": (4096, np.float32), "indices": (65536, np.int64)}
+    for tensor in proto.graph.initializer:
+        count, dtype = sizes[tensor.name]
+        tensor.CopyFrom(numpy_helper.from_array(np.arange(count).astype(dtype) % 64, tensor.name))
+    model = from_proto(proto)
+    rewrite(model)
+    assert [node.op_type for node in model.graph if node.op_type != "Constant"] == ["Gather", "Add", "Add"]
