@@ -21,8 +21,7 @@ _MOVE = """
 """
 _COMPUTE_INTEGERS = """
     Add Sub Mul Div Mod Neg Abs Sign Min Max Clip Range CumSum Equal Less Greater LessOrEqual GreaterOrEqual And Or
-    Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin OneHot
-    Trilu ScatterElements ScatterND
+    Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin Trilu
 """
 MOVING = frozenset(_MOVE.split())
 """Operators that compute nothing with the elements of their data."""
@@ -57,7 +56,8 @@ def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) ->
     arrays = [array for array in given if array is not None]
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     is_old_broadcast = opset < _BROADCAST_OPSET and attributes.get("broadcast")
-    if not arrays or is_old_broadcast or not _computes_alike(node.op_type, arrays):
+    has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size  # onnx 1.18 reduces all
+    if not arrays or is_old_broadcast or has_no_axes or not _computes_alike(node.op_type, arrays):
         return ()
     own = _OWN.get(node.op_type)
     try:
@@ -95,6 +95,11 @@ def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
     return limits.min <= int(least) and int(greatest) <= limits.max
 
 
+def may_fail_to_divide(divisor: Array) -> bool:
+    """Whether integers are divided by 0, or the quotient may overflow: both end the process of some engines."""
+    return not divisor.all() or (divisor.dtype.kind == "i" and bool((divisor == -1).any()))
+
+
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
     """Whether every engine counts as many numbers from a start to an end by a step, however it rounds.
 
@@ -119,7 +124,7 @@ def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
         return all(array.dtype.kind in "iufb" for array in arrays)
     if all(array.dtype.kind in "iub" for array in arrays):
         is_division = op_type in ("Div", "Mod")
-        return op_type in _OF_INTEGERS and not (is_division and np.isin(arrays[-1], (0, -1)).any())
+        return op_type in _OF_INTEGERS and not (is_division and may_fail_to_divide(arrays[-1]))
     return op_type in _OF_FLOATS and all(array.dtype in _FLOATS for array in arrays)
 
 

@@ -67,9 +67,6 @@ class _Draw:
     def index(self, size: int, *shape: int) -> Array:
         return np.asarray(self.rng.integers(-size, size, shape))
 
-    def reduction(self) -> dict[str, str]:
-        return {"reduction": str(self.rng.choice(["none", "add", "mul", "max", "min"]))} if self.opset >= 18 else {}
-
 
 Made = tuple[dict[str, Any], list[Array]]
 """The attributes of a node, and what it reads."""
@@ -132,11 +129,6 @@ def _trilu(d: _Draw) -> Made:
     return {"upper": d.number(0, 2)}, [d.array(3, 4), np.array(d.number(-6, 6))]
 
 
-def _one_hot(d: _Draw) -> Made:
-    index = np.asarray(d.rng.integers(-6, 6, d.shape))
-    return {"axis": d.number(-1, d.rank + 1)}, [index, np.array(4), d.array(2)]
-
-
 _MAKERS: dict[str, Callable[[_Draw], Made]] = {
     **dict.fromkeys(_BINARY.split(), lambda d: ({}, [d.data(), d.broadcast()])),
     **dict.fromkeys(_UNARY.split(), lambda d: ({}, [d.data()])),
@@ -149,13 +141,7 @@ _MAKERS: dict[str, Callable[[_Draw], Made]] = {
     "Cast": lambda d: ({"to": int(d.rng.choice(_CASTS))}, [d.data()]),
     "CumSum": lambda d: ({"exclusive": d.number(0, 2), "reverse": d.number(0, 2)}, [d.data(), np.array(d.axis())]),
     "Range": _range,
-    "OneHot": _one_hot,
     "Trilu": _trilu,
-    "ScatterElements": lambda d: (
-        {"axis": d.number(-2, 2), **d.reduction()},
-        [d.array(3, 4), d.index(3, 2, 2), d.array(2, 2)],
-    ),
-    "ScatterND": lambda d: (d.reduction(), [d.array(3, 4), d.index(3, 2, 1), d.array(2, 4)]),
     "Where": lambda d: ({}, [np.asarray(d.rng.integers(0, 2, d.shape), bool), d.data(), d.broadcast()]),
     "ConstantOfShape": lambda d: ({"value": numpy_helper.from_array(d.array(1))}, [np.array(d.shape, np.int64)]),
     "EyeLike": lambda d: ({"k": d.number(-5, 5)}, [d.array(3, 4)]),

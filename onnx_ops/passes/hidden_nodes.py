@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS, standard_opset, usual_name
-from onnx_ops.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE
+from onnx_ops.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.inference import infer
 from onnx_ops.nodes import SLICING, constant, is_standard
@@ -92,13 +92,9 @@ def _computes_alike(node: ir.Node, found: Facts) -> bool:
         return True
     read, written = _elements(node.inputs, found), _elements(node.outputs, found)
     if all(element is not None and _is_no_float(element) for element in read | written):
-        return not (node.op_type in ("Div", "Mod") and _may_fail_to_divide(_data(node.inputs[-1], found)))
+        divisor = _data(node.inputs[-1], found) if node.op_type in ("Div", "Mod") else np.ones(1)
+        return divisor is not None and not may_fail_to_divide(divisor)
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
-
-
-def _may_fail_to_divide(divisor: Array | None) -> bool:
-    """Whether integers are divided by 0, or the quotient may overflow: both end the process of some optimizers."""
-    return divisor is None or bool(np.isin(divisor, (0, -1)).any())
 
 
 def _data(value: ir.Value | None, found: Facts) -> Array | None:
