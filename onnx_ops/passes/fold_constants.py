@@ -13,7 +13,7 @@ from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.domains import STANDARD_DOMAINS
 from onnx_ops.exact import MOVING, OPERATORS
 from onnx_ops.facts import MAX_BYTES
-from onnx_ops.nodes import constant
+from onnx_ops.nodes import MARK, constant
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.cleanup import RANDOM, is_used
 from onnx_ops.passes.folding import as_tensors
@@ -76,6 +76,8 @@ class FoldConstantsPass(SlicingPass):
             return False
         if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
             return False
+        if any(MARK in reader.meta for output in node.outputs for reader in output.consumers()):
+            return False  # by constants onnxruntime infers its shape
         if not all(value.producer() in foldable or self._is_small_constant(value) for value in inputs):
             return False
         return all(self._is_small(output) for output in node.outputs)

@@ -46,6 +46,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> None:
     found = infer(model)
     nodes = list(model.graph.all_nodes())
     hidden = {node: None for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)}
+    hidden.update(dict.fromkeys(_parameters_of_contested(nodes)))
     hidden.update(dict.fromkeys(_computed_differently(nodes, found)))
     if optimizer == ONNXSCRIPT:
         hidden.update(dict.fromkeys(_wrongly_inferred(model, found)))
@@ -69,6 +70,15 @@ def show_nodes(model: ir.Model) -> None:
 def _draws(node: ir.Node) -> bool:
     """Whether a node may draw at random: a Dropout does in training."""
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
+
+
+def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """The nodes that compute how contested nodes cut: by constants onnxruntime infers what these do not give."""
+    for node in nodes:
+        for value in node.inputs[1:] if node.domain == OPAQUE_DOMAIN else ():
+            producer = None if value is None else value.producer()
+            if producer is not None and producer.op_type != "Constant":
+                yield producer
 
 
 def _computed_differently(nodes: Iterable[ir.Node], found: Facts) -> Iterator[ir.Node]:

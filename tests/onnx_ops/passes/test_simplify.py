@@ -178,6 +178,19 @@ def test_two_draws_stay_two(name: str, call: str) -> None:
     assert sorted(left) == sorted(node.op_type for node in from_proto(before).graph.all_nodes())
 
 
+@by_each
+def test_what_says_how_a_contested_slice_cuts_stays_computed(name: str) -> None:
+    """With constant steps onnxruntime infers that it selects nothing, and then selects."""
+    before = parse("""g (float[2, 3] x, bool c) => (float[m, n] y)
+        <int64[1] a = {-2}, int64[1] o = {1}, int64[1] end = {2147483647}, int64[1] hundred = {100}> {
+        step = Add(a, o) s = Slice(x, hundred, end, o, step)
+        y = If (c) <then_branch = t () => (float[k, l] p) { p = Neg(s) },
+                    else_branch = e () => (float[k, l] q) { q = Abs(s) }> }""")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    after = check(before, name, x=x, c=np.array(True))
+    assert operators(after) == ["Add", "Slice", "If"]
+
+
 NOT_COMPUTED = {
     "half": """float16[n] y) <float[1] c = {2.5}>
         { d = Cast<to = 10>(c) h = Mul(d, d) a = Cast<to = 10>(x) y = Add(a, h) }""",
