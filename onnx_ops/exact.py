@@ -62,10 +62,11 @@ def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) ->
     own = _OWN.get(node.op_type)
     try:
         if own is not None:
-            return (own(*given, **attributes),)
-        from onnx.reference.ops import load_op
+            results = own(*given, **attributes)
+        else:
+            from onnx.reference.ops import load_op
 
-        results = load_op("", node.op_type, opset).eval(*given, n_outputs=len(node.output), **attributes)
+            results = load_op("", node.op_type, opset).eval(*given, n_outputs=len(node.output), **attributes)
     except Exception:
         return ()
     outputs = results if isinstance(results, tuple) else (results,)
@@ -173,4 +174,13 @@ def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
     return np.take_along_axis(data[rest], np.where(indices < 0, indices + data.shape[axis], indices), axis)
 
 
-_OWN: dict[str, Callable[..., Array]] = {"Expand": _expand, "GatherElements": _gather_elements}
+def _divide(dividend: Array, divisor: Array) -> Array:
+    """The quotient, of integers rounded toward zero; onnx 1.18 divides these as floats."""
+    if dividend.dtype.kind == "f":
+        return np.asarray(dividend / divisor)
+    quotient = dividend // divisor
+    is_rounded_down = (dividend % divisor != 0) & ((dividend < 0) != (divisor < 0))
+    return np.asarray(quotient + is_rounded_down.astype(quotient.dtype))
+
+
+_OWN: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand, "GatherElements": _gather_elements}
