@@ -363,6 +363,13 @@ class TestCompare:
     def test_a_refused_node_is_a_finding(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
         assert run(capsys, "compare", models / "rule_strings.onnx")[0] == 1
 
+    def test_no_strings_are_compared(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        proto = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 13]> g (string[3] x) => (string[0] y)
+            <int64[1] s = {1}> { y = Slice(x, s, s) }""")
+        onnx.save(proto, tmp_path / "m.onnx")
+        status, out, _ = run(capsys, "compare", tmp_path / "m.onnx")
+        assert (status, "1 equal" in out) == (0, True)
+
     def test_a_model_all_of_whose_tensors_are_external(
         self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
     ) -> None:
