@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnx_ops.shape_arithmetic import Array
+from onnx_ops.shape_arithmetic import Array, divide
 
 _MOVE = """
     Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose
@@ -175,12 +175,10 @@ def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
 
 
 def _divide(dividend: Array, divisor: Array) -> Array:
-    """The quotient, of integers rounded toward zero; onnx 1.18 divides these as floats."""
+    """The quotient; onnx 1.18 divides integers as floats."""
     if dividend.dtype.kind == "f":
         return np.asarray(dividend / divisor)
-    quotient = dividend // divisor
-    is_rounded_down = (dividend % divisor != 0) & ((dividend < 0) != (divisor < 0))
-    return np.asarray(quotient + is_rounded_down.astype(quotient.dtype))
+    return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)
 
 
 _OWN: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand, "GatherElements": _gather_elements}

@@ -295,7 +295,8 @@ class _Propagation:
             return []
         facts = [read_type(found[name]) if name in found else Fact() for name in node.output]
         if not domain and not _engines_agree(node, inputs):
-            facts[0].dims = (None,) if node.op_type == "Range" else None
+            for fact in facts:
+                fact.dims = (None,) if node.op_type == "Range" else None
         return facts
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Fact]) -> onnx.FunctionProto | None:

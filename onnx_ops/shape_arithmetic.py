@@ -129,7 +129,7 @@ def _of_int32(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def _divide(a: int, b: int) -> int | None:
+def divide(a: int, b: int) -> int | None:
     """The quotient rounded toward zero, as ONNX divides integers."""
     if b == 0:
         return None
@@ -157,7 +157,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "Add": _strict(lambda a, b: a + b),
     "Sub": _strict(lambda a, b: a - b),
     "Mul": _multiply,
-    "Div": _strict(_divide),
+    "Div": _strict(divide),
     "Mod": _mod,
     "Min": _of_int32(min),
     "Max": _of_int32(max),

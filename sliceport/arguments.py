@@ -155,8 +155,12 @@ def check_nodes(count: int, most: int) -> None:
         UsageError: It has more.
     """
     if 0 < most < count:
-        unlimited = spell("max_nodes=0", "--max-nodes 0")
-        raise UsageError(f"the model has {count} nodes, but may have at most {most}; {unlimited} sets no limit.")
+        raise too_large(f"{count} nodes, but may have at most {most}")
+
+
+def too_large(what: str) -> UsageError:
+    """The error of a model that has more than the option `max_nodes` allows."""
+    return UsageError(f"the model has {what}; {spell('max_nodes=0', '--max-nodes 0')} sets no limit.")
 
 
 def read_names(names: Any, option: str) -> tuple[str, ...]:

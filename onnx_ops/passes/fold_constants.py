@@ -77,7 +77,7 @@ class FoldConstantsPass(SlicingPass):
         if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
             return False
         if any(MARK in reader.meta for output in node.outputs for reader in output.consumers()):
-            return False  # by constants onnxruntime infers its shape
+            return False  # with constant parameters onnxruntime infers another shape of it than it computes
         if not all(value.producer() in foldable or self._is_small_constant(value) for value in inputs):
             return False
         return all(self._is_small(output) for output in node.outputs)

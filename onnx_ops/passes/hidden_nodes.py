@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.domains import STANDARD_DOMAINS, standard_opset, usual_name
@@ -73,7 +72,11 @@ def _draws(node: ir.Node) -> bool:
 
 
 def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """The nodes that compute how contested nodes cut: by constants onnxruntime infers what these do not give."""
+    """The nodes that compute the parameters of contested nodes.
+
+    Of a Slice with constant parameters onnxruntime infers the shape that the specification gives it, and then computes
+    another.
+    """
     for node in nodes:
         for value in node.inputs[1:] if node.domain == OPAQUE_DOMAIN else ():
             producer = None if value is None else value.producer()
@@ -102,8 +105,8 @@ def _computes_alike(node: ir.Node, found: Facts) -> bool:
         return True
     read, written = _elements(node.inputs, found), _elements(node.outputs, found)
     if all(element is not None and _is_no_float(element) for element in read | written):
-        divisor = _data(node.inputs[-1], found) if node.op_type in ("Div", "Mod") else np.ones(1)
-        return divisor is not None and not may_fail_to_divide(divisor)
+        divisor = _data(node.inputs[-1], found)
+        return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -21,6 +20,7 @@ from onnx_ops.passes.walk import name_of
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
+from sliceport.slicing.tiling import find_part
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,6 @@ class _Operands:
     def size(self) -> int:
         """How many elements they have together."""
         return self.ends[-1]
-
-    def holding(self, kept: range) -> tuple[int, int] | None:
-        """The operand that holds all of some indices, and its first; None if there are none, or in several operands."""
-        if not kept:
-            return None
-        i = bisect_right(self.ends, kept[0])
-        start = self.ends[i - 1] if i else 0
-        return (i, start) if start <= kept[-1] < self.ends[i] else None
 
 
 class SliceOfConcatPass(NodePass):
@@ -100,7 +92,7 @@ class SliceOfConcatPass(NodePass):
             return None  # RemoveIdentitySlicesPass takes it
         axis = operands.axis
         kept = resolve_axis(*entries.get(axis, AxisSlice(0, operands.size, 1)), operands.size)
-        found = operands.holding(kept)
+        found = find_part(operands.ends, kept)
         if found is None:
             raise Skip(f"it does not select elements of exactly one operand of Concat {name_of(concat)!r}")
         i, start = found

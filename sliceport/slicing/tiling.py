@@ -64,6 +64,23 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     return found[::-1]
 
 
+def find_part(ends: Sequence[int], kept: range) -> tuple[int, int] | None:
+    """The part that holds all of some indices, and where it starts; None if there are none, or in several parts.
+
+    Args:
+        ends: Of neighbouring parts from 0 on, the first index after each.
+        kept: The indices, below the last of the ends.
+
+    >>> find_part([3, 8], range(7, 4, -1))
+    (1, 3)
+    """
+    if not kept:
+        return None
+    i = bisect_right(ends, kept[0])
+    start = ends[i - 1] if i else 0
+    return (i, start) if start <= kept[-1] < ends[i] else None
+
+
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
     """Disjoint runs in order, together with the runs that fill the gaps between them.
 

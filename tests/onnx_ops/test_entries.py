@@ -11,12 +11,16 @@ import sliceport
 from onnx_ops import check
 from onnx_ops.check import check_proto
 from onnx_ops.entries import count_entries
+from onnx_ops.first_look import count_nodes
+from onnx_ops.format import _ENTRIES, MAX_NODES
+from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError
 
+MODELS = Path(__file__).parents[2] / "models"
 SLICE = """<ir_version: 9, opset_import: ["" : 18]>
     g (float[4] x) => (float[n] y) <int64[1] i = {0}, int64[1] j = {3}> { y = Slice(x, i, j) }"""
 COUNTED = [
-    (SLICE, 1 + 4 + 2 + 2 + 2 + 5),
+    (SLICE, 1 + 4 + 2 * 2 + 2 + 2 + 5),
     ('<ir_version: 9, opset_import: ["" : 18]> g (float x) => (float y) { y = Cast<to = 1>(x) }', 1 + 4 + 1 + 1 + 4),
     (
         """<ir_version: 9, opset_import: ["" : 18, "f" : 1]> g (float x) => (float y) { y = f.h(x) }
@@ -60,9 +64,30 @@ def test_a_model_of_too_many_is_not_read(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_model_of_many_is_not_rewritten(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(SLICE)
+    proto.graph.node[0].metadata_props.extend(onnx.StringStringEntryProto(key=f"{i}") for i in range(10))
     file, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
     onnx.save(proto, file)
-    with pytest.raises(UsageError, match="more than 10 nodes, values, .* 10 for each of 1 nodes; max_nodes=0 sets"):
+    with pytest.raises(
+        UsageError, match="more than 20 nodes, .* 20 times as many as it may have nodes; max_nodes=0 sets"
+    ):
         sliceport.rewrite(file, out, max_nodes=1)
     sliceport.rewrite(file, out, max_nodes=0)
     sliceport.rewrite(file, out, max_nodes=2, overwrite=True)
+
+
+def test_real_models_have_far_fewer_for_each_node() -> None:
+    ratios = []
+    for file in sorted(MODELS.glob("*.onnx")):
+        proto = onnx.load(file, load_external_data=False)
+        nodes = count_nodes(proto)
+        if nodes > 30:
+            ratios.append(count_entries(proto, 10**6) / nodes)
+    assert len(ratios) > 20
+    assert max(ratios) < 0.75 * _ENTRIES
+
+
+@pytest.mark.parametrize("command", ["rewrite", "harden"])
+def test_the_help_names_the_default(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert f"default {MAX_NODES} for ONNX" in " ".join(capsys.readouterr().out.split())

@@ -183,7 +183,7 @@ OTHERS: dict[str, Mutant] = {
     "hidden as open": ("onnx_ops/passes/hidden_nodes", "if is_open or", "if"),
     "hidden as joining nothing": ("onnx_ops/passes/hidden_nodes", "or joins_nothing or", "or"),
     "hidden by sizes": ("onnx_ops/passes/hidden_nodes", " or is_standard(node, *_SIZES)", ""),
-    "hidden divisions": ("onnx_ops/passes/hidden_nodes", "and not may_fail_to_divide(divisor)", ""),
+    "hidden divisions": ("onnx_ops/passes/hidden_nodes", " and not may_fail_to_divide(divisor)", ""),
     "hidden If": ("onnx_ops/passes/hidden_nodes", '"If"', '"Loop"'),
     "hidden as different": ("onnx_ops/passes/hidden_nodes", "_ALIKE = OPERATORS - _DIFFERENT", "_ALIKE = OPERATORS"),
     "hidden as moved differently": ("onnx_ops/passes/hidden_nodes", "}) - _DIFFERENT", "})"),
