@@ -3,7 +3,7 @@
 Models of several kinds are written, and a command runs on each, in a process of its own: processor time of the process
 and of its workers, the most memory that a process has held so far, and the size of the file.
 
-    python benchmarks/large_models.py [--nodes 20000] [--command "rewrite --max-nodes 0"] [--checkout OTHER] [KIND ...]
+    python benchmarks/large_models.py [--nodes 20000] [--command "rewrite --timeout 0"] [--checkout OTHER] [KIND ...]
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=20000)
     parser.add_argument(
-        "--command", default="rewrite --max-nodes 0", help="with its options, as one word: 'rewrite --simplify'"
+        "--command", default="rewrite --timeout 0", help="with its options, as one word: 'rewrite --simplify'"
     )
     parser.add_argument("--checkout", type=Path, action="append", help="where the packages are; several are compared")
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="which; default all")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.propagate import get_ready, propagate
 from onnx_ops.views import all_values
-from sliceport import guarded
+from sliceport import guarded, limits
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 SECONDS = 4.0
-"""Time after which nothing more is inferred of a small model."""
+"""Processor time after which nothing more is inferred of a small model."""
 _SECONDS_PER_BYTE = 0.5e-6
 GRACE = 3.0
-"""Seconds that a single node may take beyond that."""
+"""Processor time that a single node may take beyond that."""
+_WAIT_SECONDS = 0.0 if sys.platform == "win32" else 60.0
+"""How much longer it may take on a loaded machine; not on Windows, where no processor time is limited."""
 _START = 60.0
 """Seconds that the start of a worker may take."""
 _MEMORY = 2**29
@@ -97,19 +100,22 @@ def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
 
 
 def _propagate(model: bytes) -> list[Found]:
-    seconds = SECONDS + _SECONDS_PER_BYTE * len(model)
+    most = SECONDS + _SECONDS_PER_BYTE * len(model)
     skipped: list[int] = []
     handle, journal = tempfile.mkstemp(prefix="sliceport-")
     os.close(handle)
     try:
         for attempt in range(_MAX_DEATHS):
+            seconds = max(min(most, limits.seconds_left()), 0.0)
             arguments = (model, tuple(skipped), journal, seconds, frozenset(_fatal))
             try:
                 guarded.call(get_ready, timeout=_START)  # so that the time for a model is its own
                 result: list[Found] = guarded.call(
+                    call_within,
+                    seconds + min(GRACE, seconds),
                     propagate,
                     *arguments,
-                    timeout=seconds + GRACE,
+                    timeout=seconds + GRACE + _WAIT_SECONDS,
                     memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
                 )
             except (guarded.WorkerDied, MemoryError, RecursionError) as error:
@@ -124,3 +130,9 @@ def _propagate(model: bytes) -> list[Found]:
     finally:
         os.unlink(journal)
     return []
+
+
+def call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a worker process, which ends after so much processor time."""
+    with guarded.processor_time(seconds):
+        return function(*arguments)

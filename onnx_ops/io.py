@@ -19,6 +19,7 @@ from onnx_ops.read import file_named, read_proto
 from onnx_ops.traversal import all_graphs, model_nodes
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
+from sliceport.limits import lifted
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -268,7 +269,8 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
-        ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
+        with lifted():  # it takes time for each byte, of which there may be any number
+            ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):
             moved = value.const_value
             if isinstance(moved, ir.ExternalTensor) and tensor is not None and moved is not tensor:

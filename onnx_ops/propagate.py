@@ -110,7 +110,7 @@ def propagate(
         skipped: Numbers of nodes, counted as they are visited, that onnx is not asked about.
         journal: A file in which the node that onnx is asked about always stands: 8 bytes of its number, the least
             first, and 8 that digest what is asked.
-        seconds: After this time nothing more is inferred.
+        seconds: After so much processor time nothing more is inferred.
         fatal: Digests of what onnx is not asked.
 
     Returns:
@@ -129,7 +129,7 @@ class _Propagation:
         self._skipped = skipped
         self._fatal = fatal
         self._journal = open(journal, "r+b", buffering=0) if journal else None  # noqa: SIM115 - closed by `run`
-        self._deadline = time.monotonic() + seconds
+        self._deadline = time.process_time() + seconds
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._found: list[Found] = []
         self._visited = 0
@@ -192,7 +192,7 @@ class _Propagation:
         graphs = [graph for attribute in node.attribute for graph in _graphs(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
-        if time.monotonic() > self._deadline:
+        if time.process_time() > self._deadline:
             return ()
         if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
             node = _resolve_references(node, scope.attributes)

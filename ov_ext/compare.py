@@ -25,6 +25,7 @@ from sliceport.engines.engine import Engine
 from sliceport.engines.registry import choose_engines
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import ModelError
+from sliceport.limits import lifted
 from sliceport.slicing import SplitSpec
 
 REFERENCE = OPENVINO
@@ -69,13 +70,14 @@ def compare(
     bind_shapes(prepared, shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
     comparisons: list[Comparison] = []
-    for lowered, written in zip(program.nodes, slicing_nodes(prepared), strict=True):
-        if lowered.reason is not None:
-            comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
-        elif lowered.verdict == "folded":
-            comparisons.append(Comparison(lowered, "", "folded"))
-        else:
-            comparisons += _compare(lowered, OneNode(lowered.resolved, written), engines, seed)
+    with lifted():  # however many there are to run
+        for lowered, written in zip(program.nodes, slicing_nodes(prepared), strict=True):
+            if lowered.reason is not None:
+                comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
+            elif lowered.verdict == "folded":
+                comparisons.append(Comparison(lowered, "", "folded"))
+            else:
+                comparisons += _compare(lowered, OneNode(lowered.resolved, written), engines, seed)
     command = reproducing_command(
         model,
         input_shapes=shapes,

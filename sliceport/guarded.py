@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
 
+from sliceport import limits
 from sliceport.errors import SliceportError
 from sliceport.guarded_worker import (
     GRACE,
@@ -190,7 +191,7 @@ class _Worker:
         """
         self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
         self._stderr.truncate()
-
+        begun = time.monotonic()
         try:
             if timeout is not None:
                 self._watchdog.begin(timeout)
@@ -208,16 +209,18 @@ class _Worker:
                 self._let_end()
             self.kill()
             self._process.wait()
+            limits.count(time.monotonic() - begun)  # at most; what it used is known of no single process
             said = self._last_words()
             self.close()
             if is_late:
                 raise WorkerTimedOut(f"took longer than {timeout:g} s", said)
             raise _KINDS.get(-self._process.returncode, WorkerDied)(self._ending(), said)
         try:
-            value, self.must_be_replaced = pickle.loads(answer)  # noqa: S301 - from the process that this one started
+            value, self.must_be_replaced, seconds = pickle.loads(answer)  # noqa: S301 - from the process that this one started
         except Exception as error:
             self.close()
             raise WorkerDied(f"gave what cannot be read ({type(error).__name__})") from None
+        limits.count(seconds)
         self.must_be_replaced |= is_late  # it answered, and was ended after all
         return value
 

@@ -10,6 +10,7 @@ import pickle
 import signal
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -83,25 +84,26 @@ def serve(parent: int = NO_PIPE) -> None:
 
 
 def _answer(request: bytes) -> bytes:
+    begun = time.process_time()
     module, name, args, timeout, memory = pickle.loads(request)  # noqa: S301 - from the process that started this one
     try:
         function = importlib.import_module(module)
         for part in name.split("."):
             function = getattr(function, part)
         with _limits(timeout, memory):
-            return _dump((False, function(*args)))  # type: ignore[operator]
+            return _dump((False, function(*args)), begun)  # type: ignore[operator]
     except Exception as error:
         try:
-            answer = _dump((True, error.with_traceback(None)))
+            answer = _dump((True, error.with_traceback(None)), begun)
             pickle.loads(answer)  # noqa: S301 - own; there are errors that cannot be made again of what they hold
             return answer
         except Exception:
-            return _dump((True, RuntimeError(f"{type(error).__name__}: {error}")))
+            return _dump((True, RuntimeError(f"{type(error).__name__}: {error}")), begun)
 
 
-def _dump(answer: tuple[bool, Any]) -> bytes:
-    """An answer, and whether this worker is to be replaced."""
-    return pickle.dumps((answer, (_allocated() or 0) > _MAX_IDLE_MEMORY))
+def _dump(answer: tuple[bool, Any], begun: float) -> bytes:
+    """An answer, whether this worker is to be replaced, and the processor time that the call has taken."""
+    return pickle.dumps((answer, (_allocated() or 0) > _MAX_IDLE_MEMORY, time.process_time() - begun))
 
 
 @contextlib.contextmanager

@@ -31,6 +31,13 @@ def spin(seconds: float) -> None:
             pass
 
 
+def spin_for(seconds: float) -> None:
+    """Use so much processor time."""
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        pass
+
+
 def wait_within(seconds: float) -> list[tuple[int, int]]:
     """Wait for longer than it allows itself processor time; returns how much it might take before, then and after."""
     import resource

@@ -14,6 +14,7 @@ from onnx_ops.compare.external import external_bytes
 from onnx_ops.compare.session import Captured, Job, Value
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError
+from sliceport.limits import lifted
 
 __all__ = ["NAME", "Captured", "Exhausted", "capture", "load", "run", "version"]
 
@@ -75,7 +76,8 @@ def run(
     seconds = float(int(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20))
     memory = MEMORY + MEMORY_FOR_EACH_BYTE * size + MEMORY_FOR_EACH_CORE * (os.cpu_count() or 1)
     try:
-        found: dict[str, Value] = guarded.call(session.run, job, timeout=seconds, memory=memory)
+        with lifted():
+            found: dict[str, Value] = guarded.call(session.run, job, timeout=seconds, memory=memory)
     except session.NotRun as error:
         raise ModelError(f"onnxruntime cannot run the model ({error}).") from None
     except MemoryError:

@@ -14,6 +14,7 @@ from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.domains import standard_opset
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
+from sliceport.limits import lifted
 
 SECONDS = 8.0
 _SECONDS_PER_BYTE = 500e-6
@@ -59,14 +60,15 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         serialized = ir.serde.serialize_model(model).SerializeToString()
         size = len(serialized)
         seconds = min(SECONDS + _SECONDS_PER_BYTE * size, _MANY_SECONDS + _MANY_SECONDS_PER_BYTE * size)
-        optimized = guarded.call(
-            run_checked,
-            _FUNCTIONS[name],
-            serialized,
-            seconds,
-            timeout=seconds + _WAIT_SECONDS,
-            memory=_MEMORY + _MEMORY_PER_BYTE * len(serialized),
-        )
+        with lifted():
+            optimized = guarded.call(
+                run_checked,
+                _FUNCTIONS[name],
+                serialized,
+                seconds,
+                timeout=seconds + _WAIT_SECONDS,
+                memory=_MEMORY + _MEMORY_PER_BYTE * len(serialized),
+            )
         return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
     except guarded.WorkerUsedTime:
         reason = f"takes more than {int(seconds)} s of processor time, as for a Loop of constants that does not end"

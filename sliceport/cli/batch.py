@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from sliceport.batch.commands import COMMANDS, Command
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
+from sliceport.cli.limits import parse_seconds, parse_size
 from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands, Parser
 from sliceport.errors import MissingExtra, UsageError
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from sliceport.batch.summary import Summary
 
 AUTO = "auto"
-_MIN_MEMORY = 2**28
-"""Below it a process may lack the memory to load the engines."""
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def add(commands: Commands) -> None:
@@ -127,8 +124,8 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
         options=arguments,
         manifest=None if options.manifest is None else read_manifest(options.manifest),
         jobs=options.jobs,
-        timeout=_parse_seconds(options.timeout),
-        memory=_parse_size(options.memory),
+        timeout=parse_seconds(options.timeout),
+        memory=parse_size(options.memory),
         writes=getattr(options, "write", False),
         chooses_shapes=chooses,
         shard=None if options.shard is None else parse_shard(options.shard),
@@ -245,29 +242,3 @@ def _parse_count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 10_000:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of models from 1 up.")
     return int(text)
-
-
-def _parse_seconds(text: str) -> float | None:
-    """The seconds of --timeout; None for any.
-
-    Raises:
-        UsageError: It is no number.
-    """
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
-        raise UsageError(f"--timeout must be a number of seconds, or 0 for any, got {text!r}.")
-    return float(text) or None
-
-
-def _parse_size(text: str) -> int | None:
-    """The bytes of --memory; None for any.
-
-    Raises:
-        UsageError: It is no size, or too small a one.
-    """
-    found = re.fullmatch(r"(\d{1,12})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"--memory must be a size such as 512M or 4G, or 0 for any, got {text!r}.")
-    size = int(found[1]) * _UNITS[found[2].upper()]
-    if 0 < size < _MIN_MEMORY:
-        raise UsageError(f"--memory must be at least {_MIN_MEMORY // 2**20}M, or 0 for any, got {text!r}.")
-    return size or None

@@ -7,6 +7,7 @@ from typing import Any
 
 from sliceport.arguments import read_max_nodes
 from sliceport.cli.console import emit, emit_json, say
+from sliceport.cli.limits import add_limits
 from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
 from sliceport.formats import Result
 
@@ -17,6 +18,7 @@ def add_output(command: argparse.ArgumentParser, verbose: str) -> None:
     command.add_argument("--overwrite", action="store_true", help="replace OUT and its weights")
     add_format(command)
     add_verbose(command, verbose)
+    add_limits(command)
 
 
 def add_change_options(command: argparse.ArgumentParser, verify: str) -> None:
@@ -25,8 +27,9 @@ def add_change_options(command: argparse.ArgumentParser, verify: str) -> None:
     command.add_argument(
         "--max-nodes",
         type=int,
+        default=0,
         metavar="N",
-        help="refuse a model with more nodes; 0 for no limit; default 15000 for ONNX, which take up to 10 s",
+        help="refuse a model with more nodes; default 0, for any number",
     )
     add_input_shapes(command)
     add_inputs(command)
@@ -38,8 +41,8 @@ def read_change_options(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: A value is not written as it must be.
     """
-    most = {} if options.max_nodes is None else {"max_nodes": read_max_nodes(options.max_nodes)}
-    return {"verify": options.verify} | most | run_options(options)
+    most = read_max_nodes(options.max_nodes)  # 0 here: time and memory are limited
+    return {"verify": options.verify, "max_nodes": most} | run_options(options)
 
 
 def emit_result(result: Result, options: argparse.Namespace) -> None:

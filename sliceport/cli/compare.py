@@ -8,6 +8,7 @@ from typing import Any
 from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
+from sliceport.cli.limits import add_limits, within_limits
 from sliceport.cli.options import (
     add_feature_level,
     add_input_shapes,
@@ -24,6 +25,7 @@ def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
     add_model(command)
+    add_limits(command)
     add_options(command)
     command.set_defaults(run=run)
 
@@ -69,7 +71,9 @@ def run(options: argparse.Namespace) -> bool:
     from sliceport.report.text import report_summary, report_text
 
     progress.say(f"comparing the nodes of {options.model}")
-    report = compare(options.model, **load_inputs(read_options(options)))
+    arguments = load_inputs(read_options(options))
+    with within_limits(options):
+        report = compare(options.model, **arguments)
     if options.format == "json":
         emit_json(report.to_json())
     elif options.quiet:

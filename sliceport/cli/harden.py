@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from sliceport.cli.change import add_change_options, add_output, emit_result, read_change_options
+from sliceport.cli.limits import within_limits
 from sliceport.cli.options import load_inputs
 from sliceport.cli.parser import Commands
 from sliceport.formats import all_targets
@@ -42,6 +43,7 @@ def run(options: argparse.Namespace) -> bool:
     from sliceport.api import harden
 
     arguments = load_inputs(read_options(options))
-    result = harden(options.model, options.output, overwrite=options.overwrite, **arguments)
+    with within_limits(options):
+        result = harden(options.model, options.output, overwrite=options.overwrite, **arguments)
     emit_result(result, options)
     return result.is_clean

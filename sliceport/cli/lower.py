@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.cli import console
-from sliceport.cli.console import emit, emit_json, say
+from sliceport.cli.console import emit, say
+from sliceport.cli.limits import add_limits, within_limits
 from sliceport.cli.options import add_feature_level, add_input_shapes, add_model, parse_input_shapes
 from sliceport.cli.parser import Commands
 from sliceport.collector import collector_paused
+from sliceport.json_text import to_text
+
+if TYPE_CHECKING:
+    from sliceport.directml.program import Program
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("lower", help="lower every Slice and Split to DirectML operators")
     add_model(command)
+    add_limits(command)
     command.add_argument(
         "-o", "--output", metavar="DIR", help="also write program.json, DxDispatch files, annotated model"
     )
@@ -57,16 +63,23 @@ def run(options: argparse.Namespace) -> bool:
     progress.say(f"lowering {options.model}")
     with collector_paused():  # importing makes so many objects, too, that it takes a tenth longer
         from sliceport.api import lower
-        from sliceport.report.text import program_summary, program_text
 
-        program = lower(options.model, **read_options(options))
-    if options.output is not None:
-        program.write(options.output, overwrite=options.overwrite)
-        say(f"wrote {options.output}")
-    if options.format == "json":
-        emit_json(program.to_json())
-    elif options.quiet:
-        emit(program_summary(program))
-    else:
-        emit(program_text(program, verbose=options.verbose > 0, columns=console.width()))
+        with within_limits(options):
+            program = lower(options.model, **read_options(options))
+            text = _render(program, options)
+            if options.output is not None:
+                program.write(options.output, overwrite=options.overwrite)
+                say(f"wrote {options.output}")
+    emit(text)
     return not program.summary["refused"]
+
+
+def _render(program: Program, options: argparse.Namespace) -> str:
+    """What is printed. A Split that takes the place of many nodes stands with each of them."""
+    if options.format == "json":
+        return to_text(program.to_json())
+    from sliceport.report.text import program_summary, program_text
+
+    if options.quiet:
+        return program_summary(program)
+    return program_text(program, verbose=options.verbose > 0, columns=console.width())

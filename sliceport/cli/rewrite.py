@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from sliceport.cli.change import add_change_options, add_output, emit_result, read_change_options
+from sliceport.cli.limits import within_limits
 from sliceport.cli.options import load_inputs, parse_names
 from sliceport.cli.parser import Commands, Parser, list_names
 
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> bool:
     from sliceport.api import rewrite
 
     arguments = load_inputs(read_options(options))
-    result = rewrite(options.model, options.output, overwrite=options.overwrite, **arguments)
+    with within_limits(options):
+        result = rewrite(options.model, options.output, overwrite=options.overwrite, **arguments)
     emit_result(result, options)
     return result.is_clean

@@ -12,8 +12,7 @@ from onnx_ops import check
 from onnx_ops.check import check_proto
 from onnx_ops.entries import count_entries
 from onnx_ops.first_look import count_nodes
-from onnx_ops.format import _ENTRIES, MAX_NODES
-from sliceport.cli.main import main
+from onnx_ops.format import _ENTRIES
 from sliceport.errors import ModelError, UsageError
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -84,10 +83,3 @@ def test_real_models_have_far_fewer_for_each_node() -> None:
             ratios.append(count_entries(proto, 10**6) / nodes)
     assert len(ratios) > 20
     assert max(ratios) < 0.75 * _ENTRIES
-
-
-@pytest.mark.parametrize("command", ["rewrite", "harden"])
-def test_the_help_names_the_default(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    assert f"default {MAX_NODES} for ONNX" in " ".join(capsys.readouterr().out.split())
