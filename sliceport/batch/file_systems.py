@@ -50,13 +50,13 @@ def open_file_system(url: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise MissingExtra.of("fsspec", "fsspec", f"for {url!r}") from None
+        raise MissingExtra.of("fsspec", "fsspec", f"for '{url}'") from None
     try:
         fs, path = attempt("opened", url, lambda: url_to_fs(url))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise failure("opened", url, error) from None
     except ImportError as error:
-        raise MissingExtra(f"{url!r} cannot be opened: {_advise(url, error)}.") from None
+        raise MissingExtra(f"'{url}' cannot be opened: {_advise(url, error)}.") from None
     return fs, str(path)
 
 
@@ -122,7 +122,7 @@ def _may_pass(error: Exception) -> bool:
 def failure(what: str, url: str, error: Exception) -> UsageError:
     """The error that something cannot be `what`, such as "read"."""
     said = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return UsageError(f"{url!r} cannot be {what} ({said}).")
+    return UsageError(f"'{url}' cannot be {what} ({said}).")
 
 
 def time_of_change(fs: Any, url: str, path: str) -> float:

@@ -37,7 +37,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
     try:
         info: Entry = attempt("read", url, lambda: fs.info(path))
     except FileNotFoundError:
-        raise UsageError(f"source {url!r} is not there.") from None
+        raise UsageError(f"source '{url}' is not there.") from None
     if info["type"] == "directory" or (is_http and path.endswith("/")):
         yield from _walk(fs, url, path, tuple(suffixes), left_out)
     else:
@@ -113,11 +113,11 @@ def download(
     parent, slash, name = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")
     local = Path(folder, name)
     if name in ("", ".", "..") or "\0" in name:
-        raise UsageError(f"model {url!r} is no file.")
+        raise UsageError(f"model '{url}' is no file.")
     try:
         _download(fs, url, path, local)
     except FileNotFoundError:
-        raise UsageError(f"model {url!r} is not there.") from None
+        raise UsageError(f"model '{url}' is not there.") from None
     for each in (files_beside or _ask_format)(str(local)):
         beside = PurePosixPath(each)
         if beside.is_absolute() or ".." in beside.parts or not beside.parts:
@@ -142,7 +142,7 @@ def _download(fs: Any, url: str, path: str, local: Path) -> None:
     fs.invalidate_cache()
     info: Entry = attempt("read", url, lambda: fs.info(path))
     if info["type"] != "file":
-        raise UsageError(f"{url!r} is no file.")
+        raise UsageError(f"'{url}' is no file.")
     seconds = _time_of(fs, url, path)
     attempt("read", url, lambda: fs.get_file(path, str(local)))
     os.utime(local, (seconds, seconds))

@@ -340,7 +340,7 @@ class _Folder:
                 keys = sorted(filter(None, map(_sort_key, entries)), reverse=True)
         except OSError as error:
             reason = error.strerror or error
-            raise UsageError(f"folder {self.path or os.curdir!r} cannot be read ({reason}).") from None
+            raise UsageError(f"folder {with_slashes(self.path or os.curdir)!r} cannot be read ({reason}).") from None
         while keys:
             key = keys.pop()
             yield _Entry(key.rstrip("/"), key.endswith("/"), key.endswith("//"))
