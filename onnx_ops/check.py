@@ -5,9 +5,10 @@ What an operator's own specification says is not checked here, but for Constant,
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
@@ -67,16 +68,21 @@ class Findings:
 
     Attributes:
         is_sorted: Whether every node comes after the nodes that it reads from.
-        has_external_data: Whether some tensor is stored in another file.
+        data_files: The other files that tensors are stored in, as the model names them.
         has_negative_sizes: Whether a shape that is written for a value has a size below 0.
         is_plain: Whether all its values and constants are dense tensors, none of which has metadata, and all text in
             attributes is UTF-8.
     """
 
     is_sorted: bool = True
-    has_external_data: bool = False
+    data_files: set[str] = field(default_factory=set)
     has_negative_sizes: bool = False
     is_plain: bool = True
+
+    @property
+    def has_external_data(self) -> bool:
+        """Whether some tensor is stored in another file."""
+        return bool(self.data_files)
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
@@ -344,8 +350,7 @@ def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], fou
     if bytes_ >= _MAX_BYTES:
         raise ModelError(f"has shape {dims}, which is larger than any file.")
     if tensor.data_location == _EXTERNAL:
-        found.has_external_data = True
-        _check_location(tensor)
+        found.data_files.add(_check_location(tensor))
     elif bytes_ <= _MAX_CHECKED_BYTES:
         _check_data(tensor, element, count, dims)
 
@@ -365,11 +370,12 @@ def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[i
         raise ModelError(f"holds {size} {unit}, but its shape {dims} of {ElementType(element).name} takes {wanted}.")
 
 
-def _check_location(tensor: onnx.TensorProto) -> None:
+def _check_location(tensor: onnx.TensorProto) -> str:
+    """The file that an external tensor is in; see `check_proto`."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if bytes in set(map(type, (*entries, *entries.values()))):
         raise ModelError("is stored in a file whose name is not UTF-8.")
-    location = entries.get("location", "")
+    location: str = entries.get("location", "")
     if not location:
         raise ModelError("is stored in an external file that it does not name.")
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
@@ -379,6 +385,23 @@ def _check_location(tensor: onnx.TensorProto) -> None:
         number = entries.get(key, "0")
         if not number.isdecimal() or len(number) > _MAX_DIGITS or int(number) >= _MAX_BYTES:
             raise ModelError(f"has {number!r} as the {key} of its external data, which is no size in bytes.")
+    return location
+
+
+def check_data_files(found: Findings, folder: str | os.PathLike[str]) -> None:
+    """Check that the other files of a model are files: what reads a pipe or a device may wait for ever.
+
+    Args:
+        found: What `check_proto` found out.
+        folder: The folder of the model.
+
+    Raises:
+        ModelError: One is something else. Whether one is missing, only what reads it says.
+    """
+    for name in sorted(found.data_files):
+        file = os.path.join(folder, name)
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise ModelError(f"its data file {name!r} is no file.")
 
 
 def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> None:

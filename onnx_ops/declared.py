@@ -6,7 +6,6 @@ import os
 from pathlib import PurePosixPath, PureWindowsPath
 
 import onnx
-from onnx.serialization import registry
 
 from onnx_ops.external_data import external_locations
 from onnx_ops.read import read_proto
@@ -55,17 +54,12 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
     bytes can name a file. There are none where it cannot be read.
     """
     try:
-        if not os.path.isfile(path) or (_is_binary(path) and not _contains(path, _LOCATION)):
+        if not os.path.isfile(path) or not _contains(path, _LOCATION):
             return ()
         proto = read_proto(path)
     except (ModelError, OSError, ValueError, MemoryError):
         return ()
     return tuple(sorted({str(PurePosixPath(each)) for each in external_locations(proto) if _is_beside(each)}))
-
-
-def _is_binary(path: str | os.PathLike[str]) -> bool:
-    """Whether onnx reads a file as protobuf; in the texts that it reads, names may be written in escapes."""
-    return registry.get_format_from_file_extension(os.path.splitext(path)[1]) in (None, "protobuf")
 
 
 def _contains(path: str | os.PathLike[str], text: bytes) -> bool:

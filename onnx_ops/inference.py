@@ -6,6 +6,7 @@ worker is then started again, and that node is left out.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -102,9 +103,11 @@ def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
 def _propagate(model: bytes) -> list[Found]:
     most = SECONDS + _SECONDS_PER_BYTE * len(model)
     skipped: list[int] = []
-    handle, journal = tempfile.mkstemp(prefix="sliceport-")
-    os.close(handle)
+    journal = ""
     try:
+        with limits.uninterrupted():
+            handle, journal = tempfile.mkstemp(prefix="sliceport-")
+            os.close(handle)
         for attempt in range(_MAX_DEATHS):
             seconds = max(min(most, limits.seconds_left()), 0.0)
             arguments = (model, tuple(skipped), journal, seconds, frozenset(_fatal))
@@ -128,7 +131,8 @@ def _propagate(model: bytes) -> list[Found]:
                 continue
             return result
     finally:
-        os.unlink(journal)
+        with limits.uninterrupted(), contextlib.suppress(FileNotFoundError):
+            os.unlink(journal)
     return []
 
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.causes import describe_cause
-from onnx_ops.check import Findings, check_proto
+from onnx_ops.check import Findings, check_data_files, check_proto
 from onnx_ops.prepare import name_left_out_outputs, open_negative_sizes
 from onnx_ops.read import file_named, read_proto
 from onnx_ops.traversal import all_graphs, model_nodes
@@ -89,8 +89,10 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
     """`from_proto` of a model that is well-formed.
 
     Raises:
-        ModelError: onnx-ir cannot represent the model.
+        ModelError: onnx-ir cannot represent the model; or see `check_data_files`.
     """
+    if base_dir:
+        check_data_files(found, base_dir)
     if proto.graph.sparse_initializer:
         name = proto.graph.sparse_initializer[0].values.name
         raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
@@ -116,6 +118,8 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
 
 _MIN_EXTERNAL = 256
 """Bytes up to which weights that move go into the model itself."""
+_MAX_ATTRIBUTES = 2**28
+"""Bytes of attributes in other files that are taken into a model which moves."""
 _Held = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 
 
@@ -245,7 +249,12 @@ def _check_is_no_data_file(files: Sequence[Path], model: ir.Model, source: str |
 
 def _load_attributes(model: ir.Model) -> None:
     """Take tensors of attributes into the model: onnx-ir writes none of them to other files."""
-    for tensor, put in list(_external_attributes(model)):
+    tensors = list(_external_attributes(model))
+    size = sum(tensor.nbytes for tensor, _ in tensors)
+    if size > _MAX_ATTRIBUTES:
+        where = "attributes of nodes are in other files and would have to be in the model itself"
+        raise ModelError(f"{size} bytes of {where}; write it beside the model that it is made of, where they stay.")
+    for tensor, put in tensors:
         try:
             put(ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name))
         except Exception as error:

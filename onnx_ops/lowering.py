@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import onnx
 
 from onnx_ops.annotate import OnnxSource
-from onnx_ops.check import Findings, check_proto
+from onnx_ops.check import Findings, check_data_files, check_proto
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.extract import read_slicing_nodes
 from onnx_ops.facts import LARGE_BYTES
@@ -98,6 +98,8 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
         reading, base_dir = file_named(path), os.path.dirname(os.path.abspath(path))
     with reading:
         found = check_proto(proto)
+        if base_dir:
+            check_data_files(found, base_dir)
         prepared = None if _is_read_directly(proto, found) else _to_ir(proto, found, base_dir)
     if prepared is None:
         yield ProtoModel(proto, base_dir), OnnxSource(proto)

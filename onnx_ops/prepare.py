@@ -15,6 +15,7 @@ from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MISSING, is_slicing
 from onnx_ops.traversal import all_graphs, all_nodes, model_nodes
 from sliceport.errors import ModelError
+from sliceport.wording import shorten
 
 _MAX_INLINED = 10**6
 _MAX_DEPTH = 100
@@ -45,7 +46,7 @@ def inline_functions(model: ir.Model) -> None:
     try:
         InlinePass()(model)
     except Exception as error:
-        reason = " ".join(str(error.__cause__ or error).split())
+        reason = shorten(str(error.__cause__ or error))
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import onnx
 
 from sliceport.errors import ModelError
+from sliceport.wording import shorten
 
 
 def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
@@ -20,11 +21,11 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
     if os.path.isdir(path):
         raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
     try:
-        return onnx.load(os.fspath(path), load_external_data=False)
+        return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         reason = f"it cannot be read ({error.strerror or error})"
     except Exception as error:  # protobuf has its own classes of errors, by format
-        reason = f"it is not an ONNX model ({' '.join(str(error).split()).rstrip('.')})"
+        reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
     raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
+from xml.parsers import expat
 
 import openvino as ov
 
@@ -19,12 +20,13 @@ from sliceport.arguments import read_path
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, UsageError
 
-SECONDS, SECONDS_FOR_EACH_MIB = 8.0, 0.1
-"""Processor time that OpenVINO may take to read a model with loops, by the size of its files; in docs/cli.md, too."""
+SECONDS, SECONDS_FOR_EACH_MIB = 3.0, 0.1
+"""Processor time that OpenVINO may take to read a model, by the size of its files; in docs/cli.md, too."""
 _WAIT_SECONDS = 60.0
 """How much longer it may take on a loaded machine."""
-_MEMORY, _MEMORY_FOR_EACH_BYTE = 2**30, 4
-_LOOPS = (b"Loop", b"TensorIterator")
+_MEMORY, _MEMORY_FOR_EACH_BYTE = 600 * 2**20, 8
+_MAX_DEPTH = 200
+"""Of elements of XML in one another. OpenVINO reads them by recursion, and indents what it writes."""
 
 
 @one_thread
@@ -39,24 +41,18 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
         ModelError: There is no such file, OpenVINO does not read it, or takes too much time or memory for its loops.
     """
     read_path(path, "model")
+    name = os.fspath(path)
+    for file in (Path(path), Path(path).with_suffix(".bin")):
+        if file.exists() and not file.is_file():
+            raise ModelError(f"'{file}' is no file.")
     if not Path(path).is_file():
-        raise ModelError(f"model '{os.fspath(path)}' is no file.")
-    if _has_loops(path):
-        _try_to_read(os.path.abspath(path), os.fspath(path))
-    return _read(os.fspath(path))
-
-
-def _has_loops(path: str | os.PathLike[str]) -> bool:
-    """Whether a file names an operator that repeats a body; a name that reads so, too, costs time alone."""
-    try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return any(data.find(name) >= 0 for name in _LOOPS)
-    except (OSError, ValueError):  # an empty file cannot be mapped; reading it says so
-        return False
+        raise ModelError(f"model '{name}' is no file.")
+    _try_to_read(os.path.abspath(path), name)
+    return _read(name)
 
 
 def _try_to_read(path: str, name: str) -> None:
-    """Read a model in a worker process: OpenVINO runs a Loop of constants when a slicing node reads what comes out.
+    """Read a model in a worker process: what a slicing node reads OpenVINO computes, however long and large it is.
 
     Raises:
         ModelError: It does not read it, or takes too much time or memory.
@@ -72,12 +68,12 @@ def _try_to_read(path: str, name: str) -> None:
     except guarded.WorkerTimedOut:
         reason = f"takes more than {most:g} s"
     except MemoryError:
-        reason = f"takes more than {memory / 2**30:.1f} GiB"
+        reason = f"takes more than {memory / 2**20:.0f} MiB"
     except guarded.WorkerDied as error:
         raise ModelError(f"model '{name}' cannot be read by OpenVINO: its process {error}.") from None
     else:
         return
-    raise ModelError(f"model '{name}' cannot be read by OpenVINO, which {reason} to run a Loop of constants in it.")
+    raise ModelError(f"model '{name}' cannot be read by OpenVINO, which {reason} for it, as for a Loop of constants.")
 
 
 def check_readable(path: str, name: str, seconds: float) -> None:
@@ -87,7 +83,29 @@ def check_readable(path: str, name: str, seconds: float) -> None:
         ModelError: OpenVINO does not read it.
     """
     with guarded.processor_time(seconds):
+        if path.endswith(".xml"):
+            _check_depth(path, name)
         _read(path, name)
+
+
+def _check_depth(path: str, name: str) -> None:
+    """Raises ModelError where elements are nested too deep; what is no XML OpenVINO says."""
+    depth = 0
+
+    def enter(_: str, __: object) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _MAX_DEPTH:
+            raise ModelError(f"model '{name}' has elements of XML more than {_MAX_DEPTH} deep in one another.")
+
+    def leave(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = enter, leave
+    with suppress(expat.ExpatError), open(path, "rb") as file:
+        parser.ParseFile(file)
 
 
 def _read(path: str, name: str = "") -> ov.Model:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sliceport.wording import shorten
+
 
 def last_words(error: Exception) -> str:
     """What OpenVINO says last, as a sentence; before are places in its sources, after "At:" those in Python."""
@@ -10,4 +12,4 @@ def last_words(error: Exception) -> str:
     said = lines[-1] if lines else type(error).__name__
     if said in ("stoll", "stoi", "stol", "stoul", "stoull"):
         said = "a number in it is none, or too large"
-    return f"{said.removeprefix('InvalidSlice: ').strip('-.! ')}."
+    return f"{shorten(said.removeprefix('InvalidSlice: ').strip('-.! '))}."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from sliceport.errors import UsageError, unknown_name
-from sliceport.wording import spell
+from sliceport.wording import shorten, spell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,7 +120,9 @@ def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
     try:
         return np.asarray(array)
     except Exception as error:  # whatever another library raises
-        raise UsageError(f"input {name!r} cannot be made a NumPy array ({_shorten(str(error)).rstrip('.')}).") from None
+        raise UsageError(
+            f"input {name!r} cannot be made a NumPy array ({shorten(str(error), _MAX_SHOWN).rstrip('.')})."
+        ) from None
 
 
 def read_seed(seed: Any) -> int:
@@ -198,13 +200,7 @@ def _items(given: Any, option: str, values: str) -> Iterable[tuple[str, Any]]:
 
 
 def _show(value: Any) -> str:
-    return _shorten(repr(value))
-
-
-def _shorten(text: str) -> str:
-    """A text on one line, without its end where that is far away."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}..."
+    return shorten(repr(value), _MAX_SHOWN)
 
 
 _READERS = {

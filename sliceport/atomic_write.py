@@ -16,6 +16,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sliceport import limits
 from sliceport.errors import UsageError
 from sliceport.json_text import to_text
 from sliceport.wording import spell
@@ -62,7 +63,9 @@ def fill_folder(
         _check_holds_nothing_but(target, (mark, *others))
     with _beside(target) as beside:
         fill(beside)
-        _replace(beside, target)
+        with limits.uninterrupted():
+            _replace(beside, target)
+            limits.finish()
 
 
 def remove_leftovers(parent: Path, seconds: float) -> None:
@@ -116,10 +119,12 @@ def write_files(
         write(beside)
         if not accept(beside):
             return
-        if len(files) > 1:  # an old one never stands with others than its own
-            files[-1].unlink(missing_ok=True)
-        for file in files:
-            move(beside / file.name, file)
+        with limits.uninterrupted():
+            if len(files) > 1:  # an old one never stands with others than its own
+                files[-1].unlink(missing_ok=True)
+            for file in files:
+                move(beside / file.name, file)
+            limits.finish()
 
 
 def check_output(file: Path) -> None:
@@ -170,20 +175,33 @@ def _beside(target: Path) -> Iterator[Path]:
     Raises:
         UsageError: It cannot be made, or an error of the operating system came while it lasted.
     """
+    folders: list[Path] = []
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _check_name(target)
-        beside = _new_folder(target.parent)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
-    try:
+        with limits.uninterrupted():
+            folders.append(_make_beside(target))
         with terminated_in_order():
-            yield beside
+            yield folders[0]
     except OSError as error:
         raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        with limits.uninterrupted():
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_beside(target: Path) -> Path:
+    """A new folder beside a file or folder.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _check_name(target)
+        return _new_folder(target.parent)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
 
 
 @contextmanager

@@ -44,6 +44,7 @@ class _Watch:
         self._seconds, self._memory = seconds, memory
         self._begun = _time_used()
         self._lifted_since: float | None = None
+        self._held, self._late = 0, False
         self._handler = signal.signal(signal.SIGINT, self._handle)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -66,9 +67,29 @@ class _Watch:
             self._begun += _time_used() - self._lifted_since
             self._lifted_since = None
 
+    @contextlib.contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """Nothing is raised while it lasts, but at its end."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            if self._late and not self._held:
+                self._late = False
+                self._handle(signal.SIGINT, None)
+
+    def finish(self) -> None:
+        """From here on nothing is exceeded."""
+        self._is_over.set()
+
+    def is_exceeded(self) -> bool:
+        """Whether a limit is exceeded."""
+        return bool(self.reason) and not self._is_over.is_set()
+
     def close(self) -> None:
         """End it: nothing is raised from here on."""
-        self._is_over.set()
+        self.finish()
         self._thread.join()
         signal.signal(signal.SIGINT, self._handler)  # what is still to be handled, it handles before
 
@@ -85,8 +106,10 @@ class _Watch:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handle Ctrl-C as before, and what `_run` interrupts."""
-        if self.reason:
-            if not self._is_over.is_set():
+        if self._held:
+            self._late = True
+        elif self.reason:
+            if self.is_exceeded():
                 raise LimitExceeded
         elif callable(self._handler):
             self._handler(number, frame)
@@ -125,7 +148,7 @@ def limited(seconds: float | None, memory: int | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if watch.reason:  # whatever a library has made of the interruption
+        if watch.is_exceeded():  # whatever a library has made of the interruption
             raise ModelError(watch.reason) from None
         raise
     finally:
@@ -141,6 +164,22 @@ def lifted() -> Iterator[None]:
         return
     with _watch.lifted():
         yield
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What would interrupt the work, Ctrl-C included, waits for the end of it: for steps that belong together."""
+    if _watch is None:
+        yield
+        return
+    with _watch.uninterrupted():
+        yield
+
+
+def finish() -> None:
+    """Say that the work is done, as when a file has its name: from here on no limit counts."""
+    if _watch is not None:
+        _watch.finish()
 
 
 def seconds_left() -> float:

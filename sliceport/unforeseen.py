@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_MAX_LENGTH = 200
+from sliceport.wording import shorten
 
 
 def describe_unforeseen(error: Exception, hint: str = "") -> str:
@@ -18,6 +18,5 @@ def describe_unforeseen(error: Exception, hint: str = "") -> str:
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    words = " ".join(str(cause).split())
-    said = words if len(words) <= _MAX_LENGTH else f"{words[:_MAX_LENGTH]}..."
+    said = shorten(str(cause))
     return f"this cannot be done with it ({': '.join(filter(None, (type(cause).__name__, said)))}){hint}."

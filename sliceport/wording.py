@@ -11,6 +11,8 @@ from sliceport.shell import input_shapes_option, join
 Dims = Sequence[int | str | None]
 
 _FIRST, _FURTHER = 1, 16
+_MAX_SAID = 300
+"""Characters of what a library says, which may hold all of a file."""
 _is_command_line = ContextVar("is_command_line", default=False)
 
 
@@ -34,6 +36,16 @@ def spell(python: str, shell: str) -> str:
     '--overwrite'
     """
     return shell if _is_command_line.get() else python
+
+
+def shorten(text: str, most: int = _MAX_SAID) -> str:
+    """A text on one line, without its end where that is far away.
+
+    >>> shorten("a long text", 6)
+    'a long...'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}..."
 
 
 def example_shapes(shapes: Mapping[str, Dims | None]) -> str:

@@ -15,6 +15,7 @@ from onnx_ops.domains import standard_opset
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 from sliceport.limits import lifted
+from sliceport.wording import shorten
 
 SECONDS = 8.0
 _SECONDS_PER_BYTE = 500e-6
@@ -76,7 +77,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
     except (guarded.WorkerDied, MemoryError) as error:
         raise ModelError(f"it cannot be simplified by {name}: its process {error or 'ran out of memory'}.") from None
     except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+        reason = shorten(str(error)).rstrip(".")
         raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
 
 

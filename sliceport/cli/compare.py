@@ -20,12 +20,15 @@ from sliceport.cli.options import (
 )
 from sliceport.cli.parser import Commands, Parser, list_names
 
+_SECONDS, _MEMORY = 60.0, 2**30
+"""For what it does besides running an ONNX model, which has limits of its own."""
+
 
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
     add_model(command)
-    add_limits(command)
+    add_limits(command, _SECONDS, _MEMORY)
     add_options(command)
     command.set_defaults(run=run)
 

@@ -19,13 +19,16 @@ _MIN_MEMORY = 2**28
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-def add_limits(command: argparse.ArgumentParser) -> None:
-    """Add --timeout and --memory."""
+def add_limits(command: argparse.ArgumentParser, seconds: float = _SECONDS, memory: int = _MEMORY) -> None:
+    """Add --timeout and --memory, with their defaults for a small model."""
+    command.set_defaults(seconds=seconds, bytes=memory)
     command.add_argument(
-        "--timeout", metavar="S", help="seconds of processor time; default 8, more above 10 MiB, 0 for any"
+        "--timeout", metavar="S", help=f"seconds of processor time; default {seconds:g}, more above 10 MiB, 0 for any"
     )
     command.add_argument(
-        "--memory", metavar="SIZE", help="memory of the process; default 800M, more above 10 MiB, 0 for any"
+        "--memory",
+        metavar="SIZE",
+        help=f"memory of the process; default {memory >> 20}M, more above 10 MiB, 0 for any",
     )
 
 
@@ -36,8 +39,8 @@ def within_limits(options: argparse.Namespace) -> AbstractContextManager[None]:
         UsageError: A value is not written as it must be.
     """
     beyond = max(_size(options.model) - _SMALL, 0)
-    seconds = round(_SECONDS + _SECONDS_PER_BYTE * beyond, 1)
-    memory = _MEMORY + _MEMORY_PER_BYTE * beyond
+    seconds = round(options.seconds + _SECONDS_PER_BYTE * beyond, 1)
+    memory = options.bytes + _MEMORY_PER_BYTE * beyond
     return limited(
         seconds if options.timeout is None else parse_seconds(options.timeout),
         memory if options.memory is None else parse_size(options.memory),

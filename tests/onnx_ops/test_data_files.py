@@ -19,6 +19,7 @@ from running import as_arrays
 
 import onnx_ops
 import sliceport
+from onnx_ops import io
 from onnx_ops.external_data import external_locations
 from onnx_ops.external_data import external_tensors as external_tensors_of
 from onnx_ops.io import external_tensors, read_model
@@ -195,3 +196,37 @@ def test_a_file_that_the_model_reads_is_not_replaced(path: Path, tmp_path: Path)
         sliceport.rewrite(path, tmp_path / "sub" / "o.onnx", overwrite=True)
     assert (tmp_path / "sub" / "o.onnx.data").read_bytes() == before
     assert os.listdir(tmp_path / "sub") == ["o.onnx.data"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_file_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
+    data = tmp_path / "m.data"
+    data.unlink()
+    if kind == "pipe":
+        os.mkfifo(data)
+    elif kind == "folder":
+        data.mkdir()
+    else:
+        data.symlink_to("/dev/zero")
+    for work in (onnx_ops.lower, read_model):
+        with pytest.raises(ModelError, match="its data file 'm.data' is no file"):
+            work(path)
+
+
+def test_large_attributes_do_not_move_into_the_model(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(io, "_MAX_ATTRIBUTES", 8)
+    with pytest.raises(ModelError, match="16 bytes of attributes of nodes are in other files"):
+        io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
+    monkeypatch.setattr(io, "_MAX_ATTRIBUTES", 16)
+    io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
+
+
+def test_text_is_no_model(tmp_path: Path) -> None:
+    file = tmp_path / "m.onnxtxt"
+    file.write_text(TEXT)
+    with pytest.raises(ModelError, match="it is not an ONNX model"):
+        onnx_ops.lower(file)

@@ -165,13 +165,6 @@ class TestFiles:
             (tmp_path / "m").write_bytes(b"l" * before + b"locatioxn" + b"locatio")
             assert not declared._contains(tmp_path / "m", b"location")
 
-    def test_texts_may_write_it_in_escapes(self, tmp_path: Path) -> None:
-        model = make_model()
-        model.graph.initializer.append(external("w", "w.data"))
-        path = write(tmp_path, model, "m.json")
-        path.write_text(path.read_text().replace('"location"', '"\\u006cocation"'))
-        assert files_beside(path) == ("w.data",)
-
     @pytest.mark.parametrize("data", [b"", b"location", b"\x0a\xff location", b"\x3a\x05location"])
     def test_damaged_files_have_none(self, tmp_path: Path, data: bytes) -> None:
         (tmp_path / "m.onnx").write_bytes(data)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 from guarded_calls import spin_for
 
 from sliceport import guarded, limits
+from sliceport.atomic_write import write_files
 from sliceport.cli.main import main
 from sliceport.errors import ModelError
-from sliceport.limits import LimitExceeded, lifted, limited, seconds_left
+from sliceport.limits import LimitExceeded, lifted, limited, seconds_left, uninterrupted
 
 ENOUGH = 60.0
 """Seconds after which a loop that should have been interrupted ends by itself."""
@@ -101,6 +105,57 @@ def test_nothing_is_raised_after_the_end() -> None:
         spin_for(0.02)
     spin_for(0.3)
     assert sum(ends.values()) == 10
+
+
+def test_steps_that_belong_together_are_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+    with pytest.raises(ModelError, match="of processor time"), limited(0.2, None):
+        with uninterrupted(), uninterrupted():
+            spin_for(0.5)
+            done.append("first")
+        done.append("second")
+    assert done == ["first"]
+
+
+def test_ctrl_c_waits_for_the_end_of_such_steps_too() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt) as caught, limited(ENOUGH, None):
+        with uninterrupted():
+            _thread.interrupt_main()
+            done.append("first")
+        done.append("second")
+    assert done == ["first"]
+    assert not isinstance(caught.value, LimitExceeded)
+
+
+def slow(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function after which time is up."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        result = function(*arguments, **options)
+        spin_for(0.5)
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize(("function", "is_written"), [("mkdir", False), ("unlink", True), ("replace", True)])
+def test_files_are_written_together_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, is_written: bool
+) -> None:
+    files = [tmp_path / "data", tmp_path / "model"]
+    for file in files:
+        file.write_text("old")
+    monkeypatch.setattr(os, function, slow(getattr(os, function)))
+
+    def write(folder: Path) -> None:
+        for file in files:
+            (folder / file.name).write_text("new")
+
+    with contextlib.nullcontext() if is_written else pytest.raises(ModelError), limited(0.2, None):
+        write_files(files, write, overwrite=True)
+    assert {file.read_text() for file in files} == {"new" if is_written else "old"}
+    assert sorted(tmp_path.iterdir()) == files
 
 
 @pytest.fixture
