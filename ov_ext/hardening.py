@@ -100,7 +100,7 @@ def _of_sub_bytes(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
         return (None, None) if view.element in REFUSED_ELEMENTS else (view.ours, _extension(view))
     output = view.ours.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
-    indices = [ov.Tensor(np.array(values, np.int64)) for values in view.all_values]
+    indices = [ov.Tensor(np.array([min(value, INT64_MAX) for value in values], np.int64)) for values in view.all_values]
     try:
         done = view.ours.evaluate([tensor], [data.get_tensor_view(), *indices])
     except (InvalidSlice, RuntimeError):  # the latter is what native operators raise

@@ -248,3 +248,24 @@ def test_what_breaks_the_specification_is_left_and_said() -> None:
     assert [(change.node, change.replacement) for change in report.changes] == [("cut", None)]
     assert "Slice8 'cut': start must hold integers, got nf4" in str(report)
     assert not report.is_complete
+
+
+@pytest.mark.parametrize("op", ["Slice", "StridedSlice"])
+@pytest.mark.parametrize(("position", "right"), [(0, []), (1, [1, 2, 3, 4]), (2, [1])], ids=["begin", "end", "step"])
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1])
+def test_unsigned_indices_beyond_63_bits_into_a_constant_of_half_bytes(
+    op: str, position: int, right: list[int], value: int
+) -> None:
+    indices = [[1], [4], [1], [0]][: 4 if op == "Slice" else 3]
+    indices[position] = [value]
+    data = ov.op.Constant(ov.Type.i4, ov.Shape([5]), [0, 1, 2, 3, 4])
+    rest = [opset8.constant(np.array(values, np.uint64)) for values in indices]
+    model = ov.Model([make(op, [data, *rest], ours=False)], [], "m")
+    ov_ext.harden(model)
+    (result,) = model.get_results()
+    made = result.input_value(0).get_node()
+    assert made.get_type_name() == "Constant"
+    assert list(made.get_output_shape(0)) == [len(right)]
+    if right:
+        converted = ov.Model([opset8.convert(made.output(0), "i32")], [], "m")
+        assert CORE.compile_model(converted, "CPU")([])[0].tolist() == right
