@@ -18,6 +18,8 @@ LARGE_BYTES = 8192
 MAX_BYTES = 2**20
 """What is computed on the way to smaller constants may have so many bytes."""
 MAX_RANK = 1024
+_MAX_SPAN = 2**32
+"""NumPy has no arrays whose sizes but 0 have a large product, though they hold nothing."""
 INTEGERS: dict[int, Any] = {
     onnx.TensorProto.INT32: np.iinfo(np.int32),
     onnx.TensorProto.INT64: np.iinfo(np.int64),
@@ -58,7 +60,7 @@ class Fact:
         sizes = self.sizes
         if self.element not in (*INTEGERS, onnx.TensorProto.BOOL) or sizes is None:
             return None
-        if prod(sizes) > shape_arithmetic.MAX_ELEMENTS:
+        if prod(sizes) > shape_arithmetic.MAX_ELEMENTS or prod(filter(None, sizes)) > _MAX_SPAN:
             return None
         if self.data is None:
             return shape_arithmetic.unknown(sizes)

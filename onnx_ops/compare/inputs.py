@@ -34,6 +34,8 @@ _PASSES_VALUES = {
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
 _MAX_RANDOM = 2**26
+_MAX_SPAN = 2**58
+"""Of the product of all sizes but 0."""
 
 
 def make_inputs(
@@ -196,6 +198,8 @@ def random_array(
             f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; give an array "
             f"{spell('in inputs', 'with --input')}."
         )
+    if prod(filter(None, shape)) > _MAX_SPAN:
+        raise UsageError(f"NumPy has no array of shape {list(shape)}, although it would be empty.")
     if dtype == ir.DataType.STRING:
         return random.integers(0, 1000, shape).astype(str).astype(object)
     if dtype == ir.DataType.BOOL:

@@ -54,7 +54,7 @@ class ValueInfo:
     def dtype(self, value: ir.Value) -> ir.DataType | None:
         """The type of a tensor's elements, if it is known."""
         type_ = self.types.get(value)
-        return type_.dtype if isinstance(type_, ir.TensorType) else None
+        return type_.dtype if isinstance(type_, ir.TensorType) and type_.dtype != ir.DataType.UNDEFINED else None
 
     def record(self, value: ir.Value, type_: ir.TypeProtocol | None, shape: ir.ShapeProtocol | None) -> None:
         """Record what was inferred of a value."""

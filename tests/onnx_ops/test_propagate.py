@@ -19,6 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from platforms import needs_custom_inference
 
 import onnx_ops
+import sliceport
 from onnx_ops import inference, shape_arithmetic
 from onnx_ops.facts import Found
 from onnx_ops.io import from_proto
@@ -446,3 +447,25 @@ def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:
     (tmp_path / "m.data").unlink()
     tensors = [value.const_value for value in loaded.graph.initializers.values()]
     assert [tensor and tensor.numpy().tolist() for tensor in tensors] == [[1], [3]]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "u = Abs(x)",
+        "u = Transpose<perm = [0, 1]>(x)",
+        "v = Cast<to = 9>(x) w = Not(v) u = Cast<to = 7>(w)",
+        "s = Shape(x) u = Reshape(x, s)",
+        "v = Equal(x, x) u = Where(v, x, x)",
+        "c = Constant<value_ints = [0, 4611686018427387904]>() o = Constant<value_int = 1>() u = Expand(o, c)",
+    ],
+)
+def test_an_empty_tensor_whose_other_sizes_no_array_has(tmp_path: Path, nodes: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["" : 18]> g (int64[0,{2**62}] x) => (int64[a,b] y)
+        <int64[1] i = {{1}}, int64[1] j = {{3}}> {{ {nodes} y = Slice(u, i, j) }}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    (lowered,) = sliceport.lower(tmp_path / "m.onnx").nodes
+    assert lowered.verdict in ("empty", "folded")
+    sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "o.onnx")
+    with pytest.raises(sliceport.SliceportError, match="NumPy has no array of shape|onnxruntime"):
+        sliceport.compare(tmp_path / "m.onnx")

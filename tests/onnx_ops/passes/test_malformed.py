@@ -182,3 +182,15 @@ def test_nodes_that_others_are_put_together_with(opset: int, body: str) -> None:
     model = from_proto(onnx.parser.parse_model(f"{text} float[i,j] c, float[k,l] d) {{ {body} }}"))
     rewrite(model, list(PASSES))
     assert any(node.op_type in ("Slice", "Split") for node in model.graph)
+
+
+def test_elements_of_no_type() -> None:
+    """The type that is written for them is 0, the one that is not known."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
+        g (float[9] x) => (float[a] y, float[b] z)
+        <int64[1] c0 = {0}, int64[1] c2 = {2}, int64[1] c3 = {3}, int64[1] c9 = {9}> {
+            u = own.f(x) y = Slice(u, c0, c2) z = Slice(u, c3, c9) }""")
+    model.graph.value_info.append(helper.make_tensor_value_info("u", onnx.TensorProto.UNDEFINED, [9]))
+    made = from_proto(model)
+    rewrite(made)
+    assert [node.op_type for node in made.graph] == ["f", "Slice", "Slice"]
