@@ -220,6 +220,14 @@ OTHERS: dict[str, Mutant] = {
     "lower an output again": ("sliceport/directml/lower", "source.strides, strides)\n    if", "source.strides, None)\n    if"),
     "lower in order": ("sliceport/directml/lower", "[cuts[i] for i in order]", "list(cuts)"),
     "lower what no buffer holds": ("sliceport/directml/lower", "> _MAX_ELEMENTS", "< 0"),
+    "limits of time": ("sliceport/limits", "if self.seconds_left() < 0:", "if False:"),
+    "limits of memory": ("sliceport/limits", "if _memory_used() > self._memory:", "if False:"),
+    "limits of what workers use": ("sliceport/limits", " + _elsewhere", ""),
+    "limits that are lifted": ("sliceport/limits", "self._begun += _time_used() - self._lifted_since", "pass"),
+    "limits that are told again": ("sliceport/limits", "if turns % _TRIES == 0:", "if turns == 0:"),
+    "limits that wait": ("sliceport/limits", "        if self._held:", "        if False:"),
+    "limits that waited": ("sliceport/limits", "if self._late and not self._held:", "if False:"),
+    "limits of what is done": ("sliceport/limits", " and not self._is_over.is_set()", ""),
 }  # fmt: skip
 """The same of other packages, by whole paths."""
 _OF_PASSES = (
@@ -238,6 +246,7 @@ TESTS = {
     "onnx_ops/": (*(f"onnx_ops/passes/{test}" for test in _OF_PASSES), "onnx_ops/test_defaults"),
     "sliceport/slicing/": tuple(f"sliceport/slicing/test_{name}" for name in _OF_SLICING),
     "sliceport/directml/": ("sliceport/directml/test_lower",),
+    "sliceport/limits": ("sliceport/test_limits",),
 }
 """By how the path of a file begins, the tests that notice what changes in it."""
 FIRST = {
