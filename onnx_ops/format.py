@@ -110,7 +110,7 @@ class ONNX:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
         from sliceport import guarded
 
-        guarded.start()  # it imports onnx while this process does
+        guarded.start("onnx_ops.propagate")  # it imports onnx while this process does
         from onnx_ops.compare.verify import verify_rewriting
         from onnx_ops.first_look import can_rewrite
         from onnx_ops.io import data_closed
@@ -142,7 +142,7 @@ class ONNX:
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
         from sliceport import guarded
 
-        guarded.start()
+        guarded.start("onnx_ops.propagate")
         from onnx_ops.compare.verify_directml import verify_hardening
         from onnx_ops.first_look import can_harden
         from onnx_ops.io import data_closed

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
-from sliceport.arguments import check_nodes
+from sliceport.arguments import check_nodes, is_path
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
@@ -67,12 +67,15 @@ class OpenVINO:
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `ov_ext.lower`."""
+        if is_path(model):
+            _start_reading()
         from ov_ext import lower
 
         return lower(model, **options)
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
         """See `ov_ext.compare`; nodes run alone, on random data."""
+        _start_reading()
         from ov_ext import read_model  # noqa: F401 - says what to install where OpenVINO is not there
         from ov_ext.compare import compare
 
@@ -111,6 +114,7 @@ class OpenVINO:
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.harden`."""
+        _start_reading()
         from ov_ext import harden, read_model, write_model
 
         if options.get("verify"):
@@ -121,6 +125,13 @@ class OpenVINO:
         report = harden(hardened)
         write_model(hardened, output, overwrite=options.get("overwrite", False))
         return Result(report)
+
+
+def _start_reading() -> None:
+    """Start the worker in which a model is read first: it imports openvino while this process does."""
+    from sliceport import guarded
+
+    guarded.start("ov_ext.files")
 
 
 FORMAT = OpenVINO()

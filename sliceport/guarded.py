@@ -56,7 +56,10 @@ __all__ = [
 
 T = TypeVar("T")
 DEFAULT_MEMORY = 2**30
-_START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.guarded_worker import serve; serve(int(sys.argv[1]))"
+_START = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from sliceport.guarded_worker import serve; serve(int(sys.argv[1]), sys.argv[2])"
+)
 _MAX_STDERR = 2000
 
 logger = logging.getLogger(__name__)
@@ -155,13 +158,16 @@ if sys.platform != "win32":
 class _Worker:
     """A worker process.
 
+    Args:
+        module: What it imports before the first call.
+
     Attributes:
         must_be_replaced: Whether it is of no use for another call.
     """
 
     must_be_replaced = False
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "") -> None:
         try:
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         except OSError as error:  # a full disk
@@ -170,7 +176,7 @@ class _Worker:
         try:
             with _open_parent_pipe() as (end, self._pipe):
                 self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                    [sys.executable, "-c", _START, str(end), *paths],
+                    [sys.executable, "-c", _START, str(end), module, *paths],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._stderr,
@@ -356,11 +362,11 @@ class _Pool:
         self._busy: set[_Worker] = set()
         self._owner = os.getpid()
 
-    def take(self) -> _Worker:
-        """An idle worker, or a new one."""
+    def take(self, module: str = "") -> _Worker:
+        """An idle worker, or a new one, which imports a module."""
         if self._owner != os.getpid():
             self.__init__()  # type: ignore[misc]
-        worker = self._take_idle() or _Worker()
+        worker = self._take_idle() or _Worker(module)
         with self._lock:
             self._busy.add(worker)
         return worker
@@ -419,10 +425,14 @@ _pool = _Pool()
 atexit.register(_pool.close)
 
 
-def start() -> None:
-    """Start a worker ahead of the first call, so that it gets ready while this process does something else."""
+def start(module: str = "") -> None:
+    """Start a worker ahead of the first call, so that it gets ready while this process does something else.
+
+    Args:
+        module: What it imports meanwhile.
+    """
     with contextlib.suppress(WorkerDied):
-        _pool.give_back(_pool.take())
+        _pool.give_back(_pool.take(module))
 
 
 def end_idle() -> None:

@@ -61,11 +61,12 @@ class _Process:
 this_process = _Process()
 
 
-def serve(parent: int = NO_PIPE) -> None:
+def serve(parent: int = NO_PIPE, module: str = "") -> None:
     """Answer calls until the other side closes the pipe: what a worker process does.
 
     Args:
         parent: The end of a pipe whose other end the parent holds, or `NO_PIPE`.
+        module: What it imports before the first call.
     """
     this_process.is_worker = True
     _end_with(parent)
@@ -75,6 +76,9 @@ def serve(parent: int = NO_PIPE) -> None:
     os.dup2(2, 1)  # what libraries print must not mix with answers
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
+    if module:
+        with contextlib.suppress(Exception):  # the call that needs it says so
+            importlib.import_module(module)
     while (request := read_message(requests)) is not None:
         answer = _answer(request)
         try:

@@ -246,3 +246,11 @@ def _interrupt() -> None:
 
 def test_any_bound_of_memory_will_do() -> None:
     assert guarded.call(math.sqrt, 9, timeout=60, memory=10**12 * 2**40) == 3
+
+
+def test_a_worker_imports_a_module_before_the_first_call() -> None:
+    is_loaded = "'colorsys' in __import__('sys').modules"
+    for module, expected in (("", False), ("colorsys", True), ("no_such_module", False)):
+        guarded.end_idle()
+        guarded.start(module)
+        assert guarded.call(eval, is_loaded, timeout=60) is expected
