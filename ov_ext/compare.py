@@ -9,10 +9,10 @@ from contextlib import suppress
 import openvino as ov
 
 from ov_ext import engines as ours
-from ov_ext.files import read_model
+from ov_ext.files import read_with_shapes
 from ov_ext.one_node import OneNode
 from ov_ext.one_thread import one_thread
-from ov_ext.read import bind_shapes, read_slicing_nodes, slicing_nodes
+from ov_ext.read import read_slicing_nodes, slicing_nodes
 from sliceport.arguments import read_input_shapes, read_seed
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.directml.elements import ELEMENT_BITS
@@ -65,8 +65,7 @@ def compare(
     shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
     asked = DEFAULT_EXECUTORS if executors is None else executors
     engines = choose_engines(asked, "openvino", REFERENCE)
-    prepared = read_model(model)
-    bind_shapes(prepared, shapes)
+    prepared = read_with_shapes(model, shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
     comparisons: list[Comparison] = []
     for lowered, written in zip(program.nodes, slicing_nodes(prepared), strict=True):

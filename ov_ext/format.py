@@ -115,12 +115,13 @@ class OpenVINO:
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.harden`."""
         _start_reading()
-        from ov_ext import harden, read_model, write_model
+        from ov_ext import harden, write_model
+        from ov_ext.files import read_with_shapes
 
         if options.get("verify"):
             raise UsageError(f"{spell('verify=True', '--verify')} is for onnxruntime-dml, not for {target}.")
         progress.say(f"rewriting {model}")
-        hardened = read_model(model)
+        hardened = read_with_shapes(model, {})
         check_nodes(len(hardened.get_ops()), options.get("max_nodes", 0))
         report = harden(hardened)
         write_model(hardened, output, overwrite=options.get("overwrite", False))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import openvino as ov
 
-from ov_ext.files import read_model
+from ov_ext.files import read_with_shapes
 from ov_ext.one_thread import one_thread
 from ov_ext.read import bind_shapes, read_slicing_nodes
 from sliceport.arguments import is_path
@@ -63,6 +63,9 @@ def lower(
 def _read_nodes(
     model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, Sequence[int]]
 ) -> list[SlicingNode]:
-    prepared = model.clone() if isinstance(model, ov.Model) else read_model(model)
-    bind_shapes(prepared, input_shapes)
+    if isinstance(model, ov.Model):
+        prepared = model.clone()
+        bind_shapes(prepared, input_shapes)
+    else:
+        prepared = read_with_shapes(model, input_shapes)
     return read_slicing_nodes(prepared)

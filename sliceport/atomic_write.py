@@ -176,17 +176,17 @@ def _beside(target: Path) -> Iterator[Path]:
         UsageError: It cannot be made, or an error of the operating system came while it lasted.
     """
     folders: list[Path] = []
-    try:
-        with limits.uninterrupted():
-            folders.append(_make_beside(target))
-        with terminated_in_order():
+    with terminated_in_order():
+        try:
+            with limits.uninterrupted():
+                folders.append(_make_beside(target))
             yield folders[0]
-    except OSError as error:
-        raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
-    finally:
-        with limits.uninterrupted():
-            for folder in folders:
-                shutil.rmtree(folder, ignore_errors=True)
+        except OSError as error:
+            raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
+        finally:
+            with limits.uninterrupted():
+                for folder in folders:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_beside(target: Path) -> Path:

@@ -172,8 +172,10 @@ class _Worker:
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         except OSError as error:  # a full disk
             raise WorkerNotStarted(f"could not be started ({error.strerror or error})") from None
-        paths = [path or os.getcwd() for path in sys.path]
         try:
+            if not sys.executable:
+                raise OSError("there is no Python to run")
+            paths = [path or os.getcwd() for path in sys.path]
             with _open_parent_pipe() as (end, self._pipe):
                 self._process = subprocess.Popen(  # noqa: S603 - this interpreter
                     [sys.executable, "-c", _START, str(end), module, *paths],
@@ -197,7 +199,7 @@ class _Worker:
         """
         self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
         self._stderr.truncate()
-        begun = time.monotonic()
+
         try:
             if timeout is not None:
                 self._watchdog.begin(timeout)
@@ -214,8 +216,9 @@ class _Worker:
             if not is_late:
                 self._let_end()
             self.kill()
+            used = _time_of_children()
             self._process.wait()
-            limits.count(time.monotonic() - begun)  # at most; what it used is known of no single process
+            limits.count(_time_of_children() - used)
             said = self._last_words()
             self.close()
             if is_late:
@@ -322,6 +325,12 @@ class _Worker:
         return self._stderr.read().decode(errors="replace").strip()
 
 
+def _time_of_children() -> float:
+    """Processor time of the processes that were waited for; 0 where the system does not say."""
+    used = os.times()
+    return used.children_user + used.children_system
+
+
 def _open_job(process: int) -> Any:
     """What ends a worker and those that it has started, on Windows; None elsewhere, and where there is none."""
     if sys.platform == "win32":
@@ -422,7 +431,12 @@ def take(waiting: queue.Queue[T]) -> T:
 
 
 _pool = _Pool()
-atexit.register(_pool.close)
+
+
+@atexit.register
+def _end_workers() -> None:
+    with contextlib.suppress(KeyboardInterrupt):  # the process ends anyway, and the workers with it
+        _pool.close()
 
 
 def start(module: str = "") -> None:

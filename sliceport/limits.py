@@ -44,7 +44,6 @@ class _Watch:
         self._seconds, self._memory = seconds, memory
         self._begun = _time_used()
         self._lifted_since: float | None = None
-        self._held, self._late = 0, False
         self._handler = signal.signal(signal.SIGINT, self._handle)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -66,18 +65,6 @@ class _Watch:
         finally:
             self._begun += _time_used() - self._lifted_since
             self._lifted_since = None
-
-    @contextlib.contextmanager
-    def uninterrupted(self) -> Iterator[None]:
-        """Nothing is raised while it lasts, but at its end."""
-        self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-            if self._late and not self._held:
-                self._late = False
-                self._handle(signal.SIGINT, None)
 
     def finish(self) -> None:
         """From here on nothing is exceeded."""
@@ -106,9 +93,7 @@ class _Watch:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handle Ctrl-C as before, and what `_run` interrupts."""
-        if self._held:
-            self._late = True
-        elif self.reason:
+        if self.reason:
             if self.is_exceeded():
                 raise LimitExceeded
         elif callable(self._handler):
@@ -168,12 +153,24 @@ def lifted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """What would interrupt the work, Ctrl-C included, waits for the end of it: for steps that belong together."""
-    if _watch is None:
+    """Ctrl-C, SIGTERM and what exceeds a limit wait for the end of it: for short steps that belong together.
+
+    Only the main thread is interrupted by these.
+    """
+    numbers: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or None in map(signal.getsignal, numbers):
         yield
         return
-    with _watch.uninterrupted():
+    late: dict[int, None] = {}
+    before = {number: signal.signal(number, lambda number, _: late.setdefault(number)) for number in numbers}
+    try:
         yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in late:
+            signal.raise_signal(number)
 
 
 def finish() -> None:

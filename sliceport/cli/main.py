@@ -6,9 +6,11 @@ Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch);
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from sliceport.cli import console
@@ -20,14 +22,24 @@ from sliceport.formats import formats
 from sliceport.unforeseen import describe_unforeseen
 from sliceport.wording import command_line
 
-CLEAN, FINDING = 0, 1
+CLEAN, FINDING, INTERRUPTED = 0, 1, 128 + signal.SIGINT
 COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    """Run a command line; returns the exit code, unless it is interrupted and that of this process."""
+    code = _main(sys.argv[1:] if arguments is None else list(arguments))
+    if arguments is None:  # this process ends
+        if code == INTERRUPTED:  # at once: what was interrupted may have left locks that others wait for
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os._exit(code)
+        gc.freeze()  # it need not look for garbage in what it has loaded
+    return code
+
+
+def _main(words: list[str]) -> int:
     loud = "-vv" in words or words.count("-v") + words.count("--verbose") > 1
     with console.streams(loud=loud), command_line():
         try:
@@ -39,10 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return BAD_INPUT
         except KeyboardInterrupt:
             say("interrupted")
-            return 128 + signal.SIGINT
-        finally:
-            if arguments is None:  # this process ends: it need not look for garbage in what it has loaded
-                gc.freeze()
+            return INTERRUPTED
 
 
 def _run(words: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -126,6 +127,19 @@ def test_ctrl_c_waits_for_the_end_of_such_steps_too() -> None:
         done.append("second")
     assert done == ["first"]
     assert not isinstance(caught.value, LimitExceeded)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_without_a_limit(number: int) -> None:
+    done: list[object] = []
+    before = signal.signal(number, lambda *_: done.append("signal"))
+    try:
+        with uninterrupted():
+            signal.raise_signal(number)
+            done.append("step")
+        assert done == ["step", "signal"]
+    finally:
+        signal.signal(number, before)
 
 
 def slow(function: Callable[..., Any]) -> Callable[..., Any]:
