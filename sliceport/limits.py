@@ -170,7 +170,11 @@ def uninterrupted() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         for number in late:
-            signal.raise_signal(number)
+            handler = before[number]
+            if callable(handler):
+                handler(number, None)
+            elif handler == signal.SIG_DFL:
+                signal.raise_signal(number)
 
 
 def finish() -> None:

@@ -226,7 +226,7 @@ OTHERS: dict[str, Mutant] = {
     "limits that are lifted": ("sliceport/limits", "self._begun += _time_used() - self._lifted_since", "pass"),
     "limits that are told again": ("sliceport/limits", "if turns % _TRIES == 0:", "if turns == 0:"),
     "limits that wait": ("sliceport/limits", "signal.signal(number, lambda number, _: late.setdefault(number))", "signal.getsignal(number)"),
-    "limits that waited": ("sliceport/limits", "            signal.raise_signal(number)", "            pass"),
+    "limits that waited": ("sliceport/limits", "        for number in late:", "        for number in ():"),
     "limits of what is done": ("sliceport/limits", " and not self._is_over.is_set()", ""),
 }  # fmt: skip
 """The same of other packages, by whole paths."""
