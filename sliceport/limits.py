@@ -44,6 +44,8 @@ class _Watch:
         self._seconds, self._memory = seconds, memory
         self._begun = _time_used()
         self._lifted_since: float | None = None
+        self._turns = 0
+        """Since the main thread was interrupted first."""
         self._handler = signal.signal(signal.SIGINT, self._handle)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -81,20 +83,21 @@ class _Watch:
         signal.signal(signal.SIGINT, self._handler)  # what is still to be handled, it handles before
 
     def _run(self) -> None:
-        turns = 0
         while not self._is_over.wait(_TURN):
             if self._lifted_since is not None:
                 continue
             self.reason = self.reason or self._exceeded()
             if self.reason:
-                if turns % _TRIES == 0:
+                if self._turns % _TRIES == 0:
                     _thread.interrupt_main(signal.SIGINT)
-                turns += 1
+                self._turns += 1
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handle Ctrl-C as before, and what `_run` interrupts."""
         if self.reason:
-            if self.is_exceeded():
+            if is_importing(frame):
+                self._turns = 0
+            elif self.is_exceeded():
                 raise LimitExceeded
         elif callable(self._handler):
             self._handler(number, frame)
@@ -105,6 +108,15 @@ class _Watch:
         if _memory_used() > self._memory:
             return f"it takes more than {self._memory / 2**20:.0f} MiB of memory; --memory 0 sets no limit."
         return ""
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether this frame, which a signal has interrupted, is part of an import."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 _watch: _Watch | None = None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from sliceport.cli import console
+from sliceport.cli import console, interruption
 from sliceport.cli.console import say
 from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
@@ -29,13 +29,16 @@ COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "direct
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code, unless it is interrupted and that of this process."""
-    code = _main(sys.argv[1:] if arguments is None else list(arguments))
-    if arguments is None:  # this process ends
-        if code == INTERRUPTED:  # at once: what was interrupted may have left locks that others wait for
-            with suppress(OSError, ValueError):
-                sys.stdout.flush()
-            os._exit(code)
-        gc.freeze()  # it need not look for garbage in what it has loaded
+    if arguments is not None:
+        return _main(list(arguments))
+    interruption.remember()
+    code = _main(sys.argv[1:])
+    interruption.end()
+    if code == INTERRUPTED:  # end at once: what was interrupted may have left locks that other threads wait for
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
+    gc.freeze()  # the process ends: it need not look for garbage in what it has loaded
     return code
 
 
@@ -50,15 +53,18 @@ def _main(words: list[str]) -> int:
             say(str(error))
             return BAD_INPUT
         except KeyboardInterrupt:
+            interruption.end()
             say("interrupted")
             return INTERRUPTED
 
 
 def _run(words: Sequence[str]) -> int:
-    options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
+    with interruption.restored():
+        options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
     subject = getattr(options, "model", None)
     try:
-        result = options.run(options)  # an exit code, or whether there is nothing to find
+        with interruption.restored():
+            result = options.run(options)  # an exit code, or whether there is nothing to find
         return result if type(result) is int else FINDING if result is False else CLEAN
     except ModelError as error:
         if subject is None or str(subject) in str(error):

@@ -88,6 +88,18 @@ def test_an_interruption_that_gets_lost_is_repeated(monkeypatch: pytest.MonkeyPa
     assert lost
 
 
+def test_an_import_is_not_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.joinpath("slowly_imported.py").write_text(
+        "from guarded_calls import spin_for\nspin_for(0.6)\nis_complete = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModelError, match="of processor time"), limited(0.2, None):
+        import slowly_imported  # type: ignore[import-not-found]
+
+        spin_for(ENOUGH)
+    assert slowly_imported.is_complete
+
+
 def test_an_error_of_the_work_stays_itself() -> None:
     with pytest.raises(ZeroDivisionError), limited(ENOUGH, None):
         raise ZeroDivisionError
