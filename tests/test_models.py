@@ -116,7 +116,7 @@ def test_zoo(zoo: Path, name: str) -> None:
 
 
 def test_rule_models_are_what_their_script_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(MODELS))
+    monkeypatch.setattr(sys, "path", [str(MODELS), *sys.path])
     make_rules = importlib.import_module("make_rules")
     assert set(make_rules.RULES) == set(RULES)
     for name in make_rules.RULES:

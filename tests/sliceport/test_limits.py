@@ -92,7 +92,7 @@ def test_an_import_is_not_interrupted(tmp_path: Path, monkeypatch: pytest.Monkey
     tmp_path.joinpath("slowly_imported.py").write_text(
         "from guarded_calls import spin_for\nspin_for(0.6)\nis_complete = True\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(ModelError, match="of processor time"), limited(0.2, None):
         import slowly_imported  # type: ignore[import-not-found]
 

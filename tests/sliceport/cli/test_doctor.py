@@ -119,7 +119,7 @@ def install(folder: Path, source: str, entry_points: str = "") -> Path:
 
 @pytest.fixture
 def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield tmp_path
     sys.modules.pop("throwaway", None)
     _distributions.cache_clear()
