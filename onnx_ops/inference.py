@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_ops.facts import NOTHING_FOUND, Found
 from onnx_ops.propagate import get_ready, propagate
 from onnx_ops.views import all_values
-from sliceport import guarded, limits
+from sliceport import guarded, limits, progress
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -103,37 +103,62 @@ def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
 def _propagate(model: bytes) -> list[Found]:
     most = SECONDS + _SECONDS_PER_BYTE * len(model)
     skipped: list[int] = []
-    journal = ""
-    try:
-        with limits.uninterrupted():
-            handle, journal = tempfile.mkstemp(prefix="sliceport-")
-            os.close(handle)
-        for attempt in range(_MAX_DEATHS):
-            seconds = max(min(most, limits.seconds_left()), 0.0)
-            arguments = (model, tuple(skipped), journal, seconds, frozenset(_fatal))
-            try:
-                guarded.call(get_ready, timeout=_START)  # so that the time for a model is its own
-                result: list[Found] = guarded.call(
-                    call_within,
-                    seconds + min(GRACE, seconds),
-                    propagate,
-                    *arguments,
-                    timeout=seconds + GRACE + _WAIT_SECONDS,
-                    memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
-                )
-            except (guarded.WorkerDied, MemoryError, RecursionError) as error:
-                with open(journal, "rb") as file:
-                    node, digest = int.from_bytes(file.read(8), "little"), file.read(8)
-                if len(_fatal) < _MAX_FATAL:
-                    _fatal.add(digest)
-                logger.debug("shape inference of node number %d: the worker %s", node, error)
-                skipped.append(_ALL if attempt == _MAX_DEATHS - 2 else node)
-                continue
+    for attempt in range(_MAX_DEATHS):
+        seconds = max(min(most, limits.seconds_left()), 0.0)
+        try:
+            guarded.call(get_ready, timeout=_START)  # so that the time for a model is its own
+            with _Journal() as journal:
+                try:
+                    result: list[Found] = guarded.call(
+                        call_within,
+                        seconds + min(GRACE, seconds),
+                        propagate,
+                        *(model, tuple(skipped), journal.name, seconds, frozenset(_fatal)),
+                        timeout=seconds + GRACE + _WAIT_SECONDS,
+                        memory=_MEMORY + _MEMORY_PER_BYTE * len(model),
+                    )
+                except (guarded.WorkerKilled, guarded.WorkerTerminated):
+                    raise
+                except (guarded.WorkerDied, MemoryError, RecursionError) as error:
+                    node, digest = journal.read()
+                    logger.debug("shape inference of node number %s: the worker %s", node, error)
+                    if digest and len(_fatal) < _MAX_FATAL:
+                        _fatal.add(digest)
+                    skipped.append(_ALL if node is None or attempt == _MAX_DEATHS - 2 else node)
+                    continue
             return result
-    finally:
-        with limits.uninterrupted(), contextlib.suppress(FileNotFoundError):
-            os.unlink(journal)
+        except (guarded.WorkerKilled, guarded.WorkerTerminated) as error:  # not by anything in the model
+            logger.debug("shape inference: the worker %s", error)
+        except (OSError, MemoryError, guarded.WorkerDied) as error:
+            guarded.call_status().lost_worker = True
+            said = str(error) if isinstance(error, guarded.WorkerDied) else f"could not be started ({error})"
+            progress.announce(f"shapes are not inferred: the worker process for it {said}.")
+            return []
     return []
+
+
+class _Journal:
+    """A file that says which node the worker is at; nothing is left of it, however the processes end (see `propagate`).
+
+    Raises:
+        OSError: It cannot be made, or read.
+    """
+
+    def __enter__(self) -> _Journal:
+        with limits.uninterrupted():
+            self._handle, self.name = tempfile.mkstemp(prefix="sliceport-")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with limits.uninterrupted(), contextlib.suppress(OSError):
+            os.close(self._handle)
+            os.unlink(self.name)
+
+    def read(self) -> tuple[int | None, bytes]:
+        """The number and the digest of the node that the worker was at; None and nothing where it was at none."""
+        os.lseek(self._handle, 0, os.SEEK_SET)
+        said = os.read(self._handle, 16)
+        return (int.from_bytes(said[:8], "little"), said[8:]) if len(said) == 16 else (None, b"")
 
 
 def call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -11,6 +11,9 @@ infer.
 from __future__ import annotations
 
 import hashlib
+import io
+import os
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,7 +112,8 @@ def propagate(
         model: A ModelProto, serialised; its tensors are in it or missing.
         skipped: Numbers of nodes, counted as they are visited, that onnx is not asked about.
         journal: A file in which the node that onnx is asked about always stands: 8 bytes of its number, the least
-            first, and 8 that digest what is asked.
+            first, and 8 that digest what is asked. Where an open file can lose its name, it does: whoever needs it has
+            it open.
         seconds: After so much processor time nothing more is inferred.
         fatal: Digests of what onnx is not asked.
 
@@ -121,6 +125,13 @@ def propagate(
         return _Propagation(proto, frozenset(skipped), journal, seconds, fatal).run()
 
 
+def _open_journal(name: str) -> io.FileIO:
+    file = io.FileIO(name, "r+")
+    if sys.platform != "win32":
+        os.unlink(name)
+    return file
+
+
 class _Propagation:
     def __init__(
         self, model: onnx.ModelProto, skipped: frozenset[int], journal: str, seconds: float, fatal: frozenset[bytes]
@@ -128,7 +139,7 @@ class _Propagation:
         self._model = model
         self._skipped = skipped
         self._fatal = fatal
-        self._journal = open(journal, "r+b", buffering=0) if journal else None  # noqa: SIM115 - closed by `run`
+        self._journal = _open_journal(journal) if journal else None
         self._deadline = time.process_time() + seconds
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._found: list[Found] = []

@@ -64,7 +64,7 @@ def fill_folder(
     with _beside(target) as beside:
         fill(beside)
         with limits.uninterrupted():
-            _replace(beside, target)
+            _rename([(beside, target)])
             limits.finish()
 
 
@@ -120,10 +120,10 @@ def write_files(
         if not accept(beside):
             return
         with limits.uninterrupted():
-            if len(files) > 1:  # an old one never stands with others than its own
-                files[-1].unlink(missing_ok=True)
-            for file in files:
-                move(beside / file.name, file)
+            if len(files) == 1:
+                move(beside / files[0].name, files[0])  # in one step
+            else:  # an old one never stands with others than its own
+                _rename([(beside / file.name, file) for file in files])
             limits.finish()
 
 
@@ -243,20 +243,45 @@ def _new_folder(parent: Path) -> Path:
         return folder
 
 
-def _replace(beside: Path, target: Path) -> None:
-    """Rename the new folder into place; the old one is only deleted once the new one stands."""
-    aside = _new_folder(target.parent) if os.path.lexists(target) else None
+def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
+    """Rename new files or folders into place, each pair's first to its second, in this order.
+
+    What stood there is set aside before, the last first, put back if anything fails, and deleted once all is done.
+
+    Raises:
+        OSError: It cannot be done.
+        UsageError: Nor can what stood there be put back; the message says where it is.
+    """
+    targets = [target for _, target in pairs]
+    aside = _new_folder(targets[-1].parent) if any(map(os.path.lexists, targets)) else None
     try:
-        if aside is not None:
-            move(target, aside / "old")
-        move(beside, target)
-    except BaseException:  # an interruption, too, leaves the old one where it was
-        if aside is not None and not os.path.lexists(target):
-            move(aside / "old", target)
+        for target in reversed(targets):
+            if aside is not None and os.path.lexists(target):
+                move(target, aside / target.name)
+        for new, target in pairs:
+            move(new, target)
+    except BaseException:
+        _put_back(pairs, aside)
         raise
-    finally:
+    if aside is not None:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
+    """Undo what `_rename` has done so far."""
+    try:
+        for new, target in pairs:
+            if os.path.lexists(target) and not os.path.lexists(new):
+                move(target, new)
+            if aside is not None and os.path.lexists(aside / target.name):
+                move(aside / target.name, target)
         if aside is not None:
-            shutil.rmtree(aside, ignore_errors=True)
+            aside.rmdir()
+    except OSError as error:
+        raise UsageError(
+            f"output '{pairs[-1][1]}' cannot be written, and what stood there cannot be put back "
+            f"({error.strerror or error}): it is in '{aside}'."
+        ) from None
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:

@@ -49,6 +49,7 @@ class Command:
         run: Runs it on a model's file, with a folder to write into or None, and options. What it raises is the model's
             result, too.
         writes: Whether it writes a file for a model.
+        takes_inputs: Whether it takes arrays for inputs; if not, those of a manifest are left out.
         modules: What is loaded ahead of the first model, where it is installed.
     """
 
@@ -56,6 +57,7 @@ class Command:
     help: str
     run: Callable[[str, Path | None, Options], Outcome]
     writes: Literal["always", "if asked", "never"] = "never"
+    takes_inputs: bool = True
     modules: tuple[str, ...] = ("sliceport.api",)
 
 
@@ -178,7 +180,13 @@ def _run_on_directml(model: str, folder: Path | None, options: Options) -> Outco
 COMMANDS = {
     command.name: command
     for command in (
-        Command("lower", "lower every Slice and Split to DirectML operators", _lower, writes="if asked"),
+        Command(
+            "lower",
+            "lower every Slice and Split to DirectML operators",
+            _lower,
+            writes="if asked",
+            takes_inputs=False,
+        ),
         Command(
             "compare",
             "run lowered nodes and compare them, bit for bit",

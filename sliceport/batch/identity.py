@@ -101,8 +101,12 @@ def _make_key(job: Job, task: Task, path: str, beside: Mapping[str, State], fold
 
 
 def options_of(job: Job, task: Task) -> dict[str, Any]:
-    """The options of a task, those of the job among them."""
-    return {**job.options, **task.options}
+    """The options of a task, those of the job among them. For each input, what the task says of it comes first."""
+    options = {**job.options, **task.options}
+    for name in ("input_shapes", "inputs"):
+        if by_input := {**(job.options.get(name) or {}), **(task.options.get(name) or {})}:
+            options[name] = by_input
+    return options
 
 
 def _digest(path: str) -> str:

@@ -155,7 +155,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             from sliceport.batch.shapes import choose_shapes
 
             chosen = {name: list(shape) for name, shape in choose_shapes(path, given).items()}
-        if given or chosen:
+        if given or chosen or options.get("input_shapes"):
             options["input_shapes"] = chosen | given
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}

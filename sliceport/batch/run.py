@@ -188,7 +188,10 @@ def _jobs(batch: Batch) -> int:
 def _tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
         location = model if is_url(model) else os.path.abspath(model)
-        yield Task(model, location, {} if batch.manifest is None else batch.manifest.options_of(model))
+        options = {} if batch.manifest is None else batch.manifest.options_of(model)
+        if not COMMANDS[batch.command].takes_inputs:
+            options.pop("inputs", None)
+        yield Task(model, location, options)
 
 
 def _choose_runner(batch: Batch, scratch: Path) -> Runner:

@@ -2,7 +2,9 @@
 
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from onnx_ops.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
 from onnx_ops.prepare import inline_functions
 from onnx_ops.propagate import propagate
-from sliceport import guarded
+from sliceport import guarded, progress
 from sliceport.errors import ModelError
 
 OPSET = 18
@@ -424,6 +426,53 @@ def test_a_node_that_ends_or_blocks_the_worker_is_left_out(
     caplog.clear()
     again = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
     assert (again, caplog.records) == (got, []), "what ended a worker once is not asked again"
+
+
+@pytest.mark.parametrize("kind", [guarded.WorkerKilled, guarded.WorkerTerminated])
+def test_a_worker_that_somebody_ends_says_nothing_of_a_node(
+    monkeypatch: pytest.MonkeyPatch, kind: type[guarded.WorkerDied]
+) -> None:
+    real_call = guarded.call
+    ended: list[int] = []
+
+    def call(function: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
+        answer = real_call(function, *arguments, **limits)
+        if function is inference.call_within and not ended:
+            ended.append(1)
+            raise kind("was ended by somebody")
+        return answer
+
+    monkeypatch.setattr(guarded, "call", call)
+    monkeypatch.setattr(inference, "_fatal", set())
+    proto = model([helper.make_node("Gemm", ["x", "y"], ["z"])], {"x": [2, 3], "y": [3, 4]}, ["z"])
+    for _ in range(2):
+        got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+        assert got == {"x": (2, 3), "y": (3, 4), "z": (2, 4)}
+    assert (ended, inference._fatal) == ([1], set())
+
+
+@pytest.mark.parametrize("has_worker", [True, False])
+def test_no_shapes_are_inferred_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_worker: bool
+) -> None:
+    said: list[str] = []
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    guarded.end_idle()
+    if has_worker:
+        guarded.start()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with progress.announcing(said.append):
+        assert inference.infer(from_proto(proto)) == {}
+    assert len(said) == 1
+    assert said[0].startswith("shapes are not inferred: the worker process for it could not be started (")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file keeps its name there")
+def test_the_journal_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "propagate", deadly.propagate_and_look)
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    found_by_name: dict[str, Any] = inference.infer_values(["y"], proto.SerializeToString)
+    assert found_by_name == {"y": False}
 
 
 def test_the_start_of_a_worker_takes_no_time_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -39,6 +38,14 @@ def fill_with(text: str) -> Callable[[Path], None]:
     return fill
 
 
+def write_all(files: list[Path]) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        for file in files:
+            (folder / file.name).write_text("new")
+
+    return write
+
+
 class TestInterruptions:
     @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError, ZeroDivisionError])
     @pytest.mark.parametrize("at", range(1, 3))
@@ -61,35 +68,77 @@ class TestInterruptions:
         assert tree(tmp_path) == {"out/mark": b"old"}
         assert os.listdir(tmp_path) == ["out"]
 
-    @pytest.mark.parametrize("at", range(3))
-    def test_a_model_never_stands_with_other_data_than_its_own(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError, ZeroDivisionError])
+    @pytest.mark.parametrize("had", [(), ("m",), ("m.data",), ("m.data", "m")])
+    @pytest.mark.parametrize("at", range(5))
+    def test_files_are_all_old_or_all_new(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        error: type[BaseException],
+        had: tuple[str, ...],
+        at: int,
     ) -> None:
-        files = [tmp_path / "m.data", tmp_path / "m"]
-
-        def write(text: str) -> Callable[[Path], None]:
-            def write_all(folder: Path) -> None:
-                for file in files:
-                    (folder / file.name).write_text(text)
-
-            return write_all
-
-        beside.write_files(files, write("old"))
+        for name in had:
+            (tmp_path / name).write_text("old")
         replace = Path.replace
         calls: list[Path] = []
 
         def interrupted(path: Path, target: Path) -> Path:
-            if len(calls) == at:
-                raise KeyboardInterrupt
             calls.append(path)
+            if len(calls) == at + 1:
+                raise error
             return replace(path, target)
 
         monkeypatch.setattr(Path, "replace", interrupted)
-        with contextlib.suppress(KeyboardInterrupt):
-            beside.write_files(files, write("new"), overwrite=True)
-        there = tree(tmp_path)
-        assert "m" not in there or set(there.values()) == {b"new"}
-        assert set(there) <= {"m", "m.data"}
+        files = [tmp_path / "m.data", tmp_path / "m"]
+        if at < len(had) + len(files):
+            with pytest.raises((error, UsageError)):
+                beside.write_files(files, write_all(files), overwrite=True)
+            assert tree(tmp_path) == dict.fromkeys(had, b"old")
+        else:
+            beside.write_files(files, write_all(files), overwrite=True)
+            assert tree(tmp_path) == {"m": b"new", "m.data": b"new"}
+        assert len(os.listdir(tmp_path)) == len(tree(tmp_path))
+
+    @pytest.mark.parametrize("first", range(1, 4))
+    def test_what_cannot_be_put_back_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+        files = [tmp_path / "m.data", tmp_path / "m"]
+        for file in files:
+            file.write_text(f"old {file.name}")
+        replace = Path.replace
+        calls: list[Path] = []
+
+        def refused(path: Path, target: Path) -> Path:
+            calls.append(path)
+            if len(calls) > first:
+                raise OSError(5, "Input/output error")
+            return replace(path, target)
+
+        monkeypatch.setattr(Path, "replace", refused)
+        with pytest.raises(
+            UsageError, match=r"cannot be put back \(Input/output error\): it is in '(.*)'\.$"
+        ) as caught:
+            beside.write_files(files, write_all(files), overwrite=True)
+        aside = re.findall("'([^']*)'", str(caught.value))[-1]
+        assert (Path(aside) / "m").read_text() == "old m"
+        assert b"old m.data" in tree(tmp_path).values()
+
+    def test_a_folder_that_cannot_be_put_back_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        beside.fill_folder(tmp_path / "out", fill_with("old"), mark="mark")
+        rename = Path.rename
+        calls: list[Path] = []
+
+        def refused(path: Path, target: Path) -> Path:
+            calls.append(path)
+            if len(calls) > 1:
+                raise OSError(5, "Input/output error")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", refused)
+        with pytest.raises(UsageError, match="cannot be put back"):
+            beside.fill_folder(tmp_path / "out", fill_with("new"), mark="mark", overwrite=True)
+        assert list(tree(tmp_path).values()) == [b"old"]
 
     @POSIX
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from sliceport.batch import run as module
@@ -270,6 +272,47 @@ def test_shapes_for_all_are_for_models_that_have_the_input(batch: Batch, zoo: Pa
     run_batch(
         replace(batch, options={"input_shapes": {"x": (2, 5, 8), "other": (3,)}}, sources=[str(zoo / "open.onnx")])
     )
+    assert [row["verdict"] for row in rows(batch)] == ["clean"]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A model of two inputs that it leaves open, and a manifest that says something of one."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[N, 5] a, float[M, 4] b) => (float[P, 5] y, float[Q, 4] z)
+        <int64[1] start = {0}, int64[1] end = {4}> { y = Slice(a, start, end) z = Slice(b, start, end) }""")
+    onnx.save(model, tmp_path / "two.onnx")
+    np.save(tmp_path / "a.npy", np.ones((4, 5), np.float32))
+    np.save(tmp_path / "b.npy", np.ones((6, 4), np.float32))
+    entry = {"model": "two.onnx", "input_shapes": {"a": [4, 5]}, "input": {"a": "a.npy"}}
+    (tmp_path / "m.jsonl").write_text(json.dumps(entry))
+    return tmp_path / "two.onnx"
+
+
+def test_shapes_for_all_and_for_single_models_are_both_used(batch: Batch, two: Path) -> None:
+    manifest = read_manifest(str(two.with_name("m.jsonl")))
+    found = []
+    for size in (6, 9):
+        options = {"input_shapes": {"a": (9, 9), "b": (size, 4)}}
+        run_batch(replace(batch, sources=[str(two)], manifest=manifest, options=options))
+        (row,) = rows(batch)
+        found.append(
+            [each["desc"]["InputTensor"]["Sizes"] for node in row["result"]["nodes"] for each in node["operators"]]
+        )
+    assert found == [[[24]], [[36]]]
+
+
+def test_arrays_for_all_and_for_single_models_are_both_used(batch: Batch, two: Path) -> None:
+    manifest = read_manifest(str(two.with_name("m.jsonl")))
+    options = {"inputs": {"b": str(two.with_name("b.npy"))}}
+    run_batch(replace(batch, command="compare", sources=[str(two)], manifest=manifest, options=options))
+    assert [row["verdict"] for row in rows(batch)] == ["clean"]
+
+
+def test_a_command_that_takes_no_arrays_ignores_those_of_a_manifest(batch: Batch, two: Path) -> None:
+    two.with_name("a.npy").unlink()
+    manifest = read_manifest(str(two.with_name("m.jsonl")))
+    run_batch(replace(batch, sources=[str(two)], manifest=manifest, options={"input_shapes": {"b": (6, 4)}}))
     assert [row["verdict"] for row in rows(batch)] == ["clean"]
 
 
