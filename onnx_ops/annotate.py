@@ -36,6 +36,11 @@ class OnnxSource:
     model: onnx.ModelProto | ir.Model
 
     @property
+    def file_name(self) -> str:
+        """See `Source`."""
+        return "model.onnx"
+
+    @property
     def proto(self) -> onnx.ModelProto:
         """The model as onnx has it.
 
@@ -66,7 +71,7 @@ class OnnxSource:
             if key in by_key:
                 _annotate(node, by_key[key], files)
         try:
-            (folder / "model.onnx").write_bytes(annotated.SerializeToString())
+            (folder / self.file_name).write_bytes(annotated.SerializeToString())
         except ValueError as error:
             raise ModelError(f"the annotated model cannot be written ({error}).") from None
 

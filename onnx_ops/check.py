@@ -27,7 +27,7 @@ REPLACEABLE_VERSION = 4
 _MAX_BYTES = 2**63
 _MAX_DIGITS = 19
 _MAX_VERSION = 2**31 - 1
-"""Of NumPy's arrays."""
+"""The largest version of an operator set that is taken."""
 _MAX_CHECKED_BYTES = 2**20
 """Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
 _UNDEFINED, _STRING = onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING
@@ -104,6 +104,7 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     _check_graph(proto.graph, (), found)
     for function in proto.functions:
         _check_function(function, found)
+        _check_is_no_operator(function, proto.opset_import)
     _check_calls(proto.functions)
     return found
 
@@ -121,6 +122,20 @@ def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
     defined = set(function.input)
     _check_nodes(function.node, defined, (), where, found)
     _check_outputs(function.output, (defined,), where)
+
+
+def _check_is_no_operator(function: onnx.FunctionProto, imports: Sequence[onnx.OperatorSetIdProto]) -> None:
+    """Check that a function does not have the name of a standard operator.
+
+    onnx's inference and reference, onnxruntime and OpenVINO all take a node of that name for the operator.
+    """
+    if function.domain not in STANDARD_DOMAINS or function.overload:
+        return
+    for entry in imports:
+        if entry.domain in STANDARD_DOMAINS and onnx.defs.has(function.name, entry.version, ""):
+            raise ModelError(
+                f"function {function.name!r} has the name of one of ONNX's operators (opset {entry.version})."
+            )
 
 
 _Scopes = tuple[set[str], ...]

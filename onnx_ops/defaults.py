@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import onnx_ir as ir
 
 from onnx_ops.check import REPLACEABLE_VERSION
-from onnx_ops.traversal import all_graphs
+from onnx_ops.traversal import model_graphs
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> 
 def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
     return [
         (graph, value)
-        for graph in all_graphs(model)
+        for graph in model_graphs(model)
         if graph is not model.graph or model.ir_version >= REPLACEABLE_VERSION
         for value in graph.initializers.data.values()
         if value.is_graph_input()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -14,10 +15,10 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.causes import describe_cause
 from onnx_ops.check import Findings, check_data_files, check_proto
-from onnx_ops.prepare import name_left_out_outputs, open_negative_sizes
+from onnx_ops.prepare import load_external, name_left_out_outputs, open_negative_sizes
 from onnx_ops.read import file_named, read_proto
-from onnx_ops.traversal import all_graphs, model_nodes
-from sliceport.atomic_write import write_files
+from onnx_ops.traversal import all_graphs, model_graphs, model_nodes
+from sliceport.atomic_write import check_not_read, write_files
 from sliceport.errors import ModelError, UsageError
 from sliceport.limits import lifted
 
@@ -53,17 +54,6 @@ def data_closed(model: ir.Model) -> Iterator[None]:
     finally:
         for tensor in tensors:
             _release(tensor)
-
-
-def from_file_proto(proto: onnx.ModelProto, path: str | os.PathLike[str]) -> ir.Model:
-    """`from_proto` of what `read_proto` read from a file; errors name the file.
-
-    Raises:
-        ModelError: See `from_proto`.
-    """
-    with file_named(path):
-        found = check_proto(proto)
-    return from_checked_file(proto, found, path)
 
 
 def from_checked_file(proto: onnx.ModelProto, found: Findings, path: str | os.PathLike[str]) -> ir.Model:
@@ -118,33 +108,63 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
 
 _MIN_EXTERNAL = 256
 """Bytes up to which weights that move go into the model itself."""
-_MAX_ATTRIBUTES = 2**28
-"""Bytes of attributes in other files that are taken into a model which moves."""
+_MAX_IN_MODEL = 2**28
+"""Bytes of tensors in other files that are taken into a model which moves."""
 _Held = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 
 
 def external_tensors(model: ir.Model) -> Iterator[_Held]:
     """The tensors of a model that lie in other files, each with what puts another in its place."""
-    yield from _external_initializers(model)
+    for graph in model_graphs(model):
+        yield from _external_initializers(graph)
     yield from _external_attributes(model)
 
 
-def _external_initializers(model: ir.Model) -> Iterator[_Held]:
-    for graph in all_graphs(model):
-        for value in graph.initializers.data.values():
-            if isinstance(value.const_value, ir.ExternalTensor):
-                yield value.const_value, partial(setattr, value, "const_value")
+def _external_initializers(graph: ir.Graph) -> Iterator[_Held]:
+    for value in graph.initializers.data.values():
+        if isinstance(value.const_value, ir.ExternalTensor):
+            yield value.const_value, partial(setattr, value, "const_value")
 
 
 def _external_attributes(model: ir.Model) -> Iterator[_Held]:
-    for node in model_nodes(model):
-        for name, attribute in node.attributes.data.items():
+    for attributes in _attributes(model):
+        for name, attribute in attributes.data.items():
             if isinstance(attribute.value, ir.ExternalTensor):
-                yield attribute.value, partial(_set_tensor, node, name)
+                yield attribute.value, partial(_set_tensor, attributes, name)
+            elif attribute.type == ir.AttributeType.TENSORS and not attribute.is_ref():
+                for i, tensor in enumerate(attribute.value):
+                    if isinstance(tensor, ir.ExternalTensor):
+                        yield tensor, partial(_set_one_tensor, attributes, name, i)
 
 
-def _set_tensor(node: ir.Node, name: str, tensor: ir.TensorProtocol) -> None:
-    node.attributes[name] = ir.AttrTensor(name, tensor)
+def _attributes(model: ir.Model) -> Iterator[Any]:
+    """The attributes of nodes, and the defaults of those of functions."""
+    yield from (node.attributes for node in model_nodes(model))
+    yield from (function.attributes for function in model.functions.values())
+
+
+def _set_tensor(attributes: Any, name: str, tensor: ir.TensorProtocol) -> None:
+    attributes[name] = ir.AttrTensor(name, tensor)
+
+
+def _set_one_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
+    tensors = list(attributes[name].value)
+    tensors[index] = tensor
+    attributes[name] = ir.AttrTensors(name, tensors)
+
+
+def _can_be_in_data_file(model: ir.Model) -> bool:
+    """Whether a model has external tensors that onnx-ir writes into another file again."""
+    return any(any(_external_initializers(graph)) for graph in all_graphs(model))
+
+
+def _to_be_in_model(model: ir.Model) -> Iterator[_Held]:
+    """The external tensors that onnx-ir writes into no other file: those of attributes, and of graphs in functions."""
+    written = set(all_graphs(model))
+    for graph in model_graphs(model):
+        if graph not in written:
+            yield from _external_initializers(graph)
+    yield from _external_attributes(model)
 
 
 @contextmanager
@@ -159,8 +179,7 @@ def data_files_released(model: ir.Model, most: int) -> Iterator[None]:
     for tensor, put in mapped:
         if tensor.nbytes <= most:
             with suppress(Exception):  # what needs it says why it cannot be read
-                put(ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name))
-            _release(tensor)
+                put(load_external(tensor))
     try:
         yield
     finally:
@@ -184,7 +203,8 @@ def write_model(
     """Write a model; outputs that a Split leaves out are named, or the file would have fewer, and other parts.
 
     Weights in external data files stay where they are if the new file is beside the old one; else they are written
-    anew, into one file beside it by its name with `.data`, and those in attributes of nodes into the new file itself.
+    anew, into one file beside it by its name with `.data`, and those in attributes of nodes, or in graphs of functions,
+    into the new file itself.
 
     Args:
         model: The model.
@@ -201,11 +221,11 @@ def write_model(
     target = _read_target(path)
     name_left_out_outputs(model)
     moves = any(external_tensors(model)) and target.parent.resolve() != Path(source).parent.resolve()
-    data = f"{target.name}.data" if moves and any(_external_initializers(model)) else None
+    data = f"{target.name}.data" if moves and _can_be_in_data_file(model) else None
     files = [target] if data is None else [target.with_name(data), target]
-    _check_is_no_data_file(files, model, source)
+    check_not_read(files, [tensor.path for tensor, _ in external_tensors(model)], source)
     if moves:
-        _load_attributes(model)
+        _load_others(model)
     write_files(
         files,
         lambda folder: _save(model, folder / target.name, data),
@@ -240,26 +260,18 @@ def _read_target(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _check_is_no_data_file(files: Sequence[Path], model: ir.Model, source: str | os.PathLike[str]) -> None:
-    read = {os.path.realpath(tensor.path) for tensor, _ in external_tensors(model)}
-    for file in files if read else ():
-        if os.path.realpath(file) in read:
-            raise UsageError(f"output '{file}' is where '{os.fspath(source)}' has its weights; give another name.")
-
-
-def _load_attributes(model: ir.Model) -> None:
-    """Take tensors of attributes into the model: onnx-ir writes none of them to other files."""
-    tensors = list(_external_attributes(model))
+def _load_others(model: ir.Model) -> None:
+    """Take tensors into the model that onnx-ir writes into no other file."""
+    tensors = list(_to_be_in_model(model))
     size = sum(tensor.nbytes for tensor, _ in tensors)
-    if size > _MAX_ATTRIBUTES:
-        where = "attributes of nodes are in other files and would have to be in the model itself"
+    if size > _MAX_IN_MODEL:
+        where = "attributes or graphs of functions are in other files and would have to be in the model itself"
         raise ModelError(f"{size} bytes of {where}; write it beside the model that it is made of, where they stay.")
     for tensor, put in tensors:
         try:
-            put(ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name))
+            put(load_external(tensor))
         except Exception as error:
             raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
-        _release(tensor)
 
 
 def _save(model: ir.Model, path: Path, data: str | None) -> None:
@@ -282,7 +294,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
             ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):
             moved = value.const_value
-            if isinstance(moved, ir.ExternalTensor) and tensor is not None and moved is not tensor:
+            if moved is not None and tensor is not None and moved is not tensor:
                 moved.doc_string = tensor.doc_string
                 moved.metadata_props.update(tensor.metadata_props)
         yield
@@ -308,10 +320,10 @@ def _metadata_once(model: ir.Model) -> Iterator[None]:
 
 
 def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol | None]:
-    for graph in all_graphs(model):
+    for graph in model_graphs(model):
         yield from (value.const_value for value in graph.initializers.data.values())
-    for node in model_nodes(model):
-        for attribute in node.attributes.data.values():
+    for attributes in _attributes(model):
+        for attribute in attributes.data.values():
             if attribute.type == ir.AttributeType.TENSOR:
                 yield attribute.value
             elif attribute.type == ir.AttributeType.TENSORS:

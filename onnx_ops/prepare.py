@@ -13,7 +13,7 @@ from onnx_ir.passes.common import InlinePass
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
 from onnx_ops.nodes import MISSING, is_slicing
-from onnx_ops.traversal import all_graphs, all_nodes, model_nodes
+from onnx_ops.traversal import all_graphs, all_nodes, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
@@ -124,8 +124,11 @@ def name_left_out_outputs(model: ir.Model) -> None:
     left_out = [output for node in nodes if is_slicing(node) for output in node.outputs if not output.name]
     if not left_out:
         return
-    names = {value.name for value in all_values(model)} | {name for g in all_graphs(model) for name in g.initializers}
-    names |= {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    names = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    names.update(value.name for function in model.functions.values() for value in function.inputs)
+    for graph in model_graphs(model):
+        names.update(value.name for value in graph.inputs)
+        names.update(graph.initializers)
     numbers = count()
     for output in left_out:
         output.name = next(name for n in numbers if (name := f"left_out_{n}") not in names)
@@ -159,7 +162,13 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
         Exception: The file cannot be read; onnx-ir has several classes of errors for it.
     """
     try:
-        return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
+        return ir.Tensor(
+            tensor.numpy().copy(),
+            dtype=tensor.dtype,
+            name=tensor.name,
+            doc_string=tensor.doc_string,
+            metadata_props=dict(tensor.metadata_props),
+        )
     finally:
         tensor.release()
 

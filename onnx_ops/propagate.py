@@ -26,6 +26,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops import shape_arithmetic
+from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.exact import evaluate, has_clear_length
 from onnx_ops.facts import (
@@ -166,7 +167,11 @@ class _Propagation:
         for value in (*graph.output, *graph.value_info):
             if value.type.WhichOneof("value"):
                 scope.declared[value.name] = value.type
-        replaceable = {value.name for value in graph.input} if is_main and self._model.ir_version > 3 else set()
+        replaceable = (
+            {value.name for value in graph.input}
+            if is_main and self._model.ir_version >= REPLACEABLE_VERSION
+            else set()
+        )
         for tensor in graph.initializer:
             if tensor.name not in replaceable:
                 scope.facts[tensor.name] = self._of_tensor(tensor)

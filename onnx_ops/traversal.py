@@ -26,6 +26,14 @@ def all_graphs(model: ir.Model) -> list[ir.Graph]:
     return [model.graph, *dict.fromkeys(_subgraphs(model.graph))]
 
 
+def model_graphs(model: ir.Model) -> list[ir.Graph]:
+    """The main graph, and the graphs in its nodes and in those of the functions."""
+    found = dict.fromkeys(all_graphs(model))
+    for function in model.functions.values():
+        found.update(dict.fromkeys(_subgraphs(function)))
+    return list(found)
+
+
 def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
     """The nodes of the main graph and of the functions, and of the graphs in them."""
     yield from all_nodes(model.graph)
@@ -33,7 +41,7 @@ def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
         yield from all_nodes(function)
 
 
-def _subgraphs(graph: ir.Graph) -> Iterator[ir.Graph]:
+def _subgraphs(graph: ir.Graph | ir.Function) -> Iterator[ir.Graph]:
     for node in graph:
         for inner in graphs_in(node):
             yield inner

@@ -78,7 +78,7 @@ def _read_after_try(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[
     if not os.path.isfile(name):
         raise ModelError(f"model '{name}' is no file.")
     size = sum(os.path.getsize(file) for file in (name, weights) if os.path.isfile(file))
-    seconds = float(int(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20))
+    seconds = round(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20, 1)
     most = seconds + _WAIT_SECONDS
     memory = _MEMORY + _MEMORY_FOR_EACH_BYTE * size
     try:

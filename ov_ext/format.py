@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
 from sliceport.arguments import check_nodes, is_path
+from sliceport.atomic_write import check_not_read
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
@@ -17,10 +19,12 @@ from sliceport.formats import (
     CompareOptions,
     DeclaredShapes,
     LowerOptions,
+    ManyFiles,
     Path,
     Result,
     RewriteOptions,
     RunOptions,
+    format_of,
 )
 from sliceport.wording import spell
 
@@ -120,12 +124,27 @@ class OpenVINO:
 
         if options.get("verify"):
             raise UsageError(f"{spell('verify=True', '--verify')} is for onnxruntime-dml, not for {target}.")
+        _check_keeps_data(model, output)
         progress.say(f"rewriting {model}")
         hardened = read_with_shapes(model, {})
         check_nodes(len(hardened.get_ops()), options.get("max_nodes", 0))
         report = harden(hardened)
         write_model(hardened, output, overwrite=options.get("overwrite", False))
         return Result(report)
+
+
+def _check_keeps_data(model: Path, output: Path) -> None:
+    """Refuse to write where a model of another format has its data; weights of IR are replaced with their model.
+
+    Raises:
+        UsageError: It is there.
+    """
+    one = format_of(model)
+    if one.name == OpenVINO.name or not isinstance(one, ManyFiles):
+        return
+    data = [os.path.join(os.path.dirname(model), name) for name in one.files_beside(model)]
+    stem, _ = os.path.splitext(output)
+    check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data, model)
 
 
 def _start_reading() -> None:

@@ -84,9 +84,6 @@ class Slice(SlicingOp):
         start, stop, step, *axes = indices
         return SliceSpec(start, stop, axes[0] if axes else None, step).resolve(shape)
 
-    def _index_sources(self) -> list[ov.Output]:
-        return [self.input_value(i) for i in range(1, self.get_input_size())]
-
     def _axes(self, given: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
         """The axis of each entry; None if they are not known."""
         if not given:

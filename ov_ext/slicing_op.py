@@ -100,6 +100,9 @@ class SlicingOp(ov.Op):
         self.set_arguments([as_output(value, i, self.label()) for i, value in enumerate(inputs)])
         self.constructor_validate_and_infer_types()
 
+    def _index_sources(self) -> list[ov.Output]:
+        return [self.input_value(i) for i in range(1, self.get_input_size())]
+
     # What the subclasses say.
 
     def output_dimensions(

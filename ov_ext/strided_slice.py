@@ -123,9 +123,6 @@ class StridedSlice(SlicingOp):
         begin, end, *strides = indices
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
 
-    def _index_sources(self) -> list[ov.Output]:
-        return [self.input_value(i) for i in range(1, self.get_input_size())]
-
 
 def _bound(index: list[Bounds] | None, is_ignored: int, i: int) -> Bounds | None:
     """Bounds of an entry; None where its mask bit says that it is ignored."""

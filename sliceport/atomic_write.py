@@ -10,9 +10,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,7 +46,8 @@ def fill_folder(
         directory: The folder.
         fill: Writes the files into the folder that it is given.
         mark: The file by which a folder of an earlier run is known, the only kind that is overwritten.
-        others: Patterns of what else such a folder has; one with anything more is kept.
+        others: Patterns of the files that such a folder has besides, as in `dxdispatch/*.json`; one with anything more
+            is kept.
         overwrite: Whether to replace such a folder.
 
     Raises:
@@ -82,13 +83,24 @@ def remove_leftovers(parent: Path, seconds: float) -> None:
 
 
 def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
+    known = [pattern.split("/") for pattern in patterns]
     try:
-        names = sorted(os.listdir(folder))
+        for name in _list_others(folder, (), known):
+            raise UsageError(f"output '{folder}' holds {name!r}, which is not overwritten; move it elsewhere.")
     except OSError as error:
         raise UsageError(f"output '{folder}' cannot be read ({error.strerror}).") from None
-    for name in names:
-        if not any(fnmatch(name, pattern) for pattern in patterns):
-            raise UsageError(f"output '{folder}' holds {name!r}, which is not overwritten; move it elsewhere.")
+
+
+def _list_others(folder: Path, above: tuple[str, ...], known: Sequence[Sequence[str]]) -> Iterator[str]:
+    """What a folder holds that no pattern matches, part by part, sorted; so do the folders in it that patterns name."""
+    for name in sorted(os.listdir(folder)):
+        parts = (*above, name)
+        fitting = [each for each in known if len(each) >= len(parts) and all(map(fnmatchcase, parts, each))]
+        file = folder / name
+        if file.is_dir() and not file.is_symlink() and any(len(each) > len(parts) for each in fitting):
+            yield from _list_others(file, parts, known)
+        elif file.is_dir() or not any(len(each) == len(parts) for each in fitting):
+            yield "/".join(parts)
 
 
 def write_files(
@@ -125,6 +137,23 @@ def write_files(
             else:  # an old one never stands with others than its own
                 _rename([(beside / file.name, file) for file in files])
             limits.finish()
+
+
+def check_not_read(files: Iterable[Path], read: Iterable[str], source: str | os.PathLike[str]) -> None:
+    """Refuse to write where a model has its data.
+
+    Args:
+        files: What is to be written.
+        read: The data files of the model.
+        source: The model's file.
+
+    Raises:
+        UsageError: One of the files is one of these.
+    """
+    data = [name for name in dict.fromkeys(read) if os.path.exists(name)]
+    for file in files:
+        if os.path.exists(file) and any(os.path.samefile(file, name) for name in data):
+            raise UsageError(f"output '{file}' is where '{os.fspath(source)}' has its weights; give another name.")
 
 
 def check_output(file: Path) -> None:

@@ -78,16 +78,3 @@ class Refusal:
 
     code: str
     message: str
-
-
-REFUSAL_CODES = (
-    "invalid",
-    "missing_shape",
-    "dynamic_parameter",
-    "missing_parameter",
-    "unsupported_type",
-    "unaligned_type",
-    "rank_limit",
-    "size_limit",
-    "feature_level",
-)

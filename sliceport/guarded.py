@@ -466,8 +466,8 @@ def call(function: Callable[..., Any], *args: Any, timeout: float | None, memory
         function: A function of a module that the worker can import.
         args: Its arguments; they and what it returns are pickled.
         timeout: Seconds that it may take, the start of the worker included; None for any.
-        memory: Bytes that it, and each process that it starts, may allocate beyond what the worker has; not enforced
-            on Windows. In a worker, what its own call may allocate bounds it, too. None for any.
+        memory: Bytes that it, and each process that it starts, may allocate beyond what the worker has; enforced on
+            Linux alone. In a worker, what its own call may allocate bounds it, too. None for any.
 
     Raises:
         WorkerTimedOut: The worker took longer; WorkerUsedTime: it used more processor time than it allowed itself.

@@ -119,17 +119,17 @@ def _limits(timeout: float | None, memory: int | None) -> Iterator[None]:
         return
     import resource
 
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     signal.setitimer(signal.ITIMER_REAL, 0 if timeout is None else timeout + GRACE)
     allocated = _allocated()
     if allocated is not None and memory is not None:
-        bound = min(allocated + memory, _MAX_LIMIT)
-        resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
+        bounds = [allocated + memory, _MAX_LIMIT, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 @contextlib.contextmanager

@@ -49,6 +49,19 @@ def wait_within(seconds: float) -> list[tuple[int, int]]:
     return [*limits, resource.getrlimit(resource.RLIMIT_CPU)]
 
 
+def limits_of_memory() -> tuple[int, int]:
+    """How much this process may allocate, by its own limit and by that of its owner."""
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_DATA)
+
+
+def limits_of_memory_of_a_worker(memory: int | None) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The limits within a call that may take so much memory, and those in a call after it that may take any."""
+    within: tuple[int, int] = guarded.call(limits_of_memory, timeout=None, memory=memory)
+    return within, guarded.call(limits_of_memory, timeout=None, memory=None)
+
+
 _kept: list[bytes] = []
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.check import REPLACEABLE_VERSION
 from onnx_ops.compare import onnxruntime_cpu
 from onnx_ops.compare.onnxruntime_cpu import Captured, Exhausted
 from sliceport.errors import ModelError, UsageError
@@ -34,6 +35,8 @@ _PASSES_VALUES = {
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
 _MAX_RANDOM = 2**26
+_OF_NUMPY = 1
+"""`isbuiltin` of the types that NumPy itself has."""
 _MAX_SPAN = 2**58
 """Of the product of all sizes but 0."""
 
@@ -85,7 +88,11 @@ def make_inputs(
 
 def overridable_inputs(model: ir.Model) -> list[ir.Value]:
     """The inputs of the main graph that have a default, an initializer; before IR version 4 that is a constant."""
-    return [value for value in model.graph.inputs if value.is_initializer()] if model.ir_version >= 4 else []
+    return (
+        [value for value in model.graph.inputs if value.is_initializer()]
+        if model.ir_version >= REPLACEABLE_VERSION
+        else []
+    )
 
 
 def first_that_runs(
@@ -155,11 +162,14 @@ def run_with_inputs(
 
 
 def _check_given(value: ir.Value, array: Array) -> Array:
-    if value.dtype is not None and array.dtype != value.dtype.numpy():
-        same_width = array.dtype.kind in "Vu" and array.dtype.itemsize == value.dtype.numpy().itemsize
-        if not same_width:
-            raise UsageError(f"input {value.name!r} needs {value.dtype.numpy()} elements, got {array.dtype}.")
-        array = array.view(value.dtype.numpy())  # .npy files know no bfloat16: it comes as raw bytes
+    if value.dtype == ir.DataType.STRING and array.dtype.kind == "U":
+        array = array.astype(object)
+    if value.dtype is not None and array.dtype != (wanted := value.dtype.numpy()):
+        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == wanted.itemsize
+        if not is_raw or wanted.isbuiltin == _OF_NUMPY:
+            elements = "text" if value.dtype == ir.DataType.STRING else f"{wanted} elements"
+            raise UsageError(f"input {value.name!r} needs {elements}, got {array.dtype}.")
+        array = array.view(wanted)  # .npy files know no bfloat16: it comes as raw bytes
     if value.shape is not None:
         fits = len(value.shape) == array.ndim and all(
             not isinstance(dim, int) or dim == size for dim, size in zip(value.shape, array.shape, strict=True)

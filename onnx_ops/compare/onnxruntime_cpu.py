@@ -73,7 +73,7 @@ def run(
     feeds = {name: Captured.of(array) for name, array in inputs.items()}
     job = Job(_serialize(proto), feeds, tuple(names), data_folder, is_optimized)
     size = len(job.model) + external_bytes(proto, data_folder) + sum(value.data.size for value in feeds.values())
-    seconds = float(int(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20))
+    seconds = round(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20, 1)
     memory = MEMORY + MEMORY_FOR_EACH_BYTE * size + MEMORY_FOR_EACH_CORE * (os.cpu_count() or 1)
     try:
         with lifted():

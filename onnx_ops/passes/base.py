@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import onnx_ir as ir
 
 from onnx_ops.defaults import defaults_aside
-from onnx_ops.nodes import has_its_values, is_strided_slice
+from onnx_ops.nodes import has_its_values, is_strided_slice, node_name
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.annotations import annotate_nodes, annotate_value
 from onnx_ops.passes.builders import build_tensor
@@ -21,7 +21,7 @@ from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, make_node_names_unique, mark_new
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
-from onnx_ops.passes.walk import name_of, nodes_of
+from onnx_ops.passes.walk import nodes_of
 from onnx_ops.read_once import reading_once
 from onnx_ops.traversal import count_uses
 from sliceport.hardening import Change
@@ -196,9 +196,9 @@ class SlicingPass(ir.passes.InPlacePass):
         used = [output for output in node.outputs if is_used(output)]
         new = [build_tensor(tensor) for tensor in tensors]
         for made, output in zip(new, used, strict=True):
-            made.name = derive_name(name_of(node), output.name or "") if len(used) > 1 else node.name
+            made.name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
         self.replace_nodes([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)}, new)
-        self.changes.append(Change(name_of(node), node.op_type, "Constant", ()))
+        self.changes.append(Change(node_name(node), node.op_type, "Constant", ()))
 
 
 class NodePass(SlicingPass):
@@ -228,7 +228,7 @@ class NodePass(SlicingPass):
 
     def _visit(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node and report it."""
-        name = name_of(node)
+        name = node_name(node)
         if not (is_strided_slice(node) or has_its_values(node)):
             reason = f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs"
             self.skipped.append(Skipped(name, node.op_type, reason))

@@ -7,9 +7,9 @@ from itertools import accumulate
 
 import onnx_ir as ir
 
+from onnx_ops.nodes import node_name
 from onnx_ops.passes.matchers import read_attribute_list, read_view_axes
 from onnx_ops.passes.outcome import Skip
-from onnx_ops.passes.walk import name_of
 from sliceport.slicing import AxisSlice
 from sliceport.slicing.spec import normalize_axis
 
@@ -37,7 +37,7 @@ def _cut_transpose(
     rank = len(shapes[0])
     permutation = read_attribute_list(node, "perm") or range(rank)[::-1]
     if sorted(permutation) != list(range(rank)):
-        raise Skip(f"perm={list(permutation)} of Transpose {name_of(node)!r} is not a permutation of {rank} axes")
+        raise Skip(f"perm={list(permutation)} of Transpose {node_name(node)!r} is not a permutation of {rank} axes")
     return {0: {permutation[axis]: entry for axis, entry in entries.items()}}, None
 
 
@@ -50,7 +50,7 @@ def _cut_view(
     if node.op_type == "Squeeze":
         return {0: {others[axis]: entry for axis, entry in entries.items()}}, None
     if any(axis in axes and not entry.is_whole(1) for axis, entry in entries.items()):
-        raise Skip(f"it cuts an axis that Unsqueeze {name_of(node)!r} adds")
+        raise Skip(f"it cuts an axis that Unsqueeze {node_name(node)!r} adds")
     return {0: {others.index(axis): entry for axis, entry in entries.items() if axis not in axes}}, None
 
 
@@ -58,9 +58,9 @@ def _cut_reshape(
     node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, kept: Shape
 ) -> tuple[dict[int, Entries], list[int]]:
     if opset < _SHAPE_INPUT_OPSET or len(node.inputs) < 2:
-        raise Skip(f"Reshape {name_of(node)!r} does not have its shape as an input")
+        raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in whole:
-        raise Skip(f"the output of Reshape {name_of(node)!r} has no elements")
+        raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
     before = [*accumulate(shapes[0], lambda a, b: a * b, initial=1)]
     after = [*accumulate(whole, lambda a, b: a * b, initial=1)]
     places = {(before[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
@@ -69,7 +69,7 @@ def _cut_reshape(
         if entry.is_whole(whole[axis]):
             continue
         if (after[axis], whole[axis]) not in places:
-            raise Skip(f"axis {axis} matches no input axis of Reshape {name_of(node)!r}")
+            raise Skip(f"axis {axis} matches no input axis of Reshape {node_name(node)!r}")
         cuts[places[after[axis], whole[axis]]] = entry
     if 0 in kept:
         raise Skip("it selects no elements")
@@ -80,13 +80,15 @@ def _cut_elementwise(
     node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, whole: Shape, __: Shape
 ) -> tuple[dict[int, Entries], None]:
     if any(name in node.attributes for name in _BROADCAST):
-        raise Skip(f"{node.op_type} {name_of(node)!r} broadcasts by its attributes, as before opset {_BROADCAST_OPSET}")
+        raise Skip(
+            f"{node.op_type} {node_name(node)!r} broadcasts by its attributes, as before opset {_BROADCAST_OPSET}"
+        )
     if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != whole for shape in shapes):
-        raise Skip(f"{node.op_type} {name_of(node)!r} does not broadcast, and its inputs differ in shape")
+        raise Skip(f"{node.op_type} {node_name(node)!r} does not broadcast, and its inputs differ in shape")
     cuts = {}
     for i, shape in enumerate(shapes):
         if not _can_broadcast(shape, whole):
-            raise Skip(f"{node.op_type} {name_of(node)!r} reads shapes that do not broadcast to its output")
+            raise Skip(f"{node.op_type} {node_name(node)!r} reads shapes that do not broadcast to its output")
         missing = len(whole) - len(shape)
         cut = {a - missing: e for a, e in entries.items() if a >= missing and shape[a - missing] == whole[a]}
         if cut and node.inputs[i] is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.nodes import MARK, SLICING, constant, has_its_values, is_operator
+from onnx_ops.nodes import MARK, SLICING, constant, has_its_values, is_operator, node_name
 from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
@@ -17,7 +17,6 @@ from onnx_ops.passes.matchers import read_attribute
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip, Skipped
 from onnx_ops.passes.value_info import pair_values, walk_functions
-from onnx_ops.passes.walk import name_of
 from onnx_ops.traversal import model_nodes
 from sliceport.hardening import Change
 from sliceport.slicing import INT64_MAX, resolve_axis
@@ -82,7 +81,7 @@ class FoldSlicesPass(SlicingPass):
         """Replace the computed inputs after the data by constants, where their values are known."""
         disagreement = node.meta.get(MARK)
         if disagreement is not None:
-            self.skipped.append(Skipped(name_of(node), node.op_type, disagreement.reason))
+            self.skipped.append(Skipped(node_name(node), node.op_type, disagreement.reason))
             return
         found = False
         for i, value in enumerate(node.inputs[1:], 1):
@@ -99,12 +98,12 @@ class FoldSlicesPass(SlicingPass):
             remove_unread(value)
             found = True
         if found:
-            self.changes.append(Change(name_of(node), node.op_type, f"{node.op_type} by constants", ()))
+            self.changes.append(Change(node_name(node), node.op_type, f"{node.op_type} by constants", ()))
         computed = [value for value in node.inputs[1:] if value is not None and constant(value) is None]
         if computed and node.op_type in SLICING:
             where = ", ".join(repr(value.name) for value in computed)
             self.skipped.append(
-                Skipped(name_of(node), node.op_type, f"{where} is not the same for all inputs of the model")
+                Skipped(node_name(node), node.op_type, f"{where} is not the same for all inputs of the model")
             )
 
     def _fold_shapes_of(self, output: ir.Value) -> None:
@@ -118,7 +117,7 @@ class FoldSlicesPass(SlicingPass):
                 try:
                     kept = _read_shape_range(reader, len(known))
                 except Skip as reason:
-                    self.skipped.append(Skipped(name_of(reader), reader.op_type, str(reason)))
+                    self.skipped.append(Skipped(node_name(reader), reader.op_type, str(reason)))
                     continue
                 self.replace_by_constants(reader, [ir.tensor([known[axis] for axis in kept], dtype=ir.DataType.INT64)])
 
@@ -131,7 +130,7 @@ class FoldSlicesPass(SlicingPass):
         dtype = self.value_info.dtype(output)
         if dtype is None or dtype == ir.DataType.STRING:
             return
-        name, op_type = name_of(node), node.op_type
+        name, op_type = node_name(node), node.op_type
         try:
             made = build_empty(known, dtype)
         except Skip as reason:

@@ -8,6 +8,7 @@ from onnx_ops.nodes import (
     MAX_AXES,
     constant,
     contested,
+    node_name,
     read_elements,
     read_int,
     read_ints,
@@ -17,7 +18,6 @@ from onnx_ops.nodes import (
 from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
-from onnx_ops.passes.walk import name_of
 from onnx_ops.read_once import read_once
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, SliceSpec, SplitSpec, progression
@@ -193,10 +193,10 @@ def read_view_axes(node: ir.Node, opset: int) -> list[int]:
     if opset < AXES_INPUT_OPSET:
         axes = read_attribute_list(node, "axes")
         if axes is None:
-            raise Skip(f"{node.op_type} {name_of(node)!r} does not name its axes")
+            raise Skip(f"{node.op_type} {node_name(node)!r} does not name its axes")
         return list(axes)
     value = node.inputs[1] if len(node.inputs) > 1 else None
     listed = None if value is None else read_elements(value, MAX_AXES)
     if listed is None:
-        raise Skip(f"the axes of {node.op_type} {name_of(node)!r} are not constant")
+        raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant")
     return [int(axis) for axis in listed.reshape(-1)]

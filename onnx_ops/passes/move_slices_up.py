@@ -7,14 +7,13 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator
+from onnx_ops.nodes import is_operator, node_name
 from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_slice
 from onnx_ops.passes.cut_inputs import CUT_INPUTS, Entries, Shape
 from onnx_ops.passes.matchers import read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
-from onnx_ops.passes.walk import name_of
 from onnx_ops.traversal import count_uses
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.spec import cut_shape
@@ -47,7 +46,7 @@ class MoveSlicesUpPass(NodePass):
         if value is None or not is_operator(above, *CUT_INPUTS) or above.graph is not node.graph:
             return None
         if value.is_graph_output() or count_uses(value) != 1:
-            raise Skip(f"{above.op_type} {name_of(above)!r} before it has other readers too")
+            raise Skip(f"{above.op_type} {node_name(above)!r} before it has other readers too")
         shapes = [self._known_shape(read) for read in above.inputs]
         whole = self._known_shape(value)
         entries = read_slice(node, opset, whole)
@@ -64,7 +63,7 @@ class MoveSlicesUpPass(NodePass):
             read = inputs[i]
             assert read is not None
             new += build_slice(read, cut, opset)
-            new[-1].name = node.name if len(cuts) == 1 else f"{name_of(node)}_{i}"
+            new[-1].name = node.name if len(cuts) == 1 else f"{node_name(node)}_{i}"
             moved.append(new[-1])
             inputs[i] = new[-1].outputs[0]
             self.set_value_info(new[-1].outputs[0], read, cut_shape(cut, shapes[i]), node.outputs[0])

@@ -9,7 +9,7 @@ from itertools import count
 
 import onnx_ir as ir
 
-from onnx_ops.traversal import all_graphs, model_nodes
+from onnx_ops.traversal import model_graphs, model_nodes
 
 _NEW = "sliceport.new"
 _LONGEST = 200
@@ -105,7 +105,8 @@ def make_names_unique(model: ir.Model) -> None:
     if not new:
         return
     taken = Counter(value.name for value in values)
-    taken.update({value.name for graph in all_graphs(model) for value in (*graph.inputs, *graph.initializers.values())})
+    held = ((*graph.inputs, *graph.initializers.values()) for graph in model_graphs(model))
+    taken.update({value.name for each in held for value in each})
     taken.update(value.name for function in model.functions.values() for value in function.inputs)
     free = _Free(taken)
     for value in new:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_ops.clone import explain_no_clone
 from onnx_ops.nodes import MARK, contested, has_open_attribute
 from onnx_ops.passes.walk import every_node
-from onnx_ops.traversal import all_graphs, all_nodes
+from onnx_ops.traversal import all_nodes, model_graphs
 from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"
@@ -26,7 +26,7 @@ def build_probe(model: ir.Model) -> ir.Model:
         for node, _ in every_node(probe):
             for output in node.outputs:
                 output.shape = None
-        for graph in all_graphs(probe):
+        for graph in model_graphs(probe):
             for value in () if graph is probe.graph else graph.inputs:
                 value.shape = None
     for node in [*marked, *filter(has_open_attribute, all_nodes(probe.graph))]:

@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_ops.defaults import defaults_aside
-from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice
+from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice, node_name
 from onnx_ops.passes.analysis import LOOKED_AT, Analysis
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
@@ -29,7 +29,7 @@ from onnx_ops.passes.slice_of_split import SliceOfSplitPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
-from onnx_ops.passes.walk import name_of, nodes_of, rewritable_nodes
+from onnx_ops.passes.walk import nodes_of, rewritable_nodes
 from onnx_ops.read_once import reading_once
 from onnx_ops.traversal import model_nodes
 from sliceport.errors import unknown_name
@@ -196,7 +196,7 @@ def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:
         data = node.inputs[0] if node.inputs else None
         disagreement = contested(node, opset, None if data is None else value_info.sizes.get(data))
         if disagreement is not None:
-            found.append(Skipped(name_of(node), node.op_type, disagreement.reason))
+            found.append(Skipped(node_name(node), node.op_type, disagreement.reason))
     return tuple(found)
 
 

@@ -7,14 +7,13 @@ from typing import Self
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator
+from onnx_ops.nodes import is_operator, node_name
 from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze, list_operators
 from onnx_ops.passes.cleanup import detach
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.slice_chain import SliceChain
-from onnx_ops.passes.walk import name_of
 from onnx_ops.traversal import count_uses
 from sliceport.errors import InvalidSlice
 
@@ -78,7 +77,7 @@ class ShortenChainsPass(NodePass):
             try:
                 chain.add(link, opset)
             except (InvalidSlice, Skip) as reason:
-                reasons.append(f"{link.op_type} {name_of(link)!r}: {reason}")
+                reasons.append(f"{link.op_type} {node_name(link)!r}: {reason}")
                 return chain, i
         return chain, len(links)
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.nodes import node_name
 from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
 from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
 from onnx_ops.passes.outcome import Skipped
 from onnx_ops.passes.siblings import Part
-from onnx_ops.passes.walk import name_of
 from sliceport.hardening import Change
 from sliceport.slicing.tiling import fill_gaps
 
@@ -56,7 +56,7 @@ class SiblingsToSplitPass(SlicingPass):
         elif is_gated([part.output for part in parts]):
             reason = WOULD_BE_GATED
         for node in dict.fromkeys(part.node for part in parts):
-            self.skipped.append(Skipped(name_of(node), node.op_type, reason))
+            self.skipped.append(Skipped(node_name(node), node.op_type, reason))
 
     def _split(self, parts: Sequence[Part], data: ir.Value, axis: int, first: ir.Node, opset: int) -> None:
         """Replace the nodes of parts by one Split, where the first of them is."""
@@ -77,10 +77,10 @@ class SiblingsToSplitPass(SlicingPass):
             self.set_value_info(output, data, (*shape[:axis], len(run), *shape[axis + 1 :]), parts[0].output)
             if part is not None:
                 new += build_squeeze(output, [axis], opset)
-                new[-1].name = f"{name_of(part.node)}_squeeze"
+                new[-1].name = f"{node_name(part.node)}_squeeze"
                 annotate_nodes(new[-1:], [part.node])
                 successors[part.output] = new[-1].outputs[0]
         nodes = list(dict.fromkeys(part.node for part in parts))
         old = sorted(nodes, key=lambda node: node is not first)  # for the Split has the name of the first
         self.replace_nodes(old, new, successors, [split], first)
-        self.changes += [Change(name_of(node), node.op_type, "Split", ()) for node in nodes]
+        self.changes += [Change(node_name(node), node.op_type, "Split", ()) for node in nodes]

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator
+from onnx_ops.nodes import is_operator, node_name
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used
@@ -16,7 +16,6 @@ from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slic
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
-from onnx_ops.passes.walk import name_of
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
@@ -94,7 +93,7 @@ class SliceOfConcatPass(NodePass):
         kept = resolve_axis(*entries.get(axis, AxisSlice(0, operands.size, 1)), operands.size)
         found = find_part(operands.ends, kept)
         if found is None:
-            raise Skip(f"it does not select elements of exactly one operand of Concat {name_of(concat)!r}")
+            raise Skip(f"it does not select elements of exactly one operand of Concat {node_name(concat)!r}")
         i, start = found
         data = concat.inputs[i]
         assert data is not None
@@ -130,16 +129,16 @@ class SliceOfConcatPass(NodePass):
         shapes = [self.sizes(value) for value in concat.inputs]
         known = [shape for shape in shapes if shape is not None]
         if not known or len(known) < len(shapes):
-            raise Skip(f"not all ranks of the operands of Concat {name_of(concat)!r} are known")
+            raise Skip(f"not all ranks of the operands of Concat {node_name(concat)!r} are known")
         try:
             axis = normalize_axis(read_attribute(concat, "axis", 1), len(known[0]))
         except InvalidSlice as reason:
             raise Skip(str(reason)) from None
         sizes = [size for shape in known if len(shape) > axis and (size := shape[axis]) is not None]
         if len(sizes) < len(known):
-            raise Skip(f"not all sizes of the operands of Concat {name_of(concat)!r} on axis {axis} are known")
+            raise Skip(f"not all sizes of the operands of Concat {node_name(concat)!r} on axis {axis} are known")
         if sum(sizes) > INT64_MAX:
-            raise Skip(f"the operands of Concat {name_of(concat)!r} have more than 2^63 - 1 elements on axis {axis}")
+            raise Skip(f"the operands of Concat {node_name(concat)!r} have more than 2^63 - 1 elements on axis {axis}")
         return axis, sizes
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> Rewritten:
@@ -148,5 +147,5 @@ class SliceOfConcatPass(NodePass):
         read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
         whole = dict(zip(pairwise((0, *operands.ends)), concat.inputs, strict=True))
         if parts.axis != operands.axis or any(bounds not in whole for bounds in read.values()):
-            raise Skip(f"its parts are not the operands of Concat {name_of(concat)!r}")
+            raise Skip(f"its parts are not the operands of Concat {node_name(concat)!r}")
         return Rewritten(self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_ops.nodes import node_name
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice_1d
 from onnx_ops.passes.cleanup import is_used
@@ -12,7 +13,6 @@ from onnx_ops.passes.matchers import read_split
 from onnx_ops.passes.names import derive_name
 from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
 from onnx_ops.passes.slice_for_directml import MAX_DIRECTML_AXES, find_contested
-from onnx_ops.passes.walk import name_of
 from sliceport.defects.onnxruntime import EMPTY_PART, MORE_THAN_EIGHT_AXES, ONE_PART_GATES_ANOTHER
 from sliceport.slicing import SplitSpec
 
@@ -59,7 +59,7 @@ class SplitForDirectMLPass(NodePass):
         for output, (start, stop) in zip(node.outputs, parts.bounds, strict=True):
             if is_used(output):
                 new += self._build_part(data, parts.axis, start, stop, opset)
-                new[-1].name = derive_name(name_of(node), output.name or "")
+                new[-1].name = derive_name(node_name(node), output.name or "")
                 successors[output] = new[-1].outputs[0]
                 slices.append(new[-1])
         self.replace_nodes([node], new, successors, slices)

@@ -35,8 +35,3 @@ def nodes_of(model: ir.Model, *op_types: str) -> Iterator[tuple[ir.Node, int]]:
         for node, opset in rewritable_nodes(model)
         if node.op_type in op_types and node.domain in STANDARD_DOMAINS
     )
-
-
-def name_of(node: ir.Node) -> str:
-    """A node's name, or that of its first output."""
-    return node.name or next((output.name for output in node.outputs if output.name), "") or ""

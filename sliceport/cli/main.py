@@ -1,12 +1,14 @@
 """The command line. stdout is the result, stderr everything else.
 
-Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error.
+Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error; 130 ended by
+Ctrl-C; 143 ended by SIGTERM while something is written, or by a batch.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
-    loud = "-vv" in words or words.count("-v") + words.count("--verbose") > 1
+    loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
     with console.streams(loud=loud), command_line():
         try:
             return _run(words)

@@ -112,12 +112,14 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
             has_names = rest and not rest[0].startswith("-") and _NAMES.fullmatch(rest[0])
             separated.append(f"{word}={rest.pop(0) if has_names else ''}")
             continue
-        if word not in ("--input-shapes", "--input") or not rest or rest[0].startswith("-"):
-            separated.append(word)
+        option, equals, _ = word.partition("=")
+        separated.append(word)
+        if option not in ("--input-shapes", "--input") or (not equals and (not rest or rest[0].startswith("-"))):
             continue
-        separated += [word, rest.pop(0)]
-        while rest and not rest[0].startswith("-") and fits(word, rest[0]):
-            separated += [word, rest.pop(0)]
+        if not equals:
+            separated.append(rest.pop(0))
+        while rest and not rest[0].startswith("-") and fits(option, rest[0]):
+            separated += [option, rest.pop(0)]
     return separated
 
 

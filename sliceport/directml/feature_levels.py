@@ -44,6 +44,8 @@ class FeatureLevel(IntEnum):
         for level in cls:
             if str(level) == text:
                 return level
+        if not isinstance(text, str):
+            raise UsageError(f"feature level {text!r} must be a string, such as {str(LATEST)!r}.")
         raise UsageError(f"feature level {text!r} does not exist; DirectML has {', '.join(map(str, cls))}.")
 
 

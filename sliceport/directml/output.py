@@ -15,6 +15,10 @@ from sliceport.directml.program import Call, Program
 MAX_INPUT_BYTES = 64 * 2**20
 """Inputs of more bytes are not written as `.npy`; their DxDispatch file fills them with a sequence."""
 
+_ANNOTATED = ("model.onnx",)
+"""What an earlier run may have written a model to; another format's is known from the program's own source."""
+_DXDISPATCH = ("dxdispatch/[0-9]*.json", "dxdispatch/[0-9]*.input.npy", "dxdispatch/[0-9]*.output_[0-9]*.npy")
+
 
 def write_program(program: Program, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a program; see `Program.write`.
@@ -23,11 +27,12 @@ def write_program(program: Program, directory: str | os.PathLike[str], *, overwr
         UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
         ModelError: The annotated model cannot be written.
     """
+    annotated = set(_ANNOTATED if program.source is None else (*_ANNOTATED, program.source.file_name))
     fill_folder(
         directory,
         lambda folder: _fill(program, folder),
         mark="program.json",
-        others=("model.*", "dxdispatch"),
+        others=(*annotated, *_DXDISPATCH),
         overwrite=overwrite,
     )
 

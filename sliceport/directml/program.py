@@ -104,8 +104,13 @@ class LoweredNode:
 class Source(Protocol):
     """The model that a program was lowered from, as it was then."""
 
+    @property
+    def file_name(self) -> str:
+        """The name of the file that it is written to: `model` with the suffix of its format."""
+        ...
+
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-        """Write the model with what became of its slicing nodes, as `model` with the suffix of its format.
+        """Write the model with what became of its slicing nodes.
 
         Args:
             folder: Where to.

@@ -118,7 +118,7 @@ class ModelRun:
                 np.save(folder / output["file"], self.arrays[output["name"]])
             write_json(folder / "report.json", report)
 
-        fill_folder(directory, fill, mark="report.json", others=("*.npy",), overwrite=overwrite)
+        fill_folder(directory, fill, mark="report.json", others=("[0-9]*_*.npy",), overwrite=overwrite)
 
 
 def describe_transient(failure: str) -> str:

@@ -177,11 +177,31 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda m: m.functions.append(m.functions[0]),
         "function 'f' of domain 'own' is defined twice",
     ),
+    "a function by the name of an operator": (
+        lambda m: m.functions.add(name="Slice", input=["p"], output=["p"]),
+        "function 'Slice' has the name of one of ONNX's operators (opset ",
+    ),
+    "a function by the other name of an operator": (
+        lambda m: m.functions.add(name="Relu", domain="ai.onnx", input=["p"], output=["p"]),
+        "function 'Relu' has the name of one of ONNX's operators (opset ",
+    ),
     "an operator set of the past": (
         lambda m: setattr(m.opset_import[0], "version", -1),
         "the model imports version -1 of ONNX's operators; the first is 1",
     ),
 }
+
+
+def test_a_function_by_the_name_of_a_later_operator() -> None:
+    """What stands in for Gelu where the operator set has none."""
+    model = good()
+    (standard,) = (entry for entry in model.opset_import if not entry.domain)
+    standard.version = 18
+    model.functions.add(name="Gelu", input=["p"], output=["p"])
+    check_proto(model)
+    standard.version = 20
+    with pytest.raises(ModelError, match="function 'Gelu' has the name of one of ONNX's operators"):
+        check_proto(model)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -218,11 +218,131 @@ def test_large_attributes_do_not_move_into_the_model(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
-    monkeypatch.setattr(io, "_MAX_ATTRIBUTES", 8)
-    with pytest.raises(ModelError, match="16 bytes of attributes of nodes are in other files"):
+    monkeypatch.setattr(io, "_MAX_IN_MODEL", 8)
+    with pytest.raises(ModelError, match="16 bytes of attributes or graphs of functions are in other files"):
         io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
-    monkeypatch.setattr(io, "_MAX_ATTRIBUTES", 16)
+    monkeypatch.setattr(io, "_MAX_IN_MODEL", 16)
     io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
+
+
+EVERYWHERE = """<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
+g (bool c, float[2] x) => (float[2] y)
+{
+    a = Constant <value = float[2] {2, 2}> ()
+    b = own.many <several = 0> (x)
+    y = If (c) <
+        then_branch = then () => (float[2] d) { e = Constant <value = float[2] {4, 4}> () d = Add (e, x) },
+        else_branch = else () => (float[2] f) { f = own.F (c, x) }
+    >
+}
+<domain: "own", opset_import: ["" : 18, "own" : 1]>
+F (q, p) => (r)
+{
+    s = Constant <value = float[2] {6, 6}> ()
+    h = own.many <several = 0> (s)
+    r = If (q) <
+        then_branch = then () => (float[2] t) { u = Constant <value = float[2] {7, 7}> () t = Add (u, p) },
+        else_branch = else () => (float[2] v) { v = Add (p, w) }
+    >
+}
+"""
+PLACES = (
+    *("main", "attribute", "attributes", "body", "attribute of body"),
+    *("function", "attributes of function", "default", "body of function", "attribute of body of function"),
+)
+
+
+@pytest.fixture
+def everywhere(tmp_path: Path) -> Path:
+    """A model with a tensor, named so, in each of PLACES, all in another file; its elements are their numbers."""
+    model = parser.parse_model(EVERYWHERE)
+    (main_if,) = (node for node in model.graph.node if node.op_type == "If")
+    function = model.functions[0]
+    (inner_if,) = (node for node in function.node if node.op_type == "If")
+    default = function.attribute_proto.add(name="by_default", type=onnx.AttributeProto.TENSOR)
+    for many in (model.graph.node[1], function.node[1]):
+        del many.attribute[:]
+        many.attribute.add(name="several", type=onnx.AttributeProto.TENSORS).tensors.add()
+    holders = {
+        "main": model.graph.initializer.add(),
+        "attribute": model.graph.node[0].attribute[0].t,
+        "attributes": model.graph.node[1].attribute[0].tensors[0],
+        "body": main_if.attribute[1].g.initializer.add(),
+        "attribute of body": main_if.attribute[0].g.node[0].attribute[0].t,
+        "function": function.node[0].attribute[0].t,
+        "attributes of function": function.node[1].attribute[0].tensors[0],
+        "default": default.t,
+        "body of function": inner_if.attribute[1].g.initializer.add(),
+        "attribute of body of function": inner_if.attribute[0].g.node[0].attribute[0].t,
+    }
+    assert tuple(holders) == PLACES
+    for number, (place, tensor) in enumerate(holders.items()):
+        name = "w" if place == "body of function" else place
+        tensor.CopyFrom(TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[2]))
+        tensor.doc_string = place
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "m.data"), ("offset", 8 * number), ("length", 8)):
+            tensor.external_data.add(key=key, value=str(value))
+    (tmp_path / "m.data").write_bytes(np.arange(len(PLACES), dtype=np.float32).repeat(2).tobytes())
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    return tmp_path / "m.onnx"
+
+
+def elements(path: Path) -> dict[str, list[float]]:
+    """By place, the elements of a model's tensors."""
+    model = read_model(path)
+    return {tensor.doc_string or "": tensor.numpy().tolist() for tensor in io._tensors(model) if tensor is not None}
+
+
+def test_tensors_are_found_in_all_places(everywhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "m.data").write_bytes(b"x" * 800)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = {tensor.doc_string: tensor.numpy().tolist() for tensor, _ in external_tensors(read_model(everywhere))}
+    assert found == elements(everywhere) == {place: [float(i)] * 2 for i, place in enumerate(PLACES)}
+
+
+@pytest.mark.parametrize("command", ["rewrite", "harden"])
+def test_tensors_of_all_places_move(
+    everywhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir("/")
+    other = tmp_path / "other"
+    other.mkdir()
+    expected = elements(everywhere)
+    options = {"target": "onnxruntime-dml"} if command == "harden" else {}
+    getattr(sliceport, command)(everywhere, other / "o.onnx", **options)
+    everywhere.unlink()
+    everywhere.with_name("m.data").unlink()
+    assert external_locations(onnx.load(other / "o.onnx", load_external_data=False)) <= {"o.onnx.data"}
+    assert elements(other / "o.onnx") == expected
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_file_of_a_tensor_in_any_place_is_not_replaced(everywhere: Path, tmp_path: Path, place: str) -> None:
+    model = onnx.load(everywhere, load_external_data=False)
+    for tensor in external_tensors_of(model):
+        if tensor.doc_string == place:
+            next(entry for entry in tensor.external_data if entry.key == "location").value = "o.onnx"
+    everywhere.write_bytes(model.SerializeToString())
+    data = everywhere.with_name("m.data").read_bytes()
+    (tmp_path / "o.onnx").write_bytes(data)
+    for command, options in (("rewrite", {}), ("harden", {"target": "onnxruntime-dml"})):
+        with pytest.raises(UsageError, match="is where .* has its weights; give another name"):
+            getattr(sliceport, command)(everywhere, tmp_path / "o.onnx", overwrite=True, **options)
+    assert (tmp_path / "o.onnx").read_bytes() == data
+
+
+@pytest.mark.parametrize("name", ["o.xml", "o.bin"])
+def test_ir_does_not_replace_the_weights_of_an_onnx_model(path: Path, tmp_path: Path, name: str) -> None:
+    model = onnx.load(path, load_external_data=False)
+    for tensor in external_tensors_of(model):
+        next(entry for entry in tensor.external_data if entry.key == "location").value = name
+    path.write_bytes(model.SerializeToString())
+    data = (tmp_path / "m.data").rename(tmp_path / name).read_bytes()
+    with pytest.raises(UsageError, match=f"{name}' is where .* has its weights; give another name"):
+        sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu", overwrite=True)
+    assert (tmp_path / name).read_bytes() == data
 
 
 def test_text_is_no_model(tmp_path: Path) -> None:

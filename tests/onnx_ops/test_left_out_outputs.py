@@ -116,6 +116,32 @@ def test_what_is_written_has_them_all(tmp_path: Path, words: list[str], outputs:
     assert computed(onnx.load(tmp_path / "out.onnx")) == computed(model)
 
 
+@pytest.mark.parametrize("where", ["input", "initializer of body", "input of body"])
+def test_names_are_free_in_functions_too(where: str) -> None:
+    """Those of a function's own inputs, and of the graphs in its nodes, whether anything reads them or not."""
+    model = with_parts(["a", ""], in_function=True)
+    (function,) = model.functions
+    if where == "input":
+        function.input.append("left_out_0")
+        (call,) = (node for node in model.graph.node if node.op_type == function.name)
+        call.input.append("x")
+    else:
+        body = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["a"], ["same"])], "body", [], [])
+        body.output.add(name="same")
+        if where == "initializer of body":
+            body.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "left_out_0"))
+        else:
+            body.input.add(name="left_out_0")
+        function.node.add(op_type="Own", domain="own", output=["own"]).attribute.append(
+            onnx.helper.make_attribute("body", body)
+        )
+        function.opset_import.append(onnx.helper.make_opsetid("own", 1))
+    named = from_proto(model)
+    name_left_out_outputs(named)
+    (cut,) = [node for node, _ in every_node(named) if node.op_type == "Split"]
+    assert [output.name for output in cut.outputs] == ["a", "left_out_1"]
+
+
 @pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
 @pytest.mark.parametrize("name", PASSES)
 def test_no_pass_takes_a_part_for_a_larger_one(name: str, in_function: bool) -> None:

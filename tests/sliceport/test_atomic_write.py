@@ -178,6 +178,40 @@ class TestKept:
         (tmp_path / "out" / "weights.bin").unlink()
         assert main([*arguments, "--overwrite"]) == 0
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("model.data", "model.onnx_data", "model.onnx.data", "model.bin", "model.notes.md", "model.onnx/mine"),
+            *(
+                "dxdispatch/notes.txt",
+                "dxdispatch/0.txt",
+                "dxdispatch/more/0.json",
+                "dxdispatch/my.json",
+                "other/0.json",
+            ),
+        ],
+    )
+    def test_a_folder_with_files_of_similar_names(
+        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], name: str
+    ) -> None:
+        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
+        assert main(arguments) == 0
+        mine = tmp_path / "out" / name
+        if name.startswith("model.onnx/"):
+            mine.parent.unlink()
+        mine.parent.mkdir(exist_ok=True, parents=True)
+        mine.write_bytes(b"mine")
+        assert main(arguments) == 2
+        assert "which is not overwritten; move it elsewhere" in capsys.readouterr().err
+        assert mine.read_bytes() == b"mine"
+
+    def test_results_of_dxdispatch_are_replaced(self, tmp_path: Path, models: Path) -> None:
+        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
+        assert main(arguments) == 0
+        one = next((tmp_path / "out" / "dxdispatch").glob("*.json"))
+        one.with_name(f"{one.stem}.output_0.npy").touch()
+        assert main(arguments) == 0
+
     @POSIX
     def test_what_a_link_leads_to(self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "real.onnx").write_bytes(b"mine")

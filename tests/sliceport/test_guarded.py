@@ -64,6 +64,24 @@ def test_memory_is_limited() -> None:
     assert len(guarded.call(bytes, 2**28, timeout=60)) == 2**28
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux alone")
+@pytest.mark.parametrize("memory", [2**40, 2**20, None])
+def test_a_limit_of_memory_that_a_process_has_stays(memory: int | None) -> None:
+    code = (
+        "import resource, sys\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_DATA)\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (2**34, hard))\n"
+        "from guarded_calls import limits_of_memory_of_a_worker\n"
+        f"within, after = limits_of_memory_of_a_worker({memory})\n"
+        "assert within[0] < 2**34 if sys.argv[1:] else within == (2**34, hard), within\n"
+        "assert after == (2**34, hard), after\n"
+    )
+    small = ["small"] if memory == 2**20 else []
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", code, *small], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_what_is_printed_does_not_mix_with_answers(capfd: pytest.CaptureFixture[str]) -> None:
     assert guarded.call(os.write, 1, b"noise", timeout=60) == 5
     assert capfd.readouterr() == ("", "")

@@ -108,6 +108,18 @@ class TestLower:
         assert run(capsys, "lower", path)[0] == 1
         assert run(capsys, "lower", path, "--input-shapes", "x:2,5,8")[0] == 0
         assert run(capsys, "lower", path, "--input-shapes", "x:[2,5,8]")[0] == 0
+        assert run(capsys, "lower", path, "--input-shapes=x:2,5,8")[0] == 0
+
+    @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-shapes=a:4,5"]])
+    def test_input_shapes_that_follow_one_another(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str]
+    ) -> None:
+        model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+            g (float[N, 5] a, float[M, 4] b) => (float[P, 5] y, float[Q, 4] z)
+            <int64[1] start = {1}, int64[1] end = {4}> { y = Slice(a, start, end) z = Slice(b, start, end) }""")
+        onnx.save(model, tmp_path / "m.onnx")
+        for more in (["b:6,4"], ["--input-shapes", "b:6,4"], ["--input-shapes=b:6,4"]):
+            assert run(capsys, "lower", *words, *more, tmp_path / "m.onnx")[0] == 0
 
 
 class TestUsage:

@@ -312,8 +312,11 @@ class TestUnforeseen:
         assert err.startswith("sliceport: 'some.onnx': ")
         assert message in err
         assert (err.count("\n"), err[-2:]) == (1, ".\n")
-        assert main(["lower", "some.onnx", "-vv"]) == 2
-        assert "Traceback" in capsys.readouterr().err
+        for loud in (["-vv"], ["-v", "-v"], ["-vvv"], ["--verbose", "-v"]):
+            assert main(["lower", "some.onnx", *loud]) == 2
+            assert "Traceback" in capsys.readouterr().err
+        assert main(["lower", "some.onnx", "-v"]) == 2
+        assert "Traceback" not in capsys.readouterr().err
 
 
 class TestWidth:
