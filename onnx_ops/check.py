@@ -104,8 +104,8 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     _check_graph(proto.graph, (), found)
     for function in proto.functions:
         _check_function(function, found)
-        _check_is_no_operator(function, proto.opset_import)
     _check_calls(proto.functions)
+    _check_operators(proto)
     return found
 
 
@@ -124,18 +124,18 @@ def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
     _check_outputs(function.output, (defined,), where)
 
 
-def _check_is_no_operator(function: onnx.FunctionProto, imports: Sequence[onnx.OperatorSetIdProto]) -> None:
-    """Check that a function does not have the name of a standard operator.
+def _check_operators(proto: onnx.ModelProto) -> None:
+    """Check that no node calls a function that has the name of a standard operator.
 
-    onnx's inference and reference, onnxruntime and OpenVINO all take a node of that name for the operator.
+    onnx's inference and reference, onnxruntime and OpenVINO all take such a node for the operator.
     """
-    if function.domain not in STANDARD_DOMAINS or function.overload:
-        return
-    for entry in imports:
-        if entry.domain in STANDARD_DOMAINS and onnx.defs.has(function.name, entry.version, ""):
-            raise ModelError(
-                f"function {function.name!r} has the name of one of ONNX's operators (opset {entry.version})."
-            )
+    versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
+    functions = [each for each in proto.functions if each.domain in STANDARD_DOMAINS and not each.overload]
+    taken = {each.name for each in functions if any(onnx.defs.has(each.name, version, "") for version in versions)}
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)) if taken else ():
+        for domain, name, overload in _find_called(nodes):
+            if name in taken and not domain and not overload:
+                raise ModelError(f"function {name!r} has the name of one of ONNX's operators.")
 
 
 _Scopes = tuple[set[str], ...]

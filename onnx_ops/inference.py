@@ -103,6 +103,7 @@ def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
 def _propagate(model: bytes) -> list[Found]:
     most = SECONDS + _SECONDS_PER_BYTE * len(model)
     skipped: list[int] = []
+    killed = ""
     for attempt in range(_MAX_DEATHS):
         seconds = max(min(most, limits.seconds_left()), 0.0)
         try:
@@ -128,13 +129,18 @@ def _propagate(model: bytes) -> list[Found]:
                     continue
             return result
         except (guarded.WorkerKilled, guarded.WorkerTerminated) as error:  # not by anything in the model
-            logger.debug("shape inference: the worker %s", error)
+            killed = str(error)
         except (OSError, MemoryError, guarded.WorkerDied) as error:
             guarded.call_status().lost_worker = True
-            said = str(error) if isinstance(error, guarded.WorkerDied) else f"could not be started ({error})"
-            progress.announce(f"shapes are not inferred: the worker process for it {said}.")
+            _announce(str(error) if isinstance(error, guarded.WorkerDied) else f"could not be started ({error})")
             return []
+    if killed:
+        _announce(killed)
     return []
+
+
+def _announce(failure: str) -> None:
+    progress.announce(f"shapes are not inferred: the worker process for it {failure}.")
 
 
 class _Journal:

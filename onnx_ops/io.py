@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -267,7 +267,19 @@ def _load_others(model: ir.Model) -> None:
     if size > _MAX_IN_MODEL:
         where = "attributes or graphs of functions are in other files and would have to be in the model itself"
         raise ModelError(f"{size} bytes of {where}; write it beside the model that it is made of, where they stay.")
-    for tensor, put in tensors:
+    load_externals(tensors)
+
+
+def load_externals(held: Iterable[_Held]) -> None:
+    """Take external tensors into their model.
+
+    Args:
+        held: The tensors, as `external_tensors` gives them.
+
+    Raises:
+        ModelError: One cannot be read.
+    """
+    for tensor, put in held:
         try:
             put(load_external(tensor))
         except Exception as error:

@@ -285,8 +285,9 @@ def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
     aside = _new_folder(targets[-1].parent) if any(map(os.path.lexists, targets)) else None
     try:
         for target in reversed(targets):
-            if aside is not None and os.path.lexists(target):
-                move(target, aside / target.name)
+            if aside is not None:
+                with suppress(FileNotFoundError):
+                    move(target, aside / target.name)
         for new, target in pairs:
             move(new, target)
     except BaseException:
@@ -304,13 +305,17 @@ def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
                 move(target, new)
             if aside is not None and os.path.lexists(aside / target.name):
                 move(aside / target.name, target)
-        if aside is not None:
-            aside.rmdir()
     except OSError as error:
+        if aside is None or not os.listdir(aside):
+            return
         raise UsageError(
             f"output '{pairs[-1][1]}' cannot be written, and what stood there cannot be put back "
             f"({error.strerror or error}): it is in '{aside}'."
         ) from None
+    finally:
+        if aside is not None:
+            with suppress(OSError):
+                aside.rmdir()
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:

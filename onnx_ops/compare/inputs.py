@@ -35,6 +35,7 @@ _PASSES_VALUES = {
 _INDEXED = {"Gather", "GatherElements"}
 _MAX_INDEX = 100
 _MAX_RANDOM = 2**26
+_BYTE = 8
 _OF_NUMPY = 1
 """`isbuiltin` of the types that NumPy itself has."""
 _MAX_SPAN = 2**58
@@ -69,6 +70,10 @@ def make_inputs(
             raise UsageError(f"the model has no input {name!r} to give an array to.")
         if known[name].is_initializer() and known[name] not in overridable_inputs(model):
             raise UsageError(f"input {name!r} is a constant of the model before IR version 4, so it takes no array.")
+    for name in given.keys() & shapes.keys():
+        if tuple(shapes[name]) != given[name].shape:
+            was = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
+            raise UsageError(f"input {name!r} is given {was}.")
     unknown = [name for name in shapes if name not in known]
     if unknown:
         values = {output.name for node in model.graph for output in node.outputs}
@@ -162,13 +167,17 @@ def run_with_inputs(
 
 
 def _check_given(value: ir.Value, array: Array) -> Array:
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if value.dtype == ir.DataType.STRING and array.dtype.kind == "U":
         array = array.astype(object)
-    if value.dtype is not None and array.dtype != (wanted := value.dtype.numpy()):
-        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == wanted.itemsize
+    is_text = value.dtype != ir.DataType.STRING or all(isinstance(each, str) for each in array.flat)
+    if value.dtype is not None and (array.dtype != (wanted := value.dtype.numpy()) or not is_text):
+        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == wanted.itemsize and array.dtype.names is None
         if not is_raw or wanted.isbuiltin == _OF_NUMPY:
             elements = "text" if value.dtype == ir.DataType.STRING else f"{wanted} elements"
             raise UsageError(f"input {value.name!r} needs {elements}, got {array.dtype}.")
+        if not _are_elements(array, value.dtype):
+            raise UsageError(f"input {value.name!r} needs {wanted} elements, got bytes that are none.")
         array = array.view(wanted)  # .npy files know no bfloat16: it comes as raw bytes
     if value.shape is not None:
         fits = len(value.shape) == array.ndim and all(
@@ -177,6 +186,17 @@ def _check_given(value: ir.Value, array: Array) -> Array:
         if not fits:
             raise UsageError(f"input {value.name!r} needs shape {list(value.shape)}, got {list(array.shape)}.")
     return array
+
+
+def _are_elements(raw: Array, dtype: ir.DataType) -> bool:
+    """Whether raw bytes are elements: those of less than a byte are the lower bits of one each."""
+    bits = dtype.bitwidth
+    if bits >= _BYTE:
+        return True
+    if dtype.is_integer() and dtype.is_signed():
+        signed = raw.view(np.int8)
+        return bool(((signed >= -(2 ** (bits - 1))) & (signed < 2**bits)).all())
+    return bool((raw.view(np.uint8) < 2**bits).all())
 
 
 def _random(

@@ -27,15 +27,20 @@ _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
 _ALIKE = OPERATORS - _DIFFERENT
 _KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 Facts = Mapping[ir.Value, Found]
 
 
-def hide_nodes(model: ir.Model, optimizer: str) -> None:
-    """Hide the nodes that an optimizer may not know; `show_nodes` shows them again.
+Withheld = Mapping[str, Mapping[str, ir.Attr]]
+"""The attributes of hidden nodes, by what the operator of each is called while it is hidden."""
+
+
+def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
+    """Hide the nodes that an optimizer may not know, and their attributes; `show_nodes` shows them again.
 
     Each gets an operator of its own: OnnxSlim, and rules of onnxscript's optimizer, go by that alone, whatever its
     domain, and make one of equal nodes, though these may draw at random. So the nodes of domains that are not standard
-    are hidden, too.
+    are hidden, too. Of their attributes only graphs are left to them: OnnxSlim forgets lists of tensors.
 
     Args:
         model: The model, in which nodes that engines read differently are of an unknown domain, and the floats that it
@@ -51,15 +56,24 @@ def hide_nodes(model: ir.Model, optimizer: str) -> None:
         hidden.update(dict.fromkeys(_wrongly_inferred(model, found)))
     elif optimizer == ONNXSLIM:
         hidden.update(dict.fromkeys(_mistaken_by_onnxslim(nodes)))
+    withheld: dict[str, Mapping[str, ir.Attr]] = {}
     for number, node in enumerate(hidden):
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
+        withheld[node.op_type] = dict(node.attributes)
+        for name, attribute in withheld[node.op_type].items():
+            if attribute.type not in _GRAPHS:
+                del node.attributes[name]
     model.graph.opset_imports[OPAQUE_DOMAIN] = 1
+    return withheld
 
 
-def show_nodes(model: ir.Model) -> None:
-    """Show the hidden nodes of a model again."""
+def show_nodes(model: ir.Model, withheld: Withheld) -> None:
+    """Show the hidden nodes of a model again, with the attributes that `hide_nodes` has withheld."""
     for node in model.graph.all_nodes():
         if node.op_type.startswith(_HIDDEN):
+            graphs = dict(node.attributes)
+            node.attributes.clear()
+            node.attributes.update({name: graphs.get(name, each) for name, each in withheld[node.op_type].items()})
             node.op_type = node.op_type.partition("_")[2]
         if node.domain == OPAQUE_DOMAIN:
             node.domain = ""

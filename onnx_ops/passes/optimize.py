@@ -11,6 +11,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphI
 from onnx_ops.clone import model_like
 from onnx_ops.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.facts import LARGE_BYTES
+from onnx_ops.io import external_tensors, load_externals
 from onnx_ops.nodes import MARK, constant
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
@@ -50,7 +51,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     nodes = count_nodes(probe)
     _keep_own_outputs(probe.graph)
     detached = _detach(probe)
-    hide_nodes(probe, name)
+    withheld = hide_nodes(probe, name)
+    load_externals(list(external_tensors(probe)))  # what it makes of the model does not say where their files are
     optimized = run_optimizer(name, probe)
     # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
     LiftSubgraphInitializersToMainGraphPass()(optimized)
@@ -58,7 +60,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _restore_interface(optimized.graph, model.graph, name)
     # they were nodes: onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
     _make_constants(optimized.graph, model.graph.initializers)
-    show_nodes(optimized)
+    show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
     kept = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     result = model_like(model, optimized.graph, kept)

@@ -20,8 +20,10 @@ _PATIENCE = 2.0
 
 _owner = 0
 """The process that `remember` was called in."""
+_PAUSE = 1.0
+"""Seconds in which Ctrl-C is not raised again: what was begun is cleaned up."""
 _pressed_at: float | None = None
-_is_raised = False
+_raised_at: float | None = None
 
 
 def remember() -> None:
@@ -51,18 +53,20 @@ def restored() -> Iterator[None]:
 
 
 def _raise_if_pressed() -> None:
-    global _is_raised  # noqa: PLW0603 - there is one process
+    global _raised_at  # noqa: PLW0603 - there is one process
     if _pressed_at is not None:
-        _is_raised = True
+        _raised_at = time.monotonic()
         raise KeyboardInterrupt from None
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, but not within an import: that can leave locks held, or be taken for a failure."""
-    global _pressed_at, _is_raised  # noqa: PLW0603 - there is one process
+    global _pressed_at, _raised_at  # noqa: PLW0603 - there is one process
     if os.getpid() != _owner:  # such as the one in which openvino_telemetry sends: it ends without a word
         os._exit(128 + number)
     now = time.monotonic()
+    if _raised_at is not None and now - _raised_at < _PAUSE:
+        return
     if _pressed_at is None:
         _pressed_at = now
     if is_importing(frame) and now - _pressed_at < _PATIENCE:
@@ -70,10 +74,10 @@ def _handle(number: int, frame: FrameType | None) -> None:
         later.daemon = True
         later.start()
         return
-    _is_raised = True
+    _raised_at = now
     signal.default_int_handler(number, frame)
 
 
 def _press_again() -> None:
-    if not _is_raised:
+    if _raised_at is None:
         _thread.interrupt_main(signal.SIGINT)

@@ -178,12 +178,18 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         "function 'f' of domain 'own' is defined twice",
     ),
     "a function by the name of an operator": (
-        lambda m: m.functions.add(name="Slice", input=["p"], output=["p"]),
-        "function 'Slice' has the name of one of ONNX's operators (opset ",
+        lambda m: (
+            m.functions.add(name="Slice", input=["p"], output=["p"]),
+            m.functions[0].node.add(op_type="Slice", domain="ai.onnx", input=["p"], output=["unread"]),
+        ),
+        "function 'Slice' has the name of one of ONNX's operators",
     ),
     "a function by the other name of an operator": (
-        lambda m: m.functions.add(name="Relu", domain="ai.onnx", input=["p"], output=["p"]),
-        "function 'Relu' has the name of one of ONNX's operators (opset ",
+        lambda m: (
+            m.functions.add(name="Relu", domain="ai.onnx", input=["p"], output=["p"]),
+            m.functions[0].node.add(op_type="Relu", input=["p"], output=["unread"]),
+        ),
+        "function 'Relu' has the name of one of ONNX's operators",
     ),
     "an operator set of the past": (
         lambda m: setattr(m.opset_import[0], "version", -1),
@@ -198,8 +204,12 @@ def test_a_function_by_the_name_of_a_later_operator() -> None:
     (standard,) = (entry for entry in model.opset_import if not entry.domain)
     standard.version = 18
     model.functions.add(name="Gelu", input=["p"], output=["p"])
+    call = model.functions[0].node.add(op_type="Gelu", input=["p"], output=["unread"])
     check_proto(model)
     standard.version = 20
+    call.op_type = "Other"
+    check_proto(model)  # nothing calls it
+    call.op_type = "Gelu"
     with pytest.raises(ModelError, match="function 'Gelu' has the name of one of ONNX's operators"):
         check_proto(model)
 

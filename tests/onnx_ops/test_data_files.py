@@ -23,6 +23,7 @@ from onnx_ops import io
 from onnx_ops.external_data import external_locations
 from onnx_ops.external_data import external_tensors as external_tensors_of
 from onnx_ops.io import external_tensors, read_model
+from onnx_ops.passes.optimizers import OPTIMIZERS
 from sliceport.errors import ModelError, UsageError
 
 TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
@@ -316,6 +317,76 @@ def test_tensors_of_all_places_move(
     everywhere.with_name("m.data").unlink()
     assert external_locations(onnx.load(other / "o.onnx", load_external_data=False)) <= {"o.onnx.data"}
     assert elements(other / "o.onnx") == expected
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_optimizers_leave_attributes_of_unknown_operators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str
+) -> None:
+    """Whatever their types, and with tensors in files beside the model, not in the current folder."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "m.data").write_bytes(np.arange(6, dtype=np.float32).tobytes())
+    (tmp_path / "elsewhere" / "m.data").write_bytes(b"x" * 24)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    tensors = [
+        TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[2], data_location="EXTERNAL") for name in "abc"
+    ]
+    for number, tensor in enumerate(tensors):
+        for key, value in (("location", "m.data"), ("offset", 8 * number), ("length", 8)):
+            tensor.external_data.add(key=key, value=str(value))
+    first, *others = tensors
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Constant", [], ["n"], value_floats=[1.0] * 4)],
+        "body",
+        [],
+        [onnx.helper.make_tensor_value_info("n", TensorProto.FLOAT, [4])],
+    )
+    own: dict[str, Any] = {
+        "float": 1.5,
+        "int": 2,
+        "string": "s",
+        "tensor": first,
+        "graph": body,
+        "floats": [1.5, 2.5],
+        "ints": [2, 3],
+        "strings": ["s", "t"],
+        "tensors": others,
+        "graphs": [body, body],
+        "type": onnx.helper.make_tensor_type_proto(TensorProto.FLOAT, [1]),
+    }
+    if optimizer == "onnxruntime":  # it changes no model with graphs in operators that it does not know
+        own = {name: value for name, value in own.items() if not name.startswith("graph")}
+    nodes = [
+        onnx.helper.make_node("Add", ["two", "two"], ["four"]),
+        onnx.helper.make_node("Reshape", ["x", "four"], ["x1"]),
+        onnx.helper.make_node("Neg", ["x1"], ["z"]),
+        onnx.helper.make_node("Many", ["z"], ["y"], domain="own", **own),
+    ]
+    floats = {name: onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xyz"}
+    graph = onnx.helper.make_graph(nodes, "g", [floats["x"]], [floats["y"], floats["z"]])
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([2]), "two"))
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("own", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
+    sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "out" / "o.onnx", simplify=optimizer)
+    after = onnx.load(tmp_path / "out" / "o.onnx")
+    assert "Add" not in {node.op_type for node in after.graph.node}, "simplified"
+    (tmp_path / "m.data").rename(tmp_path / "elsewhere" / "m.data")
+    before = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    onnx.external_data_helper.load_external_data_for_model(before, str(tmp_path / "elsewhere"))
+    expected = {each.name: each for each in before.graph.node[-1].attribute}
+    found = {each.name: each for each in after.graph.node[-1].attribute}
+    assert found.keys() == expected.keys() == own.keys()
+    for name in own:
+        if name.startswith("tensor"):
+            pairs = zip(*([each.t, *each.tensors] for each in (found[name], expected[name])), strict=True)
+            assert all(one.raw_data == other.raw_data for one, other in pairs), name
+        elif name.startswith("graph"):
+            graphs = [each for each in (found[name].g, *found[name].graphs) if each.node]
+            assert [[node.op_type for node in each.node] for each in graphs] == [["Constant"]] * (
+                1 + (name == "graphs")
+            )
+        else:
+            assert found[name] == expected[name], name
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -451,6 +451,19 @@ def test_a_worker_that_somebody_ends_says_nothing_of_a_node(
     assert (ended, inference._fatal) == ([1], set())
 
 
+def test_a_worker_that_is_always_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(function: Callable[..., Any], *_: Any, **__: Any) -> None:
+        if function is inference.call_within:
+            raise guarded.WorkerKilled("was ended by SIGKILL")
+
+    monkeypatch.setattr(guarded, "call", call)
+    said: list[str] = []
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    with progress.announcing(said.append):
+        assert inference.infer(from_proto(proto)) == {}
+    assert said == ["shapes are not inferred: the worker process for it was ended by SIGKILL."]
+
+
 @pytest.mark.parametrize("has_worker", [True, False])
 def test_no_shapes_are_inferred_where_nothing_can_be_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_worker: bool

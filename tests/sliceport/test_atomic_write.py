@@ -92,7 +92,7 @@ class TestInterruptions:
 
         monkeypatch.setattr(Path, "replace", interrupted)
         files = [tmp_path / "m.data", tmp_path / "m"]
-        if at < len(had) + len(files):
+        if at < (2 * len(files) if had else len(files)):
             with pytest.raises((error, UsageError)):
                 beside.write_files(files, write_all(files), overwrite=True)
             assert tree(tmp_path) == dict.fromkeys(had, b"old")
@@ -123,6 +123,39 @@ class TestInterruptions:
         aside = re.findall("'([^']*)'", str(caught.value))[-1]
         assert (Path(aside) / "m").read_text() == "old m"
         assert b"old m.data" in tree(tmp_path).values()
+
+    def test_new_files_that_cannot_be_taken_back_stay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing stood there, so that nothing is lost."""
+        files = [tmp_path / "m.data", tmp_path / "m"]
+        replace = Path.replace
+        calls: list[Path] = []
+
+        def refused(path: Path, target: Path) -> Path:
+            calls.append(path)
+            if len(calls) > 1:
+                raise OSError(5, "Input/output error")
+            return replace(path, target)
+
+        monkeypatch.setattr(Path, "replace", refused)
+        with pytest.raises(UsageError, match=r"m' cannot be written \(Input/output error\)\.$"):
+            beside.write_files(files, write_all(files))
+        assert os.listdir(tmp_path) == ["m.data"]
+
+    def test_a_file_that_somebody_removes_meanwhile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        files = [tmp_path / "m.data", tmp_path / "m"]
+        for file in files:
+            file.write_text("old")
+        replace = Path.replace
+
+        def removed(path: Path, target: Path) -> Path:
+            if path in files:
+                path.unlink()
+            return replace(path, target)
+
+        monkeypatch.setattr(Path, "replace", removed)
+        beside.write_files(files, write_all(files), overwrite=True)
+        assert tree(tmp_path) == {"m": b"new", "m.data": b"new"}
+        assert len(os.listdir(tmp_path)) == len(files)
 
     def test_a_folder_that_cannot_be_put_back_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         beside.fill_folder(tmp_path / "out", fill_with("old"), mark="mark")

@@ -63,6 +63,37 @@ def test_element_types(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> N
         given(kind, array)
 
 
+@pytest.mark.parametrize("dtype", [">f4", "<f4"])
+def test_the_order_of_bytes_is_the_array_s_own(dtype: str) -> None:
+    assert given(TensorProto.FLOAT, np.array([1, 2], dtype)).tolist() == [1, 2]
+    raw = np.array([1, 2], ml_dtypes.bfloat16).view(np.uint16)
+    assert given(TensorProto.BFLOAT16, raw.astype(f"{dtype[0]}u2")).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "array"),
+    [
+        (TensorProto.STRING, np.array(["a", 1], object)),
+        (TensorProto.STRING, np.array([None, "a"], object)),
+        (TensorProto.BFLOAT16, np.zeros(2, [("part", "<u2")])),
+        (TensorProto.UINT4, np.array([1, 255], np.uint8)),
+        (TensorProto.INT4, np.array([1, 0x18], np.uint8)),
+    ],
+)
+def test_what_is_no_such_element(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> None:
+    with pytest.raises(UsageError, match=r"^input 'x' needs "):
+        given(kind, array)
+
+
+def test_a_shape_that_the_array_does_not_have() -> None:
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])
+    model = ir.from_proto(helper.make_model(helper.make_graph([], "g", [value], [])))
+    array = np.zeros(2, np.float32)
+    assert make_inputs(model, {"x": [2]}, {"x": array}, seed=0)["x"] is array
+    with pytest.raises(UsageError, match=r"input 'x' is given shape \[3\] and an array of shape \[2\]\."):
+        make_inputs(model, {"x": [3]}, {"x": array}, seed=0)
+
+
 @pytest.mark.parametrize(
     ("kind", "array"),
     [

@@ -74,6 +74,31 @@ except KeyboardInterrupt:
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 
 
+def test_it_is_not_raised_again_while_a_command_cleans_up() -> None:
+    done = run("""
+interruption._PAUSE = 0.3
+try:
+    with interruption.restored():
+        try:
+            _thread.interrupt_main()
+            work()
+        finally:
+            for _ in range(20):
+                _thread.interrupt_main()
+                time.sleep(0.001)
+            is_cleaned_up = True
+except KeyboardInterrupt:
+    print("interrupted", is_cleaned_up)
+time.sleep(0.3)
+try:
+    _thread.interrupt_main()
+    work()
+except KeyboardInterrupt:
+    print("interrupted again")
+""")
+    assert (done.stdout, done.stderr) == ("interrupted True\ninterrupted again\n", "")
+
+
 @pytest.mark.parametrize("outcome", ["raise ImportError('cannot load')", "pass"])
 def test_what_a_library_makes_of_it(outcome: str) -> None:
     done = run(f"""
