@@ -292,7 +292,8 @@ def everywhere(tmp_path: Path) -> Path:
 def elements(path: Path) -> dict[str, list[float]]:
     """By place, the elements of a model's tensors."""
     model = read_model(path)
-    return {tensor.doc_string or "": tensor.numpy().tolist() for tensor in io._tensors(model) if tensor is not None}
+    with io.data_closed(model):
+        return {tensor.doc_string or "": tensor.numpy().tolist() for tensor in io._tensors(model) if tensor is not None}
 
 
 def test_tensors_are_found_in_all_places(everywhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,7 +371,7 @@ def test_optimizers_leave_attributes_of_unknown_operators(
     sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "out" / "o.onnx", simplify=optimizer)
     after = onnx.load(tmp_path / "out" / "o.onnx")
     assert "Add" not in {node.op_type for node in after.graph.node}, "simplified"
-    (tmp_path / "m.data").rename(tmp_path / "elsewhere" / "m.data")
+    (tmp_path / "m.data").replace(tmp_path / "elsewhere" / "m.data")
     before = onnx.load(tmp_path / "m.onnx", load_external_data=False)
     onnx.external_data_helper.load_external_data_for_model(before, str(tmp_path / "elsewhere"))
     expected = {each.name: each for each in before.graph.node[-1].attribute}
