@@ -15,7 +15,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.causes import describe_cause
 from onnx_ops.check import Findings, check_data_files, check_proto
-from onnx_ops.prepare import load_external, name_left_out_outputs, open_negative_sizes
+from onnx_ops.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
 from onnx_ops.read import file_named, read_proto
 from onnx_ops.traversal import all_graphs, model_graphs, model_nodes
 from sliceport.atomic_write import check_not_read, write_files
@@ -53,7 +53,7 @@ def data_closed(model: ir.Model) -> Iterator[None]:
         yield
     finally:
         for tensor in tensors:
-            _release(tensor)
+            release(tensor)
 
 
 def from_checked_file(proto: onnx.ModelProto, found: Findings, path: str | os.PathLike[str]) -> ir.Model:
@@ -184,12 +184,7 @@ def data_files_released(model: ir.Model, most: int) -> Iterator[None]:
         yield
     finally:
         for tensor, _ in mapped:
-            _release(tensor)
-
-
-def _release(tensor: ir.ExternalTensor) -> None:
-    with suppress(BufferError):  # somebody still looks at it
-        tensor.release()
+            release(tensor)
 
 
 def write_model(
@@ -302,6 +297,10 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
+        for value in values:  # onnx-ir does not load what somebody looks at
+            tensor = value.const_value
+            if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
+                value.const_value = load_external(tensor)
         with lifted():  # it takes time for each byte, of which there may be any number
             ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):

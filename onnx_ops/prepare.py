@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -156,7 +157,7 @@ def detach_large_initializers(model: ir.Model) -> None:
 
 
 def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
-    """A tensor in memory; its file is not left open.
+    """A tensor in memory; its file is not left open, unless somebody looks at it elsewhere.
 
     Raises:
         Exception: The file cannot be read; onnx-ir has several classes of errors for it.
@@ -170,6 +171,12 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
             metadata_props=dict(tensor.metadata_props),
         )
     finally:
+        release(tensor)
+
+
+def release(tensor: ir.ExternalTensor) -> None:
+    """Close the file of a tensor, unless somebody still looks at it."""
+    with suppress(BufferError):
         tensor.release()
 
 

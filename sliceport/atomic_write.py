@@ -284,9 +284,9 @@ def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
     targets = [target for _, target in pairs]
     aside = _new_folder(targets[-1].parent) if any(map(os.path.lexists, targets)) else None
     try:
-        for target in reversed(targets):
-            if aside is not None:
-                with suppress(FileNotFoundError):
+        if aside is not None:
+            for target in reversed(targets):
+                with suppress(FileNotFoundError):  # there was none, or somebody else has taken it
                     move(target, aside / target.name)
         for new, target in pairs:
             move(new, target)

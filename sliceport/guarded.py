@@ -199,7 +199,6 @@ class _Worker:
         """
         self._stderr.seek(0)  # for the worker, too: what it writes during this call begins here
         self._stderr.truncate()
-
         try:
             if timeout is not None:
                 self._watchdog.begin(timeout)

@@ -26,11 +26,9 @@ _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
 """Those of `OPERATORS` that optimizers may compute in another way."""
 _ALIKE = OPERATORS - _DIFFERENT
 _KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
-
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
 Facts = Mapping[ir.Value, Found]
-
-
 Withheld = Mapping[str, Mapping[str, ir.Attr]]
 """The attributes of hidden nodes, by what the operator of each is called while it is hidden."""
 

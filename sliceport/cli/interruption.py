@@ -17,11 +17,11 @@ _TURN = 0.02
 """Seconds after which an import that Ctrl-C waits for is looked at again."""
 _PATIENCE = 2.0
 """Seconds after which Ctrl-C no longer waits for an import."""
+_PAUSE = 1.0
+"""Seconds in which Ctrl-C is not raised again: what was begun is cleaned up."""
 
 _owner = 0
 """The process that `remember` was called in."""
-_PAUSE = 1.0
-"""Seconds in which Ctrl-C is not raised again: what was begun is cleaned up."""
 _pressed_at: float | None = None
 _raised_at: float | None = None
 

@@ -1,7 +1,7 @@
 """The command line. stdout is the result, stderr everything else.
 
 Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error; 130 ended by
-Ctrl-C; 143 ended by SIGTERM while something is written, or by a batch.
+Ctrl-C; 143 ended by SIGTERM while files are written, or in a batch.
 """
 
 from __future__ import annotations

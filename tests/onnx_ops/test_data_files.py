@@ -320,6 +320,20 @@ def test_tensors_of_all_places_move(
     assert elements(other / "o.onnx") == expected
 
 
+@pytest.mark.parametrize("name", ["everywhere", "path"])
+def test_tensors_that_the_caller_looks_at_move_too(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> None:
+    source = request.getfixturevalue(name)
+    other = tmp_path / "other"
+    other.mkdir()
+    model = read_model(source)
+    held = [tensor.numpy() for tensor, _ in external_tensors(model)]
+    expected = [array.tolist() for array in held]
+    io.write_model(model, other / "o.onnx", source=source)
+    after = read_model(other / "o.onnx")
+    assert [tensor.numpy().tolist() for tensor in io._tensors(after) if tensor is not None] == expected
+    assert [array.tolist() for array in held] == expected
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_optimizers_leave_attributes_of_unknown_operators(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str

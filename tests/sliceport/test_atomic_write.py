@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,24 @@ def write_all(files: list[Path]) -> Callable[[Path], None]:
     return write
 
 
+def let_fail(
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    fails: Callable[[int], bool],
+    error: BaseException | type[BaseException],
+) -> None:
+    """Let `Path.rename` or `Path.replace` raise an error at the calls, counted from 1, that are to fail."""
+    real, numbers = getattr(Path, method), count(1)
+
+    def failing(path: Path, target: Path) -> Path:
+        if fails(next(numbers)):
+            raise error
+        moved: Path = real(path, target)
+        return moved
+
+    monkeypatch.setattr(Path, method, failing)
+
+
 class TestInterruptions:
     @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError, ZeroDivisionError])
     @pytest.mark.parametrize("at", range(1, 3))
@@ -53,16 +72,7 @@ class TestInterruptions:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], at: int
     ) -> None:
         beside.fill_folder(tmp_path / "out", fill_with("old"), mark="mark")
-        rename = Path.rename
-        calls: list[Path] = []
-
-        def interrupted(path: Path, target: Path) -> Path:
-            calls.append(path)
-            if len(calls) == at:
-                raise error
-            return rename(path, target)
-
-        monkeypatch.setattr(Path, "rename", interrupted)
+        let_fail(monkeypatch, "rename", lambda number: number == at, error)
         with pytest.raises((error, UsageError)):
             beside.fill_folder(tmp_path / "out", fill_with("new"), mark="mark", overwrite=True)
         assert tree(tmp_path) == {"out/mark": b"old"}
@@ -81,16 +91,7 @@ class TestInterruptions:
     ) -> None:
         for name in had:
             (tmp_path / name).write_text("old")
-        replace = Path.replace
-        calls: list[Path] = []
-
-        def interrupted(path: Path, target: Path) -> Path:
-            calls.append(path)
-            if len(calls) == at + 1:
-                raise error
-            return replace(path, target)
-
-        monkeypatch.setattr(Path, "replace", interrupted)
+        let_fail(monkeypatch, "replace", lambda number: number == at + 1, error)
         files = [tmp_path / "m.data", tmp_path / "m"]
         if at < (2 * len(files) if had else len(files)):
             with pytest.raises((error, UsageError)):
@@ -106,16 +107,7 @@ class TestInterruptions:
         files = [tmp_path / "m.data", tmp_path / "m"]
         for file in files:
             file.write_text(f"old {file.name}")
-        replace = Path.replace
-        calls: list[Path] = []
-
-        def refused(path: Path, target: Path) -> Path:
-            calls.append(path)
-            if len(calls) > first:
-                raise OSError(5, "Input/output error")
-            return replace(path, target)
-
-        monkeypatch.setattr(Path, "replace", refused)
+        let_fail(monkeypatch, "replace", lambda number: number > first, OSError(5, "Input/output error"))
         with pytest.raises(
             UsageError, match=r"cannot be put back \(Input/output error\): it is in '(.*)'\.$"
         ) as caught:
@@ -127,16 +119,7 @@ class TestInterruptions:
     def test_new_files_that_cannot_be_taken_back_stay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing stood there, so that nothing is lost."""
         files = [tmp_path / "m.data", tmp_path / "m"]
-        replace = Path.replace
-        calls: list[Path] = []
-
-        def refused(path: Path, target: Path) -> Path:
-            calls.append(path)
-            if len(calls) > 1:
-                raise OSError(5, "Input/output error")
-            return replace(path, target)
-
-        monkeypatch.setattr(Path, "replace", refused)
+        let_fail(monkeypatch, "replace", lambda number: number > 1, OSError(5, "Input/output error"))
         with pytest.raises(UsageError, match=r"m' cannot be written \(Input/output error\)\.$"):
             beside.write_files(files, write_all(files))
         assert os.listdir(tmp_path) == ["m.data"]
@@ -159,16 +142,7 @@ class TestInterruptions:
 
     def test_a_folder_that_cannot_be_put_back_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         beside.fill_folder(tmp_path / "out", fill_with("old"), mark="mark")
-        rename = Path.rename
-        calls: list[Path] = []
-
-        def refused(path: Path, target: Path) -> Path:
-            calls.append(path)
-            if len(calls) > 1:
-                raise OSError(5, "Input/output error")
-            return rename(path, target)
-
-        monkeypatch.setattr(Path, "rename", refused)
+        let_fail(monkeypatch, "rename", lambda number: number > 1, OSError(5, "Input/output error"))
         with pytest.raises(UsageError, match="cannot be put back"):
             beside.fill_folder(tmp_path / "out", fill_with("new"), mark="mark", overwrite=True)
         assert list(tree(tmp_path).values()) == [b"old"]
