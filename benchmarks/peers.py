@@ -14,10 +14,10 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 
-from onnx_ops.compare.inputs import run_with_inputs
-from onnx_ops.io import from_proto
-from onnx_ops.nodes import constant
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.nodes import constant
 from onnx_ops.passes import rewrite, simplify
+from onnx_ops.verify.inputs import run_with_inputs
 
 ROOT = Path(__file__).parents[1]
 ZOO = ROOT.parent / "shared" / "zoo"

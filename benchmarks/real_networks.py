@@ -29,9 +29,9 @@ import onnx
 import onnxruntime
 
 import sliceport
-from onnx_ops.compare.bisect_model import CANNOT_COMPILE
-from onnx_ops.compare.inputs import run_with_inputs
-from onnx_ops.compare.run_model import open_provider, read_complete_model, run_on
+from onnx_ops.verify.bisect_model import CANNOT_COMPILE
+from onnx_ops.verify.inputs import run_with_inputs
+from onnx_ops.verify.run_model import open_provider, read_complete_model, run_on
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun
 

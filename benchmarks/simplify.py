@@ -24,8 +24,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 from peers import PEERS, SIMPLIFY, by_sliceport, count, runnable
 
-from onnx_ops.compare.verify import verify_rewriting
 from onnx_ops.passes.optimize import count_nodes
+from onnx_ops.verify.verify import verify_rewriting
 
 TOOLS = {"sliceport": by_sliceport, **SIMPLIFY, **PEERS}
 

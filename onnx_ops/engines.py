@@ -26,7 +26,7 @@ class OnnxruntimeDML:
         """
         import numpy as np
 
-        from onnx_ops.compare.one_node import element_dtype, output_names
+        from onnx_ops.verify.one_node import element_dtype, output_names
         from sliceport.engines.directml import shared_device
 
         resolved = node.lowered.resolved

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from onnx_ops.compare.verify import Verification
+    from onnx_ops.verify.verify import Verification
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_NODES = 15_000
 """Up to here rewriting ends within 10 s: it takes up to 0.6 ms a node."""
 _ENTRIES = 20
-"""How many entries (`onnx_ops.entries`) a model may have for each node that it may have; exporters write 5 to 12."""
+"""Entries (`onnx_ops.model.entries`) that a model may have for each node; exporters write 5 to 12."""
 
 
 class ONNX:
@@ -75,14 +75,14 @@ class ONNX:
         yield runtime
 
     def declared_shapes(self, model: Path) -> DeclaredShapes:
-        """See `onnx_ops.declared.declared_shapes`."""
-        from onnx_ops.declared import declared_shapes
+        """See `onnx_ops.model.declared.declared_shapes`."""
+        from onnx_ops.model.declared import declared_shapes
 
         return declared_shapes(model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """See `onnx_ops.declared.files_beside`."""
-        from onnx_ops.declared import files_beside
+        """See `onnx_ops.model.declared.files_beside`."""
+        from onnx_ops.model.declared import files_beside
 
         return files_beside(model)
 
@@ -93,14 +93,14 @@ class ONNX:
         return lower(model, **options)
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
-        """See `onnx_ops.compare.compare`."""
-        from onnx_ops.compare import compare
+        """See `onnx_ops.verify.compare`."""
+        from onnx_ops.verify import compare
 
         return compare(model, **options)
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
-        """See `onnx_ops.compare.run_model`."""
-        from onnx_ops.compare.run_model import run_model
+        """See `onnx_ops.verify.run_model`."""
+        from onnx_ops.verify.run_model import run_model
 
         return run_model(model, against=against, **options)
 
@@ -110,12 +110,12 @@ class ONNX:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
         from sliceport import guarded
 
-        guarded.start("onnx_ops.propagate")  # it imports onnx while this process does
-        from onnx_ops.compare.verify import verify_rewriting
-        from onnx_ops.first_look import can_rewrite
-        from onnx_ops.io import data_closed
+        guarded.start("onnx_ops.infer.propagate")  # it imports onnx while this process does
+        from onnx_ops.model.io import data_closed
         from onnx_ops.passes import BY_DEFAULT, Rewriting, rewrite, simplify
+        from onnx_ops.passes.first_look import can_rewrite
         from onnx_ops.passes.rewrite import report_nothing
+        from onnx_ops.verify.verify import verify_rewriting
 
         names = BY_DEFAULT if passes is None else passes
         optimizers = self._read_optimizers(options.get("simplify", False))
@@ -142,12 +142,12 @@ class ONNX:
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
         from sliceport import guarded
 
-        guarded.start("onnx_ops.propagate")
-        from onnx_ops.compare.verify_directml import verify_hardening
-        from onnx_ops.first_look import can_harden
-        from onnx_ops.io import data_closed
+        guarded.start("onnx_ops.infer.propagate")
+        from onnx_ops.model.io import data_closed
         from onnx_ops.passes import harden_for_directml
+        from onnx_ops.passes.first_look import can_harden
         from onnx_ops.passes.harden_directml import report_hardening
+        from onnx_ops.verify.verify_directml import verify_hardening
 
         progress.say(f"rewriting {model}")
         hardened = _read(model, output, can_harden, options)
@@ -167,9 +167,9 @@ def _read(
     Raises:
         UsageError: It has too many nodes, or too much else.
     """
-    from onnx_ops.entries import count_entries
-    from onnx_ops.first_look import count_nodes, is_kept_as_read
-    from onnx_ops.io import from_checked_file, read_checked, write_proto
+    from onnx_ops.model.entries import count_entries
+    from onnx_ops.model.io import from_checked_file, read_checked, write_proto
+    from onnx_ops.passes.first_look import count_nodes, is_kept_as_read
 
     with collector_paused():
         proto, found = read_checked(model)
@@ -188,8 +188,8 @@ def _write(
     model: ir.Model, output: Path, source: Path, verify: Callable[..., Verification], options: ChangeOptions
 ) -> Verification | None:
     """Write a model, with `verify` only if it passes."""
-    from onnx_ops.compare.verify import write_verified
-    from onnx_ops.io import write_model
+    from onnx_ops.model.io import write_model
+    from onnx_ops.verify.verify import write_verified
 
     overwrite = options.get("overwrite", False)
     if not options.get("verify"):

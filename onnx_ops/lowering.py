@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, cast
 
 import onnx
 
-from onnx_ops.annotate import OnnxSource
-from onnx_ops.check import Findings, check_data_files, check_proto
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.extract import read_slicing_nodes
-from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.proto_model import ProtoModel
-from onnx_ops.read import file_named, read_proto
-from onnx_ops.views import ModelView
+from onnx_ops.infer.extract import read_slicing_nodes
+from onnx_ops.model.annotate import OnnxSource
+from onnx_ops.model.check import Findings, check_data_files, check_proto
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.facts import LARGE_BYTES
+from onnx_ops.model.proto_model import ProtoModel
+from onnx_ops.model.read import file_named, read_proto
+from onnx_ops.model.views import ModelView
 from sliceport.arguments import is_path
 from sliceport.collector import collector_paused
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -78,7 +78,7 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """What is read, and the model as it is; no file is left open."""
     given = _as_ir(model)
     if given is not None:
-        from onnx_ops.clone import clone_sorted
+        from onnx_ops.model.clone import clone_sorted
 
         copy = clone_sorted(given)
         with _ir_view(copy.clone()) as view:
@@ -109,15 +109,15 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
 
 
 def _to_ir(proto: onnx.ModelProto, found: Findings, base_dir: str) -> ir.Model:
-    from onnx_ops.io import from_checked_proto
+    from onnx_ops.model.io import from_checked_proto
 
     return from_checked_proto(proto, found, base_dir)
 
 
 @contextmanager
 def _ir_view(model: ir.Model) -> Iterator[ModelView]:
-    from onnx_ops.io import data_files_released
-    from onnx_ops.ir_model import IrModel
+    from onnx_ops.model.io import data_files_released
+    from onnx_ops.model.ir_model import IrModel
 
     with data_files_released(model, LARGE_BYTES):
         yield IrModel.prepared(model)

@@ -15,10 +15,10 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN as DOMAIN
-from onnx_ops.domains import standard_opset
-from onnx_ops.nodes import STRIDED_SLICE_VERSION as VERSION
-from onnx_ops.nodes import constant, is_strided_slice
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN as DOMAIN
+from onnx_ops.model.domains import standard_opset
+from onnx_ops.model.nodes import STRIDED_SLICE_VERSION as VERSION
+from onnx_ops.model.nodes import constant, is_strided_slice
 from sliceport.errors import InvalidSlice, UsageError
 from sliceport.slicing import Masks, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES

@@ -91,7 +91,7 @@ class Kept(device.Device):
 
 @pytest.fixture(scope="session")
 def _kept_provider() -> Iterator[Callable[[], Kept]]:
-    from onnx_ops.compare import run_model
+    from onnx_ops.verify import run_model
 
     opened: list[Kept] = []
 
@@ -108,7 +108,7 @@ def _kept_provider() -> Iterator[Callable[[], Kept]]:
 @pytest.fixture
 def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[[], Kept]) -> None:
     """One host program for all whole models that run on the DirectML provider, where a start each tells nothing."""
-    from onnx_ops.compare import run_model, verify_directml
+    from onnx_ops.verify import run_model, verify_directml
 
     fresh = run_model.open_provider
 
@@ -132,7 +132,7 @@ def inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """See `inferred_once.py`."""
     from inferred_once import propagate
 
-    from onnx_ops import inference
+    from onnx_ops.infer import inference
 
     monkeypatch.setattr(inference, "_propagate", propagate)
 

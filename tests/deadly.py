@@ -7,8 +7,8 @@ from typing import Any
 
 import onnx
 
-from onnx_ops import propagate as real
-from onnx_ops.facts import Found
+from onnx_ops.infer import propagate as real
+from onnx_ops.model.facts import Found
 from sliceport import guarded
 
 

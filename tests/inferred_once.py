@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import pickle
 
-from onnx_ops import inference
-from onnx_ops.facts import Found
+from onnx_ops.infer import inference
+from onnx_ops.model.facts import Found
 
 _ask = inference._propagate
 
@@ -20,6 +20,6 @@ def _answer(model: bytes) -> bytes:
 
 
 def propagate(model: bytes) -> list[Found]:
-    """What stands in for `onnx_ops.inference._propagate`: its answer, each time anew, as it is from the worker."""
+    """Replace `onnx_ops.infer.inference._propagate`: return a fresh copy of its cached answer."""
     found: list[Found] = pickle.loads(_answer(model))
     return found

@@ -25,7 +25,7 @@ from running import as_arrays, as_bytes, run_node
 
 import onnx_ops
 import ov_ext
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import harden_for_directml, rewrite
 from sliceport.defects import table
 from sliceport.defects.cases import OnnxCase, OpenVINOCase

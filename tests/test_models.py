@@ -13,7 +13,7 @@ import pytest
 
 import onnx_ops
 import sliceport
-from onnx_ops.compare import compare
+from onnx_ops.verify import compare
 
 MODELS = Path(__file__).parent.parent / "models"
 EXPORTS = json.loads((MODELS / "models.json").read_text())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STANDARD_DOMAINS
-from onnx_ops.nodes import is_strided_slice
+from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.nodes import is_strided_slice
 from onnx_ops.passes.siblings import CUTTING, Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
 from onnx_ops.passes.walk import rewritable_nodes

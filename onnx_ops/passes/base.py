@@ -9,8 +9,10 @@ from typing import ClassVar, Self
 
 import onnx_ir as ir
 
-from onnx_ops.defaults import defaults_aside
-from onnx_ops.nodes import has_its_values, is_strided_slice, node_name
+from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.nodes import has_its_values, is_strided_slice, node_name
+from onnx_ops.model.read_once import reading_once
+from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.annotations import annotate_nodes, annotate_value
 from onnx_ops.passes.builders import build_tensor
@@ -22,8 +24,6 @@ from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, mak
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import nodes_of
-from onnx_ops.read_once import reading_once
-from onnx_ops.traversal import count_uses
 from sliceport.hardening import Change
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STANDARD_DOMAINS
+from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.edits import detach_inputs, remove_nodes
-from onnx_ops.traversal import count_uses
 
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.domains import standard_opset
-from onnx_ops.inference import infer_shapes
-from onnx_ops.nodes import MARK, contested, is_standard, read_elements, slice_spec
+from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.model.domains import standard_opset
+from onnx_ops.model.nodes import MARK, contested, is_standard, read_elements, slice_spec
+from onnx_ops.model.prepare import detach_large_initializers, inline_functions
+from onnx_ops.model.walk import all_nodes
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.passes.walk import every_node
-from onnx_ops.prepare import detach_large_initializers, inline_functions
-from onnx_ops.traversal import all_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 
 _NUMBER = "sliceport.number"

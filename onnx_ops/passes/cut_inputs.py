@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import node_name
+from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.matchers import read_attribute_list, read_view_axes
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice

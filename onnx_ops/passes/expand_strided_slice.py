@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.contested import CONTESTED_ENDS
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.nodes import is_strided_slice, strided_slice_spec
+from onnx_ops.model.contested import CONTESTED_ENDS
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.nodes import is_strided_slice, strided_slice_spec
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_squeeze, build_unsqueeze, list_operators
 from onnx_ops.passes.outcome import Rewritten, Skip

@@ -9,14 +9,14 @@ from math import prod
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.compare import onnxruntime_cpu
-from onnx_ops.domains import STANDARD_DOMAINS
-from onnx_ops.exact import MOVING, OPERATORS
-from onnx_ops.facts import MAX_BYTES
-from onnx_ops.nodes import MARK, constant
+from onnx_ops.infer.exact import MOVING, OPERATORS
+from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.facts import MAX_BYTES
+from onnx_ops.model.nodes import MARK, constant
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.cleanup import RANDOM, is_used
 from onnx_ops.passes.folding import as_tensors
+from onnx_ops.verify import onnxruntime_cpu
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
@@ -97,7 +97,7 @@ class FoldConstantsPass(SlicingPass):
 class FoldExactConstantsPass(FoldConstantsPass):
     """Replace nodes that follow from constants alone by constants of at most 8 KiB, if every engine computes these.
 
-    See `onnx_ops.exact`.
+    See `onnx_ops.infer.exact`.
     """
 
     def may_fold(self, node: ir.Node) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.nodes import MARK, SLICING, constant, has_its_values, is_operator, node_name
+from onnx_ops.model.facts import LARGE_BYTES
+from onnx_ops.model.nodes import MARK, SLICING, constant, has_its_values, is_operator, node_name
+from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
@@ -17,7 +18,6 @@ from onnx_ops.passes.matchers import read_attribute
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip, Skipped
 from onnx_ops.passes.value_info import pair_values, walk_functions
-from onnx_ops.traversal import model_nodes
 from sliceport.hardening import Change
 from sliceport.slicing import INT64_MAX, resolve_axis
 

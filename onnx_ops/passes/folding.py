@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.exact import MOVING, OPERATORS
-from onnx_ops.facts import LARGE_BYTES, MAX_BYTES, Found
-from onnx_ops.inference import infer_shapes
-from onnx_ops.nodes import MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
+from onnx_ops.infer.exact import MOVING, OPERATORS
+from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.model.facts import LARGE_BYTES, MAX_BYTES, Found
+from onnx_ops.model.nodes import MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
+from onnx_ops.model.prepare import detach_large_initializers, name_left_out_outputs
+from onnx_ops.model.read_once import read_once
+from onnx_ops.model.walk import all_nodes, count_uses
 from onnx_ops.passes.probe import build_probe
-from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
-from onnx_ops.read_once import read_once
-from onnx_ops.traversal import all_nodes, count_uses
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Region
 from sliceport.slicing.spec import normalize_axis

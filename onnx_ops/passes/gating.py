@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.identities import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 

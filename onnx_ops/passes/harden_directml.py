@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.defaults import defaults_aside
-from onnx_ops.nodes import SLICING
+from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.nodes import SLICING
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.contested_nodes import unmark

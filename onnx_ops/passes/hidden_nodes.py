@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STANDARD_DOMAINS, standard_opset, usual_name
-from onnx_ops.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
-from onnx_ops.facts import NOTHING_FOUND, Found
-from onnx_ops.inference import infer
-from onnx_ops.nodes import SLICING, constant, is_standard
+from onnx_ops.infer.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
+from onnx_ops.infer.inference import infer
+from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
+from onnx_ops.model.facts import NOTHING_FOUND, Found
+from onnx_ops.model.nodes import SLICING, constant, is_standard
+from onnx_ops.model.shape_arithmetic import Array
 from onnx_ops.passes.cleanup import RANDOM
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from onnx_ops.passes.probe import OPAQUE_DOMAIN
-from onnx_ops.shape_arithmetic import Array
 
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")

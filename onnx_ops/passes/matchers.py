@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import (
+from onnx_ops.model.nodes import (
     MAX_AXES,
     constant,
     contested,
@@ -15,10 +15,10 @@ from onnx_ops.nodes import (
     slice_spec,
     split_spec,
 )
+from onnx_ops.model.read_once import read_once
 from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
-from onnx_ops.read_once import read_once
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, SliceSpec, SplitSpec, progression
 from sliceport.slicing.spec import normalize_axis

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_squeeze
 from onnx_ops.passes.cleanup import is_used

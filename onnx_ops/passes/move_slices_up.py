@@ -7,14 +7,14 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator, node_name
+from onnx_ops.model.nodes import is_operator, node_name
+from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_slice
 from onnx_ops.passes.cut_inputs import CUT_INPUTS, Entries, Shape
 from onnx_ops.passes.matchers import read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
-from onnx_ops.traversal import count_uses
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.spec import cut_shape
 

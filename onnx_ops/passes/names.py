@@ -9,7 +9,7 @@ from itertools import count
 
 import onnx_ir as ir
 
-from onnx_ops.traversal import model_graphs, model_nodes
+from onnx_ops.model.walk import model_graphs, model_nodes
 
 _NEW = "sliceport.new"
 _LONGEST = 200

@@ -8,18 +8,18 @@ from itertools import count
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
 
-from onnx_ops.clone import model_like
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.facts import LARGE_BYTES
-from onnx_ops.io import external_tensors, load_externals
-from onnx_ops.nodes import MARK, constant
+from onnx_ops.model.clone import model_like
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.facts import LARGE_BYTES
+from onnx_ops.model.io import external_tensors, load_externals
+from onnx_ops.model.nodes import MARK, constant
+from onnx_ops.model.prepare import all_values, inline_functions, name_left_out_outputs
+from onnx_ops.model.walk import all_graphs
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
 from onnx_ops.passes.optimizers import run_optimizer
 from onnx_ops.passes.probe import build_probe, clone_model
 from onnx_ops.passes.walk import every_node, rewritable_nodes
-from onnx_ops.prepare import all_values, inline_functions, name_left_out_outputs
-from onnx_ops.traversal import all_graphs
 from sliceport.errors import ModelError
 
 

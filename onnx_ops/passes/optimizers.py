@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.check import REPLACEABLE_VERSION
-from onnx_ops.domains import standard_opset
+from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.domains import standard_opset
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 from sliceport.limits import lifted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.clone import explain_no_clone
-from onnx_ops.nodes import MARK, contested, has_open_attribute
+from onnx_ops.model.clone import explain_no_clone
+from onnx_ops.model.nodes import MARK, contested, has_open_attribute
+from onnx_ops.model.walk import all_nodes, model_graphs
 from onnx_ops.passes.walk import every_node
-from onnx_ops.traversal import all_nodes, model_graphs
 from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STANDARD_DOMAINS
-from onnx_ops.nodes import MAX_AXES, read_elements
+from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.nodes import MAX_AXES, read_elements
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.matchers import read_attribute
 from onnx_ops.passes.outcome import Rewritten

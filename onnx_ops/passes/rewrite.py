@@ -8,8 +8,10 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.defaults import defaults_aside
-from onnx_ops.nodes import SLICING, constant, contested, is_strided_slice, node_name
+from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.nodes import SLICING, constant, contested, is_strided_slice, node_name
+from onnx_ops.model.read_once import reading_once
+from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.analysis import LOOKED_AT, Analysis
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
@@ -30,8 +32,6 @@ from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import nodes_of, rewritable_nodes
-from onnx_ops.read_once import reading_once
-from onnx_ops.traversal import model_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change
 

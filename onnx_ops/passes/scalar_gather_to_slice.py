@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import constant, is_operator
+from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_squeeze
 from onnx_ops.passes.matchers import read_gather

@@ -7,14 +7,14 @@ from typing import Self
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator, node_name
+from onnx_ops.model.nodes import is_operator, node_name
+from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze, list_operators
 from onnx_ops.passes.cleanup import detach
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.slice_chain import SliceChain
-from onnx_ops.traversal import count_uses
 from sliceport.errors import InvalidSlice
 
 _LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")

@@ -10,7 +10,7 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import has_its_values
+from onnx_ops.model.nodes import has_its_values
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.identities import Identities

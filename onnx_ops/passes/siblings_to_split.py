@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import node_name
+from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze

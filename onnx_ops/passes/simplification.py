@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.defaults import put_defaults, take_defaults
+from onnx_ops.model.defaults import put_defaults, take_defaults
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass

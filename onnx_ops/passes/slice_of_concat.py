@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator, node_name
+from onnx_ops.model.nodes import is_operator, node_name
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import node_name
+from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice_1d
 from onnx_ops.passes.cleanup import is_used

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_ops.nodes import is_operator
+from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_split
 from onnx_ops.passes.cleanup import is_used
@@ -14,7 +15,6 @@ from onnx_ops.passes.gating import WOULD_BE_GATED, Gates
 from onnx_ops.passes.matchers import read_exact_split
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import fits_gap, read_run
-from onnx_ops.traversal import count_uses
 
 _MANY = 16
 """A Split of fewer parts is built for each node that is merged with it."""

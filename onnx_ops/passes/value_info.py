@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STRIDED_SLICE_DOMAIN, standard_opset
-from onnx_ops.facts import Found
-from onnx_ops.inference import infer_shapes
-from onnx_ops.ir_model import fold
-from onnx_ops.nodes import SLICING, contested, is_standard
+from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.infer.propagate import MAX_CALLS, max_visits
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
+from onnx_ops.model.facts import Found
+from onnx_ops.model.ir_model import fold
+from onnx_ops.model.nodes import SLICING, contested, is_standard
+from onnx_ops.model.prepare import detach_large_initializers, name_left_out_outputs
+from onnx_ops.model.walk import all_graphs, all_nodes
 from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.probe import build_probe
-from onnx_ops.prepare import detach_large_initializers, name_left_out_outputs
-from onnx_ops.propagate import MAX_CALLS, max_visits
-from onnx_ops.traversal import all_graphs, all_nodes
 
 Sizes = tuple[int | None, ...]
 _MAX_WORK = 400_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_ops.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, standard_opset
-from onnx_ops.traversal import all_nodes
+from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, standard_opset
+from onnx_ops.model.walk import all_nodes
 
 
 def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:

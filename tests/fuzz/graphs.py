@@ -28,10 +28,11 @@ from onnx.reference import ReferenceEvaluator
 from running import as_arrays
 from sessions import open_unoptimized
 
-from onnx_ops import inference, strided_slice_op
-from onnx_ops.domains import standard_opset
-from onnx_ops.io import from_proto
-from onnx_ops.nodes import MARK
+from onnx_ops import strided_slice_op
+from onnx_ops.infer import inference
+from onnx_ops.model.domains import standard_opset
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.nodes import MARK
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite, simplify
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM, OPTIMIZERS

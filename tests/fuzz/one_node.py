@@ -24,10 +24,10 @@ from running import padded, run_node
 
 import onnx_ops
 from onnx_ops import strided_slice_op
-from onnx_ops.compare.onnxruntime_cpu import capture
-from onnx_ops.inference import infer_shapes
-from onnx_ops.io import from_proto
-from onnx_ops.prepare import name_left_out_outputs
+from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.verify.onnxruntime_cpu import capture
 from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
 from sliceport.directml import device, emulator
 from sliceport.directml.feature_levels import FeatureLevel

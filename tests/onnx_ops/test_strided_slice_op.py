@@ -24,9 +24,9 @@ from strategies import shapes, strided_slice_specs
 
 import onnx_ops
 from onnx_ops import strided_slice_op
-from onnx_ops.compare import compare
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import ExpandStridedSlicePass, rewrite
+from onnx_ops.verify import compare
 from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice, UsageError
 from sliceport.slicing import Masks, StridedSliceSpec, as_slice

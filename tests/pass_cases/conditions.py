@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops import strided_slice_op
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 
 M, L = 2**63 - 1, -(2**63)
 

@@ -12,7 +12,7 @@ import strategies
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.contested import CONTESTED_ENDS
+from onnx_ops.model.contested import CONTESTED_ENDS
 from sliceport.slicing import INT64_MIN
 
 MOST_NODES = 12

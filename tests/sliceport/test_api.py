@@ -151,7 +151,7 @@ def test_rewrite_takes_no_openvino_model(tmp_path: Path) -> None:
 
 
 def test_formats_name_the_executors_that_their_comparisons_have() -> None:
-    from onnx_ops.compare import run
+    from onnx_ops.verify import run
     from ov_ext import compare
 
     for name, module in (("onnx", run), ("openvino", compare)):

@@ -18,9 +18,9 @@ from openvino import opset8
 import onnx_ops
 import ov_ext
 import sliceport
-from onnx_ops.compare import compare as onnx_compare
-from onnx_ops.compare.run_model import run_model
-from onnx_ops.compare.verify import verify_rewriting
+from onnx_ops.verify import compare as onnx_compare
+from onnx_ops.verify.run_model import run_model
+from onnx_ops.verify.verify import verify_rewriting
 from ov_ext.compare import compare as openvino_compare
 from sliceport.arguments import read_input_shapes
 

@@ -21,7 +21,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from platforms import POSIX
 
-from onnx_ops.io import read_model, write_model
+from onnx_ops.model.io import read_model, write_model
 from sliceport import atomic_write as beside
 from sliceport import json_text
 from sliceport.cli.main import main

@@ -12,7 +12,7 @@ from onnx_node_cases import CASES, with_constants
 from running import as_arrays, as_bytes, run_node
 
 import onnx_ops
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
 from sliceport.directml.feature_levels import FeatureLevel
 

@@ -13,7 +13,7 @@ from pass_cases.conditions import FIRES
 from pass_cases.examples import examples, models
 from sessions import open_unoptimized
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, harden_for_directml, rewrite
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.names import NodeNames, make_node_names_unique

@@ -7,7 +7,7 @@ import pytest
 from pass_cases.conditions import FIRES, STAYS, sizes
 from pass_cases.equivalence import check, show
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES
 
 

@@ -21,7 +21,7 @@ from onnx import parser
 from onnx.reference import ReferenceEvaluator
 from running import as_arrays
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 from onnx_ops.passes.rewrite import Rewriting
 from sliceport.cli.main import main

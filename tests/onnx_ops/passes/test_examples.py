@@ -9,7 +9,7 @@ import pytest
 from pass_cases.examples import examples, meaning, models
 from platforms import assert_well_formed
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES
 
 KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML)}

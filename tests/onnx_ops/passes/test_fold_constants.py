@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import fold_constants, rewrite
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
 

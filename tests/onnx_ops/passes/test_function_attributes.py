@@ -17,7 +17,7 @@ from onnx import parser
 from sessions import compute
 
 import onnx_ops
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 from sliceport.slicing.node import Resolved
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from onnx import parser
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, harden_for_directml, rewrite
 from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
 

@@ -18,13 +18,13 @@ from onnx import TensorProto, helper, numpy_helper
 from running import as_arrays
 from sessions import compute
 
-from onnx_ops.compare.run_model import run_model
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import (
     HARDEN_DIRECTML,
     ReshapeForDirectMLPass,
     harden_for_directml,
 )
+from onnx_ops.verify.run_model import run_model
 from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 from sliceport.directml import device

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 from pass_cases.conditions import FIRES
 
-from onnx_ops.io import from_proto, read_model
+from onnx_ops.model.io import from_proto, read_model
 from onnx_ops.passes import PASSES, SplitToSlicePass, harden_for_directml, rewrite
 from sliceport.errors import ModelError
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, cleanup, matchers, rewrite, slice_of_concat, slice_of_split, split_of_part
 from onnx_ops.passes.cleanup import remove_unread
 

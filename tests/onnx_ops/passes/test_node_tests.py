@@ -12,7 +12,7 @@ import pytest
 from onnx_node_cases import all_node_tests
 from sessions import run_unoptimized
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
 from sliceport.errors import ModelError
 

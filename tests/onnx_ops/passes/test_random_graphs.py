@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pass_cases.equivalence import check, is_valid
 from pass_cases.graphs import graphs
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import ALL, BY_DEFAULT, PASSES, rewrite
 
 pytestmark = pytest.mark.usefixtures("inferred_once")

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
 from onnx_ops import strided_slice_op
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, FoldSlicesPass, harden_for_directml, rewrite
 from onnx_ops.passes import value_info as value_info_module
 from onnx_ops.passes.siblings import Siblings, find_siblings

@@ -8,7 +8,7 @@ from onnxscript import rewriter
 from pass_cases.conditions import FIRES, STAYS, sizes
 from pass_cases.equivalence import check
 
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes.rules import rules
 
 OTHERS = ("identity of one part", "identity unread", "identity of an axis", "compose through Identity")

@@ -19,7 +19,7 @@ from platforms import ended_by
 from sessions import compute
 
 from onnx_ops import strided_slice_op
-from onnx_ops.io import from_proto
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes import BY_DEFAULT, optimizers, rewrite, simplify
 from onnx_ops.passes.optimize import count_nodes
 from onnx_ops.passes.optimizers import ONNXSLIM, OPTIMIZERS

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 from platforms import POSIX
 
 from onnx_ops import lowering
-from onnx_ops.read import read_proto
+from onnx_ops.model.read import read_proto
 from sliceport import progress, shell
 from sliceport.cli import console
 from sliceport.cli.main import main

@@ -20,7 +20,7 @@ from running import as_bytes
 from vectors import array
 
 import onnx_ops
-from onnx_ops.compare import compare
+from onnx_ops.verify import compare
 from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_ops.compare import compare
+from onnx_ops.verify import compare
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed
 from sliceport.engines.registry import engines_of

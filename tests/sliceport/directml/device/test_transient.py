@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 from processes import host_of
 
-from onnx_ops.compare import verify_directml
+from onnx_ops.verify import verify_directml
 from sliceport.cli.main import main
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, HostDied, HostTimedOut, install

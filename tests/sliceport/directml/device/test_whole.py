@@ -11,9 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.compare.onnxruntime_cpu import Captured
-from onnx_ops.compare.run_model import run_model
-from onnx_ops.compare.tolerance import relative_error
+from onnx_ops.verify.onnxruntime_cpu import Captured
+from onnx_ops.verify.run_model import run_model
+from onnx_ops.verify.tolerance import relative_error
 from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ALLOWZERO, ONE_PART_GATES_ANOTHER
 from sliceport.directml import device

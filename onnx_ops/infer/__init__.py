@@ -1,0 +1,1 @@
+"""Facts that follow from a model: shapes, element types and constants."""

@@ -1,0 +1,184 @@
+"""What a node computes of constants, where every engine computes the same bits; in the worker process of `inference`.
+
+onnx's reference computes most of it. It is asked about no other operator: it rounds sines and orders sums in its own
+way, and reads some operators of old operator sets as those of today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from onnx_ops.model.shape_arithmetic import Array, divide
+
+_MOVE = """
+    Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose
+    Expand Tile
+"""
+_COMPUTE_INTEGERS = """
+    Add Sub Mul Div Mod Neg Abs Sign Min Max Clip Range CumSum Equal Less Greater LessOrEqual GreaterOrEqual And Or
+    Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin Trilu
+"""
+MOVING = frozenset(_MOVE.split())
+"""Operators that compute nothing with the elements of their data."""
+_SELECTING = MOVING | {"Where", "ConstantOfShape", "EyeLike", "NonZero", "Compress"}
+_REDUCING = frozenset(("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"))
+ONLY_OF_INT32 = _REDUCING | {"Min", "Max", "Clip", "Sign", "Mod"}
+"""What onnxruntime computes wrongly of some integers of more than 32 bits."""
+_OF_INTEGERS = frozenset(_COMPUTE_INTEGERS.split())
+_COMPARE = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
+ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARE))
+"""What IEEE 754 leaves no choice in, of floats of 32 and 64 bits."""
+_OF_FLOATS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
+OPERATORS = _SELECTING | _OF_INTEGERS | _OF_FLOATS | {"Cast"}
+"""What constants are computed by, of some element types at least."""
+_FLOATS = (np.float32, np.float64)
+_INT32 = np.iinfo(np.int32)
+_BROADCAST_OPSET = 7
+_RANGE_INPUTS = 3
+_EXACT_INTEGERS_END = 2**24
+_CLEAR = 1e-3
+"""How far a quotient must be from an integer, in parts of itself, for no engine to round it over that."""
+
+
+def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) -> Sequence[Any]:
+    """A standard node's outputs; none where engines may differ, or where nothing knows it.
+
+    Args:
+        node: The node.
+        given: What it reads, None for what is left out.
+        opset: The version of its operator set.
+    """
+    arrays = [array for array in given if array is not None]
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    is_old_broadcast = opset < _BROADCAST_OPSET and attributes.get("broadcast")
+    has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size  # onnx 1.18 reduces all
+    if not arrays or is_old_broadcast or has_no_axes or not _computes_alike(node.op_type, arrays):
+        return ()
+    own = _OWN.get(node.op_type)
+    try:
+        if own is not None:
+            results = own(*given, **attributes)
+        else:
+            from onnx.reference.ops import load_op
+
+            results = load_op("", node.op_type, opset).eval(*given, n_outputs=len(node.output), **attributes)
+    except Exception:
+        return ()
+    outputs = results if isinstance(results, tuple) else (results,)
+    return outputs if _is_exact(node.op_type, arrays, outputs) else ()
+
+
+def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether every engine casts numbers to the same elements of another type.
+
+    Engines differ where a float is out of the range of the new type, or NaN, or beyond 32 bits and cast to an integer.
+    Of integers all keep the lowest bits.
+    """
+    if dtype.kind not in "iub" and dtype not in _FLOATS:
+        return False
+    if array.dtype.kind != "f" or not array.size:
+        return array.dtype.kind in "iufb"
+    if np.isnan(array).any():
+        return False
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return bool(np.array_equal(np.isinf(array), np.isinf(array.astype(dtype))))
+    if dtype.kind == "b":
+        return True
+    limits, least, greatest = np.iinfo(dtype), float(array.min()), float(array.max())
+    if not _INT32.min <= least <= greatest <= _INT32.max:
+        return False
+    return limits.min <= int(least) and int(greatest) <= limits.max
+
+
+def may_fail_to_divide(divisor: Array) -> bool:
+    """Whether integers are divided by 0, or the quotient may overflow: both end the process of some engines."""
+    return not divisor.all() or (divisor.dtype.kind == "i" and bool((divisor == -1).any()))
+
+
+def has_clear_length(bounds: Sequence[Array | None]) -> bool:
+    """Whether every engine counts as many numbers from a start to an end by a step, however it rounds.
+
+    Args:
+        bounds: What a Range reads, as far as it is known.
+    """
+    if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
+        return True  # nothing is said of its length, or all are integers
+    numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
+    if len(numbers) != _RANGE_INPUTS or not np.isfinite(numbers).all() or numbers[2] == 0:
+        return False
+    if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
+        return True
+    count = (numbers[1] - numbers[0]) / numbers[2]
+    return abs(count - round(count)) > _CLEAR * max(1.0, abs(count))
+
+
+def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
+    if op_type in _SELECTING:
+        return True
+    if op_type == "Cast":
+        return all(array.dtype.kind in "iufb" for array in arrays)
+    if all(array.dtype.kind in "iub" for array in arrays):
+        is_division = op_type in ("Div", "Mod")
+        return op_type in _OF_INTEGERS and not (is_division and may_fail_to_divide(arrays[-1]))
+    return op_type in _OF_FLOATS and all(array.dtype in _FLOATS for array in arrays)
+
+
+def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> bool:
+    """Whether all engines compute these outputs, of these inputs."""
+    if op_type == "Cast":
+        return casts_alike(arrays[0], outputs[0].dtype)
+    if op_type == "Where":  # onnxruntime adds what is selected to zeros
+        return not any(_has_nan(array) or _has_negative_zero(array) for array in outputs)
+    if op_type == "NonZero":
+        return arrays[0].ndim > 0
+    if op_type in _SELECTING:
+        return True
+    if op_type in _REDUCING and not all(array.size for array in arrays[:1]):
+        return False
+    if any(map(_has_nan, outputs)):
+        return False  # whose bits may be those of either operand
+    if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
+        return False  # which is equal to 0
+    if op_type in ("ReduceSum", "ReduceProd"):
+        sizes = np.abs(arrays[0].astype(np.float64))
+        if (sizes.sum() if op_type == "ReduceSum" else np.maximum(sizes, 1).prod()) > _INT32.max:
+            return False
+    return op_type not in ONLY_OF_INT32 or all(_fits_int32(array) for array in arrays if array.dtype.kind in "iu")
+
+
+def _has_nan(array: Any) -> bool:
+    return array.dtype.kind in "fc" and bool(np.isnan(array).any())
+
+
+def _has_negative_zero(array: Any) -> bool:
+    return array.dtype.kind == "f" and bool(np.signbit(array[array == 0]).any())
+
+
+def _fits_int32(array: Array) -> bool:
+    return not array.size or (int(array.min()) >= _INT32.min and int(array.max()) <= _INT32.max)
+
+
+def _expand(data: Array, shape: Array) -> Array:
+    return np.array(np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist()))))
+
+
+def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
+    axis %= data.ndim
+    rest = tuple([slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape)])
+    return np.take_along_axis(data[rest], np.where(indices < 0, indices + data.shape[axis], indices), axis)
+
+
+def _divide(dividend: Array, divisor: Array) -> Array:
+    """The quotient; onnx 1.18 divides integers as floats."""
+    if dividend.dtype.kind == "f":
+        return np.asarray(dividend / divisor)
+    return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)
+
+
+_OWN: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand, "GatherElements": _gather_elements}

@@ -1,0 +1,158 @@
+"""From an ONNX model to its slicing nodes: each resolved, folded, or refused with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from onnx_ops.infer.resolve import bind_shapes, resolve_shapes, unknown_inputs
+from onnx_ops.model.nodes import Known, MissingParameter, constant, is_slicing, known_shape, node_name, resolve
+from onnx_ops.model.views import GRAPH, GRAPHS, GraphView, ModelView, NodeView, ValueView
+from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
+from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
+from sliceport.wording import example_shapes
+
+InputShapes = Mapping[str, Sequence[int]]
+
+
+def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
+    """The slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
+
+    What the view says of values is changed: shapes are bound and inferred, constants folded.
+
+    Args:
+        model: The model; its large constants are not read.
+        input_shapes: Sizes of inputs whose shape the model does not fix, by name.
+
+    Raises:
+        UsageError: `input_shapes` do not fit the model.
+    """
+    bind_shapes(model, input_shapes or {})
+    written = [_describe(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
+    resolved = resolve_shapes(model, [w.node for w in written])
+    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - resolved.dead
+    hint = _shapes_hint(model)
+    return [
+        _resolve(w, resolved.known.get(id(w.node)), hint)
+        if id(w.node) in remaining
+        else Folded(*w.place(), constants=resolved.constants.get(id(w.node), ()))
+        for w in written
+    ]
+
+
+class _Written(NamedTuple):
+    """A slicing node before the model is prepared, which may rename values and remove their readers."""
+
+    node: NodeView
+    name: str
+    opset: int
+    scope: tuple[str, ...]
+    input: str
+    outputs: tuple[str, ...]
+    used: tuple[bool, ...]
+    origin: str
+
+    def place(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
+        """The fields that all slicing nodes have, in the order of `NodeInModel`."""
+        node = self.node
+        return (
+            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element(node), self.outputs,
+            self.origin,
+        )  # fmt: skip
+
+
+def _slicing_nodes(graph: GraphView, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], NodeView]]:
+    for node in graph:
+        if is_slicing(node):
+            yield scope, node
+        elif node.attributes:
+            for name, attribute in node.attributes.items():
+                if attribute.is_ref() or attribute.type not in (GRAPH, GRAPHS):
+                    continue
+                graphs = attribute.as_graphs() if attribute.type == GRAPHS else [attribute.as_graph()]
+                for subgraph in graphs:
+                    yield from _slicing_nodes(subgraph, (*scope, f"{node_name(node)}.{name}"))
+
+
+def _is_used(output: ValueView) -> bool:
+    return bool(output.name) and (output.is_graph_output() or bool(output.uses()))
+
+
+def _describe(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Written:
+    data = node.inputs[0] if node.inputs else None
+    outputs = node.outputs
+    return _Written(
+        node,
+        node_name(node),
+        model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
+        scope,
+        (data.name or "") if data is not None else "",
+        tuple([output.name or "" for output in outputs]),
+        tuple([_is_used(output) for output in outputs]),
+        model.origin(node),
+    )
+
+
+def _resolve(written: _Written, known: Known | None, hint: str) -> Resolved | Refused:
+    node = written.node
+    try:
+        if not node.inputs or node.inputs[0] is None:
+            raise InvalidSlice("data is missing")
+        spec, parts = known or resolve(node, written.opset)
+        if len(parts) != len(written.outputs):
+            raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(written.outputs)}")
+    except (InvalidSlice, DynamicSlice) as error:
+        return Refused(*written.place(), refusal=_refuse(f"{node.op_type} {written.name!r}", error, node, hint))
+    cuts = tuple(map(Cut, written.outputs, parts, written.used))
+    return Resolved(*written.place(), cuts=cuts, spec=spec)
+
+
+def _element(node: NodeView) -> str:
+    """The element type of the node's data, which is also that of its outputs; empty where it is not known."""
+    data = node.inputs[0] if node.inputs else None
+    if data is not None and data.const_value is not None:
+        return data.const_value.dtype.name
+    values = node.outputs if data is None else (data, *node.outputs)
+    return next((value.dtype.name for value in values if value.dtype is not None), "")
+
+
+def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint: str) -> Refusal:
+    if isinstance(error, InvalidSlice):
+        return Refusal("invalid", f"{label}: {error}.")
+    if isinstance(error, MissingParameter):
+        return Refusal("missing_parameter", f"{label}: {error}.")
+    if known_shape(node) is not None:
+        return Refusal("dynamic_parameter", f"{label}: {error}{hint}")
+    return Refusal("missing_shape", f"{label}: {_missing_shape(node)}{hint}")
+
+
+def _missing_shape(node: NodeView) -> str:
+    """Which dimension of the node's input is not known."""
+    data = node.inputs[0]
+    assert data is not None
+    producer = data.producer()
+    name = f"its input {data.name!r}" + (f" (made by {producer.op_type} {node_name(producer)!r})" if producer else "")
+    if data.shape is None:
+        return f"the shape of {name} is not known"
+    axis, dim = next((axis, dim) for axis, dim in enumerate(data.shape) if not isinstance(dim, int))
+    return f"dimension {axis} of {name} is not known" + (f" ({dim.value!r})" if dim.value else "")
+
+
+def _shapes_hint(model: ModelView) -> str:
+    """The end of a message: which dimensions of which inputs are unknown, and how to give them."""
+    wanted = []
+    open_shapes: dict[str, list[int | str | None] | None] = {}
+    for value, dims in unknown_inputs(model):
+        name = value.name or ""
+        if constant(value) is not None:
+            continue
+        if dims is None:
+            wanted.append(f"the shape of input {name!r}")
+            open_shapes[name] = None
+            continue
+        wanted += [f"dimension {axis} of input {name!r}" for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+        open_shapes[name] = list(dims)
+    if not wanted:
+        return "."
+    several = " are" if len(wanted) > 1 else " is"
+    return f"; {', '.join(wanted)}{several} open: give sizes, as in {example_shapes(open_shapes)} (an example)."

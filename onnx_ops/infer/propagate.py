@@ -1,0 +1,486 @@
+"""Propagating types, shapes and constants through a model, node by node, in the worker process of `inference`.
+
+Slicing and shape arithmetic follow this package's rules, with open sizes among known ones; other shapes are inferred by
+onnx, node by node, other constants are computed by onnx's reference operators. onnx's inference over whole models is
+not used: its data propagation multiplies tensors without bound, and declared shapes overrule it.
+
+This module works on protobuf messages and does not import onnx-ir, which takes longer to load than most models take to
+infer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from onnx_ops.infer.exact import evaluate, has_clear_length
+from onnx_ops.infer.rules import apply_own_rule
+from onnx_ops.model import shape_arithmetic
+from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
+from onnx_ops.model.facts import (
+    INTEGERS,
+    LARGE_BYTES,
+    MAX_BYTES,
+    MAX_RANK,
+    NOTHING,
+    NOTHING_FOUND,
+    Fact,
+    Found,
+    fits,
+    read_tensor,
+    read_type,
+)
+from onnx_ops.model.shape_arithmetic import Dims
+from sliceport.collector import collector_paused
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import INT64_MAX
+
+_TOTAL_BYTES = 2**27
+_TOTAL_DIMS = 2**22
+_MAX_INPUT_ELEMENTS = 64
+MAX_CALLS = 16
+"""How deep calls of functions are followed."""
+_NEGATIVE_AXES_OPSET = 11
+_UNSURE_SIZE = frozenset(("NonZero", "Compress"))
+"""Operators whose output is never larger than their input, though its size is not inferred."""
+
+
+@dataclass
+class Scope:
+    """The values that a graph sees.
+
+    Attributes:
+        outer: Those of the graph around it.
+        opsets: The operator sets where it is.
+        attributes: What the attributes of the function around it are in this call.
+        declared: The types that are written for its values.
+        facts: What is known of its own values.
+    """
+
+    outer: Scope | None
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+
+    def find(self, name: str) -> Fact:
+        """What is known of a value."""
+        scope: Scope | None = self
+        while scope is not None:
+            fact = scope.facts.get(name)
+            if fact is not None:
+                return fact
+            scope = scope.outer
+        return NOTHING
+
+
+def max_visits(nodes: int) -> int:
+    """How many nodes are visited before no call of a function is followed any more.
+
+    Args:
+        nodes: The nodes of the main graph.
+    """
+    return 20 * nodes + 20000
+
+
+def get_ready() -> None:
+    """Nothing; but a worker that is asked for it loads this module, and so onnx."""
+
+
+def propagate(
+    model: bytes,
+    skipped: Sequence[int] = (),
+    journal: str = "",
+    seconds: float = 60.0,
+    fatal: frozenset[bytes] = frozenset(),
+) -> list[Found]:
+    """What is known of every graph input and node output of a model, its subgraphs included.
+
+    Args:
+        model: A ModelProto, serialised; its tensors are in it or missing.
+        skipped: Numbers of nodes, counted as they are visited, that onnx is not asked about.
+        journal: A file in which the node that onnx is asked about always stands: 8 bytes of its number, the least
+            first, and 8 that digest what is asked. Where an open file can lose its name, it does: whoever needs it has
+            it open.
+        seconds: After so much processor time nothing more is inferred.
+        fatal: Digests of what onnx is not asked.
+
+    Returns:
+        For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
+    """
+    proto = onnx.ModelProto.FromString(model)
+    with collector_paused():
+        return _Propagation(proto, frozenset(skipped), journal, seconds, fatal).run()
+
+
+def _open_journal(name: str) -> io.FileIO:
+    file = io.FileIO(name, "r+")
+    if sys.platform != "win32":
+        os.unlink(name)
+    return file
+
+
+class _Propagation:
+    def __init__(
+        self, model: onnx.ModelProto, skipped: frozenset[int], journal: str, seconds: float, fatal: frozenset[bytes]
+    ) -> None:
+        self._model = model
+        self._skipped = skipped
+        self._fatal = fatal
+        self._journal = _open_journal(journal) if journal else None
+        self._deadline = time.process_time() + seconds
+        self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+        self._found: list[Found] = []
+        self._visited = 0
+        self._bytes = 0
+        self._dims = 0
+        self._types: dict[tuple[int, Dims | None], bytes] = {}
+
+    def run(self) -> list[Found]:
+        opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
+        finally:
+            if self._journal is not None:
+                self._journal.close()
+        return self._found
+
+    def _visit_graph(
+        self, graph: onnx.GraphProto, scope: Scope, given: Sequence[Fact] = (), *, is_main: bool = False
+    ) -> list[Fact]:
+        """What is known of a graph's outputs; what is known of all its values goes to what was found."""
+        for value in (*graph.output, *graph.value_info):
+            if value.type.WhichOneof("value"):
+                scope.declared[value.name] = value.type
+        replaceable = (
+            {value.name for value in graph.input}
+            if is_main and self._model.ir_version >= REPLACEABLE_VERSION
+            else set()
+        )
+        for tensor in graph.initializer:
+            if tensor.name not in replaceable:
+                scope.facts[tensor.name] = self._of_tensor(tensor)
+        for i, value in enumerate(graph.input):
+            fact = scope.facts.get(value.name) or self._merge_declared(
+                given[i] if i < len(given) else NOTHING, value.type
+            )
+            scope.facts[value.name] = fact
+            self._report(fact)
+        for node in graph.node:
+            self._visit_node(node, scope, is_reported=True)
+        return [scope.find(value.name) for value in graph.output]
+
+    def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
+        self._visited += 1
+        inputs = [scope.find(name) if name else NOTHING for name in node.input]
+        place = len(self._found)
+        if is_reported:
+            self._found += [NOTHING_FOUND] * len(node.output)
+        outputs = self._outputs(node, inputs, scope, is_reported=is_reported)
+        for i, name in enumerate(node.output):
+            fact = outputs[i] if i < len(outputs) else NOTHING
+            if name in scope.declared and not (fact.dims is not None and _is_slicing(node)):
+                fact = self._merge_declared(fact, scope.declared[name])
+            fact = self._limit(fact)
+            if name:
+                scope.facts[name] = fact
+            if is_reported:
+                self._found[place + i] = self._as_found(fact)
+
+    def _outputs(
+        self, node: onnx.NodeProto, inputs: Sequence[Fact], scope: Scope, *, is_reported: bool
+    ) -> Sequence[Fact]:
+        graphs = [graph for attribute in node.attribute for graph in _graphs(attribute)]
+        if graphs:
+            return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
+        if time.process_time() > self._deadline:
+            return ()
+        if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
+            node = _resolve_references(node, scope.attributes)
+        domain = usual_name(node.domain)
+        function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
+        if function is not None and domain != STRIDED_SLICE_DOMAIN:
+            return self._call(function, node, inputs, scope)
+        opset = scope.opsets.get(domain)
+        if opset is None:
+            return ()
+        try:
+            outputs = apply_own_rule(node, domain, inputs, opset)
+        except InvalidSlice:  # the node says so when it is read
+            return ()
+        if outputs is None:
+            outputs = self._infer(node, inputs, domain, opset, scope)
+        if not domain:
+            self._compute(node, inputs, outputs, opset)
+        return outputs
+
+    def _visit_subgraphs(
+        self, node: onnx.NodeProto, inputs: Sequence[Fact], scope: Scope, *, is_reported: bool
+    ) -> list[Fact]:
+        """Visit the bodies of a control flow node."""
+        given: Sequence[Fact] = ()
+        if node.op_type == "Loop" and not node.domain:
+            carried = [Fact(fact.element, None, fact.other) for fact in inputs[2:]]
+            given = [Fact(onnx.TensorProto.INT64, ()), Fact(onnx.TensorProto.BOOL, ()), *carried]
+        results: dict[str, list[Fact]] = {}
+        mark = len(self._found)
+        for attribute in node.attribute:
+            for graph in _graphs(attribute):
+                inner = Scope(scope, scope.opsets, scope.attributes)
+                results[attribute.name] = self._visit_graph(graph, inner, given)
+        if not is_reported:
+            del self._found[mark:]
+        if node.domain not in STANDARD_DOMAINS:
+            return []
+        if node.op_type == "If":
+            return _either(inputs[0] if inputs else NOTHING, results)
+        body = results.get("body", [])
+        if node.op_type == "Loop":
+            count = len(inputs) - 2
+            carried = [Fact(fact.element, None, fact.other) for fact in body[1 : 1 + count]]
+            return carried + [_stack(fact) for fact in body[1 + count :]]
+        return []
+
+    def _call(
+        self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Fact], scope: Scope
+    ) -> list[Fact]:
+        """What a function of the model gives in one call."""
+        depth, around = 0, scope.outer
+        while around is not None:
+            depth, around = depth + 1, around.outer
+        if depth > MAX_CALLS or self._visited > max_visits(len(self._model.graph.node)):
+            return []
+        opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
+        attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
+        inner = Scope(None, opsets, attributes)
+        inner.facts = dict(zip(function.input, inputs, strict=False))
+        inner.outer = _depth_marker(scope)
+        for value in getattr(function, "value_info", ()):
+            inner.declared[value.name] = value.type
+        for each in function.node:
+            self._visit_node(each, inner, is_reported=False)
+        return [inner.facts.get(name, NOTHING) for name in function.output]
+
+    def _infer(self, node: onnx.NodeProto, inputs: Sequence[Fact], domain: str, opset: int, scope: Scope) -> list[Fact]:
+        """What onnx infers of a node's outputs."""
+        number = self._visited
+        if number in self._skipped or -1 in self._skipped or len(node.output) > MAX_RANK:
+            return []
+        try:
+            schema = onnx.defs.get_schema(node.op_type, opset, domain)
+        except onnx.defs.SchemaError:
+            return []
+        if not schema.has_type_and_shape_inference_function:
+            body = self._function_body(schema, node, inputs)
+            return [] if body is None else self._call(body, node, inputs, scope)
+        if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
+            node = _count_axes_from_the_front(node, len(inputs[0].dims))
+        types, data = {}, {}
+        for name, fact in zip(node.input, inputs, strict=True):
+            if name and (fact.element or fact.other):
+                types[name] = fact.other or self._type_of(fact)
+                if fact.data is not None and fact.data.size <= _MAX_INPUT_ELEMENTS:
+                    data[name] = numpy_helper.from_array(fact.data, name).SerializeToString()
+        serialized = node.SerializeToString()
+        if self._journal is not None:
+            asked = b"\0".join([serialized, *types.values(), *data.values(), domain.encode(), str(opset).encode()])
+            digest = hashlib.blake2b(asked, digest_size=8).digest()
+            if digest in self._fatal:
+                return []
+            self._journal.seek(0)
+            self._journal.write(number.to_bytes(8, "little") + digest)
+        try:
+            infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
+            found = infer(serialized, types, data, {}, {domain: opset}, self._model.ir_version)
+        except Exception:  # a node that breaks its schema: whoever reads it says so
+            return []
+        facts = [read_type(found[name]) if name in found else Fact() for name in node.output]
+        if not domain and not _engines_agree(node, inputs):
+            for fact in facts:
+                fact.dims = (None,) if node.op_type == "Range" else None
+        return facts
+
+    def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Fact]) -> onnx.FunctionProto | None:
+        """The function that defines a standard operator of which onnx infers nothing."""
+        found = schema.function_body if schema.has_function else None
+        if found is None and schema.has_context_dependent_function and all(fact.element for fact in inputs):
+            types = [self._type_of(fact) for fact in inputs]
+            found = onnx.FunctionProto.FromString(
+                schema.get_context_dependent_function(node.SerializeToString(), types)
+            )
+        return found
+
+    def _compute(self, node: onnx.NodeProto, inputs: Sequence[Fact], outputs: Sequence[Fact], opset: int) -> None:
+        """Put the elements of outputs into what is known of them."""
+        if any(fact.data is not None or fact.integers is not None for fact in outputs):
+            return
+        sizes = outputs[0].sizes if len(outputs) == 1 else None
+        if sizes is not None and outputs[0].element in (*INTEGERS, onnx.TensorProto.BOOL):
+            attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+            listed = [fact.listed() for fact in inputs]
+            integers = shape_arithmetic.compute(node.op_type, listed, attributes, sizes, opset)
+            if integers is not None:
+                outputs[0].learn(integers)
+                if outputs[0].data is not None:
+                    return
+        if not node.input or not outputs:
+            return
+        if any(name and fact.data is None for name, fact in zip(node.input, inputs, strict=True)):
+            return
+        shapes = [fact.sizes for fact in outputs]
+        is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)
+        if not (is_small or node.op_type in _UNSURE_SIZE):
+            return
+        given = [fact.data if name else None for name, fact in zip(node.input, inputs, strict=True)]
+        if sum(array.nbytes for array in given if array is not None) > MAX_BYTES:
+            return
+        if any(array is not None and array.dtype.names for array in given):
+            return  # onnx 1.18 has bfloat16 and its like as integers, and computes with these
+        for fact, array in zip(outputs, evaluate(node, given, opset), strict=False):
+            if fits(fact, array):
+                fact.data, fact.dims = array, array.shape
+
+    def _of_tensor(self, tensor: onnx.TensorProto) -> Fact:
+        fact = Fact(tensor.data_type, tuple(tensor.dims))
+        fact.data = read_tensor(tensor)
+        return fact
+
+    def _merge_declared(self, fact: Fact, declared: onnx.TypeProto) -> Fact:
+        """What was inferred, and what is declared where nothing was."""
+        written = read_type(declared.SerializeToString())
+        if fact is NOTHING or not (fact.element or fact.other):
+            fact = Fact(written.element, fact.dims, written.other, fact.data, fact.integers)
+        if written.dims is None or fact.other:
+            return fact
+        if fact.dims is None:
+            dims: Dims = written.dims
+        elif len(fact.dims) == len(written.dims):
+            dims = tuple([b if not isinstance(a, int) else a for a, b in zip(fact.dims, written.dims, strict=True)])
+        else:
+            return fact
+        return Fact(fact.element, dims, fact.other, fact.data, fact.integers)
+
+    def _limit(self, fact: Fact) -> Fact:
+        """A fact without sizes that no tensor has, and without what would take too much memory in all."""
+        if fact.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in fact.dims):
+            dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in fact.dims])
+            fact = Fact(fact.element, dims, fact.other)
+        if fact.dims is not None:
+            self._dims += len(fact.dims)
+            if len(fact.dims) > MAX_RANK or self._dims > _TOTAL_DIMS:
+                return Fact(fact.element, None, fact.other)
+        self._bytes += fact.data.nbytes if fact.data is not None else 0
+        self._bytes += 64 * fact.integers.size if fact.integers is not None else 0
+        if self._bytes > _TOTAL_BYTES:
+            return Fact(fact.element, fact.dims, fact.other)
+        return fact
+
+    def _report(self, fact: Fact) -> None:
+        self._found.append(self._as_found(fact))
+
+    def _as_found(self, fact: Fact) -> Found:
+        data = fact.data if fact.data is not None and fact.data.nbytes <= LARGE_BYTES else None
+        return Found(fact.element, fact.dims, fact.other, data)
+
+    def _type_of(self, fact: Fact) -> bytes:
+        key = (fact.element, fact.dims)
+        if key not in self._types:
+            self._types[key] = helper.make_tensor_type_proto(fact.element, fact.dims).SerializeToString()
+        return self._types[key]
+
+
+def _depth_marker(scope: Scope) -> Scope:
+    """A scope without values that is as deep as another: a function does not see the values around its call."""
+    return Scope(None if scope.outer is None else _depth_marker(scope.outer), {})
+
+
+def _is_slicing(node: onnx.NodeProto) -> bool:
+    """Whether its sizes all follow from its data: what is declared for them may hold for one size of that alone."""
+    is_known = node.domain in (*STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN)
+    return is_known and node.op_type in ("Slice", "Split", "StridedSlice")
+
+
+def _graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
+    if attribute.HasField("g"):
+        yield attribute.g
+    yield from attribute.graphs
+
+
+def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+    """The node with the values of its function's attributes; an attribute that has none is left out."""
+    if not any(attribute.ref_attr_name for attribute in node.attribute):
+        return node
+    resolved = onnx.NodeProto()
+    resolved.CopyFrom(node)
+    del resolved.attribute[:]
+    for attribute in node.attribute:
+        given = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+        if given is not None:
+            made = resolved.attribute.add()
+            made.CopyFrom(given)
+            made.name = attribute.name
+    return resolved
+
+
+def _count_axes_from_the_front(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
+    """The node with axes from 0 up: old operator sets allow no others, but exporters write and runtimes take them."""
+    if not any(-rank <= a.i < 0 for a in node.attribute if a.name == "axis") and not any(
+        axis < 0 for a in node.attribute if a.name == "axes" for axis in a.ints
+    ):
+        return node
+    counted = onnx.NodeProto()
+    counted.CopyFrom(node)
+    for attribute in counted.attribute:
+        if attribute.name == "axis" and attribute.i < 0:
+            attribute.i += rank
+        elif attribute.name == "axes":
+            full = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
+            attribute.ints[:] = [axis + full if axis < 0 else axis for axis in attribute.ints]
+    return counted
+
+
+def _engines_agree(node: onnx.NodeProto, inputs: Sequence[Fact]) -> bool:
+    """Whether engines give the output of a standard operator the shape that onnx infers.
+
+    onnxruntime's NonZero has a place for a scalar, and what it reduces without elements keeps its shape.
+    """
+    dims = inputs[0].dims if inputs else None
+    if node.op_type == "NonZero":
+        return dims is not None and len(dims) > 0
+    if node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin"):
+        return dims is None or 0 not in dims
+    return node.op_type != "Range" or has_clear_length([fact.data for fact in inputs])
+
+
+def _either(condition: Fact, results: Mapping[str, Sequence[Fact]]) -> list[Fact]:
+    """What is known of the outputs of an If."""
+    branches = [results.get("then_branch", ()), results.get("else_branch", ())]
+    if condition.data is not None and condition.data.size == 1:
+        return list(branches[0] if bool(condition.data.reshape(())) else branches[1])
+    merged = []
+    for a, b in zip(*branches, strict=False):
+        dims: Dims | None = None
+        if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
+            dims = tuple([x if x == y else None for x, y in zip(a.dims, b.dims, strict=True)])
+        merged.append(Fact(a.element if a.element == b.element else 0, dims, a.other if a.other == b.other else b""))
+    return merged
+
+
+def _stack(fact: Fact) -> Fact:
+    """What a Loop makes of an output of its body that it collects."""
+    return Fact(fact.element, None if fact.dims is None else (None, *fact.dims))

@@ -1,0 +1,221 @@
+"""Making the shapes and parameters of a model's slicing nodes known: shapes bound and inferred, constants folded.
+
+What is learnt is written into the view that is read; weights never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx_ops.model.facts import LARGE_BYTES, Found
+from onnx_ops.model.nodes import Known, constant, is_known, is_standard, read_elements, resolve
+from onnx_ops.model.shape_arithmetic import Dims
+from onnx_ops.model.views import GRAPH, ModelView, NodeView, ValueView, all_values, dims_of, is_static
+from sliceport.arguments import read_input_shapes
+from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
+
+
+def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
+    """Give graph inputs their shapes, and their symbolic dimensions that value everywhere in the model.
+
+    A name may also be that of any other value of the main graph whose shape cannot be inferred.
+
+    Raises:
+        UsageError: They are no shapes (see `read_input_shapes`), no value has that name, the rank differs, or a
+            dimension that the model fixes gets another size.
+    """
+    given = read_input_shapes(input_shapes)
+    if not given:
+        return
+    values = {value.name: value for value in model.graph.inputs}
+    values |= {output.name: output for node in model.graph for output in node.outputs if output.name in given}
+    sizes: dict[str, int] = {}
+    for name, shape in given.items():
+        if name not in values:
+            known = ", ".join(repr(v.name) for v in model.graph.inputs if v.const_value is None)
+            raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {known}.")
+        declared = dims_of(values[name].shape)
+        if declared is not None:
+            _match(name, declared, shape, sizes)
+        model.set_shape(values[name], shape)
+    _substitute(model, sizes)
+
+
+def _match(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
+    """Check a given shape against the declared one and collect what its symbols stand for."""
+    if len(declared) != len(shape):
+        raise UsageError(
+            f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."
+        )
+    for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
+        known = dim if isinstance(dim, int) else sizes.setdefault(dim, size) if dim else size
+        if known != size:
+            raise UsageError(f"input {name!r} has {known} elements on axis {axis}, but its given shape says {size}.")
+
+
+def _substitute(model: ModelView, sizes: Mapping[str, int]) -> None:
+    if not sizes:
+        return
+    evaluated: dict[str, int | str | None] = {}
+    for value in all_values(model.graph):
+        dims = dims_of(value.shape)
+        if dims is None or is_static(value.shape):
+            continue
+        for dim in dims:
+            if isinstance(dim, str) and dim not in evaluated:
+                evaluated[dim] = _evaluate(dim, sizes)
+        model.set_shape(value, tuple([evaluated[dim] if isinstance(dim, str) else dim for dim in dims]))
+
+
+def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
+    """The size that a symbolic dimension has, which may be an expression in others."""
+    if name in sizes:
+        return sizes[name]
+    if name.isidentifier():
+        return name
+    import onnx_ir as ir  # with sympy, which takes longer to load than most models take to lower
+
+    try:
+        size = ir.SymbolicDim(name).evaluate(sizes)
+    except Exception:  # a name that is no expression stays a name
+        return name
+    if isinstance(size, int):
+        return name if size < 0 else size
+    return size.value
+
+
+@dataclass(slots=True)
+class ResolvedShapes:
+    """What is known of the slicing nodes of a model, by their `id`.
+
+    Attributes:
+        known: What each node selects, as far as it could be resolved.
+        constants: The bytes of each output of the nodes that were folded.
+        dead: The nodes in branches that are never taken.
+    """
+
+    known: dict[int, Known] = field(default_factory=dict)
+    constants: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    dead: set[int] = field(default_factory=set)
+
+
+def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedShapes:
+    """Infer shapes and fold constants as far as the slicing nodes need it.
+
+    Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
+    """
+    resolved = ResolvedShapes()
+    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    if _is_resolved(model, slicing, unresolved):
+        return resolved
+    found = model.infer_shapes()
+    resolved.dead = _find_dead(model, found)
+    unresolved = _resolve_nodes(model, slicing, resolved.known)
+    if _is_resolved(model, slicing, unresolved):
+        return resolved
+    read = [value.producer() for node in slicing for value in node.inputs if value is not None]
+    nodes = {id(node): node for node in (*read, *slicing) if node is not None}
+    resolved.constants = fold_nodes(model, nodes.values(), slicing, found)
+    resolved.known.clear()  # folding knows more
+    return resolved
+
+
+def _find_dead(model: ModelView, found: Mapping[ValueView, Found]) -> set[int]:
+    """The `id` of each node in a branch of an If that is never taken."""
+    dead: set[int] = set()
+    for node in model.graph.all_nodes():
+        condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
+        if condition is None:
+            continue
+        data = found[condition].data if condition in found else read_elements(condition, 1)
+        if data is None or data.size != 1:
+            continue
+        branch = node.attributes.get("else_branch" if data.all() else "then_branch")
+        if branch is not None and not branch.is_ref() and branch.type == GRAPH:
+            dead.update(map(id, branch.as_graph().all_nodes()))
+    return dead
+
+
+def fold_nodes(
+    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], found: Mapping[Any, Found]
+) -> dict[int, tuple[bytes, ...]]:
+    """Make constants of what nodes write where that is the same for all inputs and small.
+
+    Returns:
+        The bytes of each output of the slicing nodes that were folded, by the node's `id`.
+    """
+    wanted = set(map(id, slicing))
+    constants: dict[int, tuple[bytes, ...]] = {}
+    for node in nodes:
+        facts = [found[output] for output in node.outputs if output in found]
+        known = [(fact.element, fact.data) for fact in facts if fact.data is not None]
+        if len(known) < len(node.outputs) or node.graph is None or is_standard(node, "Constant"):
+            continue
+        if any(output.is_graph_output() for output in node.outputs):
+            continue
+        model.fold(node, known)
+        if id(node) in wanted:
+            constants[id(node)] = tuple([array.tobytes() for _, array in known])
+    return constants
+
+
+def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], known: dict[int, Known]) -> list[NodeView]:
+    """Resolve the slicing nodes of known shape and parameters into `known`, and give their outputs their shapes.
+
+    Returns:
+        The nodes whose shape or parameters are not known yet.
+    """
+    unresolved = []
+    for node in slicing:
+        if id(node) in known:
+            continue
+        try:
+            known[id(node)] = found = resolve(node, model.opset_imports.get(node.domain, 1))
+        except (InvalidSlice, DynamicSlice):
+            if not is_known(node):
+                unresolved.append(node)
+            continue  # else the node says so when it is read
+        for output, region in zip(node.outputs, found[1], strict=False):
+            model.set_shape(output, region.output_shape)
+            model.copy_type(output, node.inputs[0])
+    return unresolved
+
+
+def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequence[NodeView]) -> bool:
+    """Whether inference would tell nothing more about the slicing nodes: all are resolved, and none folds."""
+    if unresolved:
+        return False
+    if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
+        return True
+    return not any_constant(model, slicing)
+
+
+def any_constant(model: ModelView, slicing: Sequence[NodeView]) -> bool:
+    """Whether some slicing node cuts a constant, or what is computed from constants and known shapes alone."""
+    static: set[int] = set()
+    wanted = {id(node) for node in slicing}
+    for node in model.graph.all_nodes():
+        inputs = [value for value in node.inputs if value is not None]
+        if node.op_type in ("Shape", "Size"):
+            known = all(is_static(value.shape) for value in inputs)
+        else:
+            known = bool(inputs) and all(id(value) in static or _is_small_constant(value) for value in inputs)
+        if known:
+            if id(node) in wanted:
+                return True
+            static.update(map(id, node.outputs))
+    return False
+
+
+def _is_small_constant(value: ValueView) -> bool:
+    tensor = constant(value)
+    return tensor is not None and tensor.nbytes <= LARGE_BYTES
+
+
+def unknown_inputs(model: ModelView) -> Iterable[tuple[ValueView, Dims | None]]:
+    """The graph inputs that lack sizes, each with its dims; None where not even the rank is known."""
+    for value in model.graph.inputs:
+        if not is_static(value.shape):
+            yield value, dims_of(value.shape)

@@ -1,0 +1,250 @@
+"""The operators whose shapes and elements follow this package's rules: slicing, and arithmetic of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from onnx_ops.model import shape_arithmetic
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.facts import LARGE_BYTES, MAX_RANK, NOTHING, Fact, read_tensor
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, resolve_axis
+from sliceport.slicing.masks import MASK_ATTRIBUTES
+from sliceport.slicing.spec import normalize_axis
+
+_INPUTS_OPSET = 10
+_SPLIT_INPUT_OPSET = 13
+_UNEVEN_OPSET = 18
+_INDEX_TYPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+
+Rule = Callable[[onnx.NodeProto, Sequence[Fact], int], list[Fact] | None]
+
+
+def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Fact], opset: int) -> list[Fact] | None:
+    """The outputs of an operator that onnx is not asked about; None of any other.
+
+    Raises:
+        InvalidSlice: A slicing node breaks its specification.
+    """
+    if domain == STRIDED_SLICE_DOMAIN:
+        return _strided_slice(node, inputs) if node.op_type == "StridedSlice" else None
+    rule = None if domain else _RULES.get(node.op_type)
+    return None if rule is None else rule(node, inputs, opset)
+
+
+def _slice(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fact]:
+    data = inputs[0] if inputs else NOTHING
+    if data.dims is None:
+        return [Fact(data.element)]
+    if opset >= _INPUTS_OPSET:
+        lists = [_read_list(inputs, i) for i in range(1, 5)]
+        given = [len(node.input) > i and bool(node.input[i]) for i in range(1, 5)]
+        count = _length(inputs[1]) if given[0] else None
+    else:
+        lists = [_attribute(node, name) for name in ("starts", "ends", "axes")] + [None]
+        given = [values is not None for values in lists]
+        count = None if lists[0] is None else len(lists[0])
+    starts, ends, axes, steps = lists
+    if axes is None and not given[2] and count is not None:
+        axes = tuple(range(count))
+    if axes is None:
+        return [Fact(data.element, (None,) * len(data.dims))]
+    if any(has and values is None for has, values in zip(given, lists, strict=True)) or starts is None or ends is None:
+        cut = {axis % len(data.dims) for axis in axes if -len(data.dims) <= axis < len(data.dims)}
+        return [Fact(data.element, tuple([None if i in cut else dim for i, dim in enumerate(data.dims)]))]
+    spec = SliceSpec(starts, ends, axes, steps)
+    dims = list(data.dims)
+    for axis, entry in spec.by_axis(len(dims)).items():
+        dim = dims[axis]
+        if not entry.is_whole(None):
+            dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else None
+    result = Fact(data.element, tuple(dims))
+    if data.sizes is not None:
+        _select(data, [result], [spec.resolve(data.sizes)])
+    return [result]
+
+
+def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Fact]) -> list[Fact] | None:
+    lists = [_read_list(inputs, i) for i in range(1, 4)]
+    has_strides = len(node.input) > 3 and bool(node.input[3])
+    begin, end, strides = lists
+    sizes = inputs[0].sizes if inputs else None
+    if sizes is None or begin is None or end is None or (has_strides and strides is None):
+        return None
+    masks = Masks.of({name: _attribute(node, name) for name in MASK_ATTRIBUTES})
+    region = StridedSliceSpec(begin, end, strides, masks).resolve(sizes)
+    result = Fact(inputs[0].element, region.output_shape)
+    _select(inputs[0], [result], [region])
+    return [result]
+
+
+def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fact] | None:
+    data = inputs[0] if inputs else NOTHING
+    count = len(node.output)
+    if data.dims is None or not data.dims:
+        return [Fact(data.element) for _ in range(count)]
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+    axis = normalize_axis(axis, len(data.dims))
+    size = data.dims[axis]
+    has_input = (opset == 1 or opset >= _SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
+    parts: Sequence[int | None] | None = _read_list(inputs, 1) if has_input else _attribute(node, "split")
+    if has_input and parts is None:
+        parts = [None] * count
+    elif parts is None and isinstance(size, int):
+        is_uneven = opset >= _UNEVEN_OPSET
+        parts = SplitSpec.evenly(0, (size,), count, uneven_last=is_uneven).sizes
+    elif parts is None:
+        parts = [None] * count
+    if len(parts) != count or any(part is not None and part < 0 for part in parts):
+        raise InvalidSlice(f"split={list(parts)} must have a size of at least 0 for each of the {count} outputs")
+    results = [Fact(data.element, (*data.dims[:axis], part, *data.dims[axis + 1 :])) for part in parts]
+    known = [part for part in parts if part is not None]
+    sizes = data.sizes
+    if sizes is not None and len(known) == count:
+        _select(data, results, SplitSpec(axis, tuple(known)).resolve(sizes))
+    return results
+
+
+def _select(data: Fact, results: Sequence[Fact], regions: Sequence[Region]) -> None:
+    """Put what is selected of known elements into what is known of outputs."""
+    for result, region in zip(results, regions, strict=True):
+        kept = region.slices
+        if data.data is not None and data.data.nbytes <= LARGE_BYTES:
+            result.data = data.data[kept].reshape(region.output_shape).copy()
+        elif data.integers is not None:
+            result.learn(data.integers[kept].reshape(region.output_shape))
+
+
+def _shape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact]:
+    dims = inputs[0].dims if inputs else None
+    if dims is None:
+        return [Fact(onnx.TensorProto.INT64, (None,))]
+    bounds = {a.name: a.i for a in node.attribute}
+    kept = dims[slice(*_clamp(bounds.get("start", 0), bounds.get("end"), len(dims)))]
+    fact = Fact(onnx.TensorProto.INT64, (len(kept),))
+    if len(kept) <= shape_arithmetic.MAX_ELEMENTS:
+        listed = shape_arithmetic.unknown((len(kept),))
+        listed[:] = [dim if isinstance(dim, int) else None for dim in kept]
+        fact.learn(listed)
+    return [fact]
+
+
+def _clamp(start: int, end: int | None, rank: int) -> tuple[int, int]:
+    first, last = (min(max(at + rank if at < 0 else at, 0), rank) for at in (start, rank if end is None else end))
+    return first, max(first, last)
+
+
+def _size(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact]:
+    sizes = inputs[0].sizes if inputs else None
+    fact = Fact(onnx.TensorProto.INT64, ())
+    if sizes is not None and prod(sizes) < 2**63:
+        fact.data = np.array(prod(sizes), np.int64)
+    return [fact]
+
+
+def _constant(node: onnx.NodeProto, *_: Any) -> list[Fact] | None:
+    for attribute in node.attribute:
+        if attribute.name == "value" and attribute.HasField("t"):
+            tensor = attribute.t
+            fact = Fact(tensor.data_type, tuple(tensor.dims))
+            fact.data = read_tensor(tensor)
+            return [fact]
+        kinds = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+        if attribute.name in kinds:
+            array = np.asarray(helper.get_attribute_value(attribute), kinds[attribute.name])
+            return [Fact(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape, data=array)]
+    return None
+
+
+def _identity(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact]:
+    fact = inputs[0] if inputs else NOTHING
+    return [Fact(fact.element, fact.dims, fact.other, fact.data, fact.integers)]
+
+
+def _reshape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
+    if len(inputs) < 2 or inputs[1].data is not None:
+        return None
+    wanted = inputs[1].listed()
+    if wanted is None or wanted.ndim != 1:
+        return None
+    allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)
+    return [Fact(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, list(wanted), allowzero=allowzero))]
+
+
+def _concat(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
+    """The sizes of a Concat, which onnx before 1.23 adds up in 32 bits."""
+    if not inputs:
+        return None
+    element = next((fact.element for fact in inputs if fact.element), 0)
+    shapes = [fact.dims for fact in inputs if fact.dims is not None]
+    rank = len(shapes[0]) if shapes else 0
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+    if len(shapes) < len(inputs) or not all(len(dims) == rank for dims in shapes) or not -rank <= axis < rank:
+        return [Fact(element)]
+    merged: list[int | str | None] = []
+    for i, sizes in enumerate(zip(*shapes, strict=True)):
+        known = [size for size in sizes if isinstance(size, int)]
+        if len(sizes) == 1:
+            merged.append(sizes[0])
+        elif i == axis % rank:
+            merged.append(sum(known) if len(known) == len(sizes) else None)
+        elif len(set(known)) > 1:
+            return [Fact(element)]
+        else:
+            merged.append(known[0] if known else sizes[0])
+    return [Fact(element, tuple(merged))]
+
+
+def _expand(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact] | None:
+    if len(inputs) < 2 or inputs[1].data is not None or inputs[0].dims is None:
+        return None
+    wanted = inputs[1].listed()
+    if wanted is None or wanted.ndim != 1:
+        return None
+    return [Fact(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, list(wanted)))]
+
+
+def _constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
+    wanted = inputs[0].listed() if inputs else None
+    if wanted is None or wanted.ndim != 1:
+        return None
+    value = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
+    element = onnx.TensorProto.FLOAT if value is None else value.data_type
+    return [Fact(element, tuple([dim if dim is not None and dim >= 0 else None for dim in wanted]))]
+
+
+_RULES: dict[str, Rule] = {
+    "Slice": _slice,
+    "Split": _split,
+    "Shape": _shape,
+    "Size": _size,
+    "Constant": _constant,
+    "Identity": _identity,
+    "Reshape": _reshape,
+    "Concat": _concat,
+    "Expand": _expand,
+    "ConstantOfShape": _constant_of_shape,
+}
+
+
+def _length(fact: Fact) -> int | None:
+    size = fact.dims[0] if fact.dims is not None and len(fact.dims) == 1 else None
+    return size if isinstance(size, int) and size <= MAX_RANK else None
+
+
+def _read_list(inputs: Sequence[Fact], index: int) -> tuple[int, ...] | None:
+    """The integers of an input that is a list of them; None where they are not known."""
+    fact = inputs[index] if index < len(inputs) else NOTHING
+    if fact.data is None or fact.element not in _INDEX_TYPES or fact.data.ndim != 1:
+        return None
+    return tuple(fact.data.tolist())
+
+
+def _attribute(node: onnx.NodeProto, name: str) -> tuple[int, ...] | None:
+    return next((tuple(a.ints) for a in node.attribute if a.name == name), None)

@@ -1,0 +1,1 @@
+"""A model as it is written: reading, checking, walking and writing it."""

@@ -1,0 +1,119 @@
+"""An ONNX model that says of each slicing node, in its `metadata_props`, what became of it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+
+from onnx_ops.model.causes import describe_cause
+from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
+from onnx_ops.model.nodes import SLICING
+from sliceport.directml.operators import to_json
+from sliceport.directml.program import LoweredNode
+from sliceport.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+PREFIX = "io.sliceport."
+"""What the keys of the annotations start with."""
+
+
+@dataclass(frozen=True)
+class OnnxSource:
+    """A model that was lowered, as a `Source` of its program.
+
+    Attributes:
+        model: The model, which nobody else changes; tensors in external data files stay there.
+    """
+
+    model: onnx.ModelProto | ir.Model
+
+    @property
+    def file_name(self) -> str:
+        """See `Source`."""
+        return "model.onnx"
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The model as onnx has it.
+
+        Raises:
+            ModelError: There is no such form of it, or its weights cannot be read.
+        """
+        if isinstance(self.model, onnx.ModelProto):
+            return self.model
+        import onnx_ir as ir
+
+        try:
+            return ir.serde.serialize_model(self.model)
+        except Exception as error:  # onnx-ir's own, and what tensors raise that are read when they are needed
+            raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
+
+    def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
+        """Write `model.onnx`; see `Source`. A node of a function that differs by call says so.
+
+        Raises:
+            ModelError: The model has no form that a file can hold, or is too large for one.
+        """
+        by_key: dict[str, list[LoweredNode]] = defaultdict(list)
+        for lowered in nodes:
+            by_key[lowered.node.origin or _graph_key(lowered.node.outputs)].append(lowered)
+        annotated = onnx.ModelProto()
+        annotated.CopyFrom(self.proto)
+        for key, node in _slicing_nodes(annotated):
+            if key in by_key:
+                _annotate(node, by_key[key], files)
+        try:
+            (folder / self.file_name).write_bytes(annotated.SerializeToString())
+        except ValueError as error:
+            raise ModelError(f"the annotated model cannot be written ({error}).") from None
+
+
+def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
+    """Say in a node what became of it; `lowered` has an entry for each call of a function that holds it."""
+    verdicts = {n.verdict for n in lowered}
+    found: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
+    reason = next((n.reason for n in lowered if n.reason is not None), None)
+    if reason is not None:
+        found |= {"reason": reason.code, "message": reason.message}
+    calls = {call.id: call for n in lowered for call in n.calls}.values()
+    if calls:
+        found["operators"] = json.dumps([to_json(call.operator) for call in calls])
+        found["dxdispatch"] = json.dumps([files[call.id] for call in calls])
+    kept = [entry for entry in node.metadata_props if not entry.key.startswith(PREFIX)]
+    del node.metadata_props[:]
+    node.metadata_props.extend(kept)
+    for name, value in found.items():
+        node.metadata_props.add(key=PREFIX + name, value=value)
+
+
+def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
+    """The slicing nodes of the main graph by their outputs, and those of functions by `SlicingNode.origin`."""
+    for node in _nodes(proto.graph):
+        yield _graph_key(node.output), node
+    for function in proto.functions:
+        overload = getattr(function, "overload", "")
+        for i, node in enumerate(_nodes(function)):
+            yield f"{function.domain}:{function.name}:{overload}#{i}", node
+
+
+def _graph_key(outputs: Sequence[str]) -> str:
+    return "\0".join(outputs)
+
+
+def _nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        if (node.op_type in SLICING and node.domain in STANDARD_DOMAINS) or (
+            node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
+        ):
+            yield node
+        for attribute in node.attribute:
+            for subgraph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _nodes(subgraph)

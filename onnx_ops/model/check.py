@@ -1,0 +1,447 @@
+"""Whether an ONNX model is well-formed: what everything after it relies on.
+
+What an operator's own specification says is not checked here, but for Constant, which is read everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+import onnx
+
+from onnx_ops.model.domains import STANDARD_DOMAINS, usual_name
+from onnx_ops.model.element_type import BITS, ElementType
+from onnx_ops.model.entries import MAX_ENTRIES, count_entries
+from onnx_ops.model.nodes import MAX_AXES
+from sliceport.errors import ModelError
+
+_EXTERNAL = onnx.TensorProto.EXTERNAL
+REPLACEABLE_VERSION = 4
+"""The version of the format from which on a caller may replace initializers that are inputs too."""
+_MAX_BYTES = 2**63
+_MAX_DIGITS = 19
+_MAX_VERSION = 2**31 - 1
+"""The largest version of an operator set that is taken."""
+_MAX_CHECKED_BYTES = 2**20
+"""Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
+_UNDEFINED, _STRING = onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING
+_ATTRIBUTE = onnx.AttributeProto
+_TYPES = frozenset(_ATTRIBUTE.AttributeType.values()) - {_ATTRIBUTE.UNDEFINED}
+_HOLDERS = {
+    _ATTRIBUTE.TENSOR: "t",
+    _ATTRIBUTE.GRAPH: "g",
+    _ATTRIBUTE.SPARSE_TENSOR: "sparse_tensor",
+    _ATTRIBUTE.TYPE_PROTO: "tp",
+}
+_FIELDS: dict[int, tuple[str, int]] = {
+    ElementType.FLOAT: ("float_data", 1),
+    ElementType.DOUBLE: ("double_data", 1),
+    ElementType.COMPLEX64: ("float_data", 2),
+    ElementType.COMPLEX128: ("double_data", 2),
+    ElementType.INT64: ("int64_data", 1),
+    ElementType.UINT32: ("uint64_data", 1),
+    ElementType.UINT64: ("uint64_data", 1),
+    ElementType.STRING: ("string_data", 1),
+}
+"""Where a tensor without raw data lists its elements, and how many entries each takes; others in `int32_data`."""
+_CONSTANTS = {
+    "value": (_ATTRIBUTE.TENSOR, "tensor"),
+    "sparse_value": (_ATTRIBUTE.SPARSE_TENSOR, "sparse tensor"),
+    "value_int": (_ATTRIBUTE.INT, "integer"),
+    "value_ints": (_ATTRIBUTE.INTS, "list of integers"),
+    "value_float": (_ATTRIBUTE.FLOAT, "float"),
+    "value_floats": (_ATTRIBUTE.FLOATS, "list of floats"),
+    "value_string": (_ATTRIBUTE.STRING, "string"),
+    "value_strings": (_ATTRIBUTE.STRINGS, "list of strings"),
+}
+
+
+@dataclass
+class Findings:
+    """What a check found out about a model that is well-formed.
+
+    Attributes:
+        is_sorted: Whether every node comes after the nodes that it reads from.
+        data_files: The other files that tensors are stored in, as the model names them.
+        has_negative_sizes: Whether a shape that is written for a value has a size below 0.
+        is_plain: Whether all its values and constants are dense tensors, none of which has metadata, and all text in
+            attributes is UTF-8.
+    """
+
+    is_sorted: bool = True
+    data_files: set[str] = field(default_factory=set)
+    has_negative_sizes: bool = False
+    is_plain: bool = True
+
+    @property
+    def has_external_data(self) -> bool:
+        """Whether some tensor is stored in another file."""
+        return bool(self.data_files)
+
+
+def check_proto(proto: onnx.ModelProto) -> Findings:
+    """Check a model: text is UTF-8, names are defined, and only once, types exist, shapes and data fit, paths are safe.
+
+    Raises:
+        ModelError: The model breaks one of these rules.
+    """
+    if proto.ir_version < 1 or not proto.HasField("graph"):
+        raise ModelError("it holds no graph, so it is not an ONNX model.")
+    if not proto.opset_import and proto.ir_version >= 3:
+        raise ModelError("it imports no operator set.")
+    if count_entries(proto, MAX_ENTRIES) > MAX_ENTRIES:
+        raise ModelError(f"it has more than {MAX_ENTRIES} nodes, values, attributes, tensors and sizes.")
+    _check_text("the model", (proto.producer_name, proto.producer_version, proto.domain, proto.doc_string))
+    _check_imports("the model", proto.opset_import)
+    _check_metadata("the model", proto.metadata_props)
+    found = Findings()
+    _check_graph(proto.graph, (), found)
+    for function in proto.functions:
+        _check_function(function, found)
+    _check_calls(proto.functions)
+    _check_operators(proto)
+    return found
+
+
+def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
+    where = f"function {function.name!r}"
+    names = (*function.input, *function.output, *function.attribute)
+    _check_text(where, (function.name, function.domain, function.overload, function.doc_string, *names))
+    _check_imports(where, function.opset_import)
+    _check_metadata(where, function.metadata_props)
+    for value in function.value_info:
+        _check_value(value, where, found)
+    for attribute in function.attribute_proto:
+        _check_attribute(attribute, where, (), found)
+    defined = set(function.input)
+    _check_nodes(function.node, defined, (), where, found)
+    _check_outputs(function.output, (defined,), where)
+
+
+def _check_operators(proto: onnx.ModelProto) -> None:
+    """Check that no node calls a function that has the name of a standard operator.
+
+    onnx's inference and reference, onnxruntime and OpenVINO all take such a node for the operator.
+    """
+    versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
+    functions = [each for each in proto.functions if each.domain in STANDARD_DOMAINS and not each.overload]
+    taken = {each.name for each in functions if any(onnx.defs.has(each.name, version, "") for version in versions)}
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)) if taken else ():
+        for domain, name, overload in _find_called(nodes):
+            if name in taken and not domain and not overload:
+                raise ModelError(f"function {name!r} has the name of one of ONNX's operators.")
+
+
+_Scopes = tuple[set[str], ...]
+"""The names that a graph sees, never joined: a graph may have many values, and many nodes with graphs in them."""
+_Key = tuple[str, str, str]
+
+
+def _key(domain: str, name: str, overload: str) -> _Key:
+    return usual_name(domain), name, overload
+
+
+def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
+    """Check that no function is there twice, and that none calls itself."""
+    calls: dict[_Key, set[_Key]] = {}
+    for function in functions:
+        key = _key(function.domain, function.name, function.overload)
+        if key in calls:
+            raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
+        calls[key] = set(_find_called(function.node))
+    waiting = {key: called & calls.keys() for key, called in calls.items()}
+    callers: dict[_Key, list[_Key]] = {key: [] for key in calls}
+    for key, called in waiting.items():
+        for each in called:
+            callers[each].append(key)
+    last = [key for key, called in waiting.items() if not called]
+    while last:  # calls nothing that waits: each call is looked at once, however long the chain
+        done = last.pop()
+        del waiting[done]
+        for key in callers[done]:
+            waiting[key].discard(done)
+            if not waiting[key]:
+                last.append(key)
+    if waiting:
+        raise ModelError(f"function {min(waiting)[1]!r} calls itself, or one that calls it.")
+
+
+def _find_called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
+    for node in nodes:
+        yield _key(node.domain, node.op_type, node.overload)
+        for attribute in node.attribute:
+            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _find_called(graph.node)
+
+
+def _check_graph(graph: onnx.GraphProto, outer: _Scopes, found: Findings) -> None:
+    where = f"graph {graph.name!r}" if graph.name else "the graph"
+    _check_text(where, (graph.name, graph.doc_string))
+    _check_metadata(where, graph.metadata_props)
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        _check_value(value, where, found)
+    for tensor in graph.initializer:
+        _check_tensor(tensor, where, found)
+    for sparse in graph.sparse_initializer:
+        _check_sparse(sparse, where, found)
+    inputs = [value.name for value in graph.input]
+    initializers = [tensor.name for tensor in graph.initializer]
+    for kind, names in (("input", inputs), ("initializer", initializers)):
+        if "" in names:
+            raise ModelError(f"{where} has an {kind} without a name.")
+        if len(set(names)) < len(names):
+            repeated = next(name for name, times in Counter(names).items() if times > 1)
+            raise ModelError(f"{where} defines {kind} {repeated!r} twice.")
+    _check_sizes(graph, found)
+    defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
+    _check_nodes(graph.node, defined, outer, where, found)
+    _check_outputs([value.name for value in graph.output], (defined, *outer), where)
+
+
+def _check_sizes(graph: onnx.GraphProto, found: Findings) -> None:
+    for value in graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_value < 0:
+                raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
+    for value in (*graph.value_info, *graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                found.has_negative_sizes = True
+
+
+def _check_outputs(names: Iterable[str], scopes: _Scopes, where: str) -> None:
+    for name in names:
+        if not name:
+            raise ModelError(f"{where} has an output without a name.")
+        if not _is_seen(name, scopes):
+            raise ModelError(f"{where} has output {name!r}, which nothing in it defines.")
+
+
+def _is_seen(name: str, scopes: _Scopes) -> bool:
+    return any(name in scope for scope in scopes)
+
+
+def _check_nodes(
+    nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, where: str, found: Findings
+) -> None:
+    """Check the nodes of a graph or function; `defined` grows by what they define."""
+    made: set[str] = set()
+    label = f"a node of {where}"
+    lists: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
+    for node in nodes:
+        inputs, outputs = node.input[:], node.output[:]  # copied, which is faster than to iterate
+        _check_text(label, (node.name, node.op_type, node.domain, node.overload, node.doc_string, *inputs, *outputs))
+        for name in outputs:
+            if name and (name in made or name in defined):
+                raise ModelError(f"{where} defines value {name!r} twice; node {_label(node)} is the second to do so.")
+            made.add(name)
+        lists.append((node, inputs, outputs))
+    defined.add("")
+    for node, inputs, outputs in lists:
+        for name in () if defined.issuperset(inputs) else inputs:
+            if name not in defined and not _is_seen(name, outer):
+                if name not in made:
+                    raise ModelError(f"node {_label(node)} reads value {name!r}, which nothing defines.")
+                found.is_sorted = False
+        if node.attribute or node.metadata_props:
+            _check_attributes(node, (defined, made, *outer), found)
+        defined.update(outputs)
+
+
+def _check_attributes(node: onnx.NodeProto, outer: _Scopes, found: Findings) -> None:
+    where = f"node {_label(node)}"
+    _check_metadata(where, node.metadata_props)
+    if len({attribute.name for attribute in node.attribute}) < len(node.attribute):
+        name, _ = Counter(attribute.name for attribute in node.attribute).most_common(1)[0]
+        raise ModelError(f"{where} has attribute {name!r} twice.")
+    is_constant = node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
+    for attribute in node.attribute:
+        _check_attribute(attribute, where, outer, found)
+        expected, kind = _CONSTANTS.get(attribute.name, (None, "")) if is_constant else (None, "")
+        if expected is not None and attribute.type != expected and not attribute.ref_attr_name:
+            raise ModelError(f"{where} has a {attribute.name} that is no {kind}.")
+
+
+def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes, found: Findings) -> None:
+    _check_text(where, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
+    if attribute.type not in _TYPES:
+        raise ModelError(f"{where} has attribute {attribute.name!r} of type {attribute.type}, which is none of ONNX's.")
+    if attribute.ref_attr_name and attribute.type in (_ATTRIBUTE.GRAPH, _ATTRIBUTE.GRAPHS):
+        raise ModelError(
+            f"{where} has a graph {attribute.name!r} that is an attribute of a function, which is not read."
+        )
+    if attribute.type in (_ATTRIBUTE.SPARSE_TENSOR, _ATTRIBUTE.SPARSE_TENSORS):
+        found.is_plain = False
+    holder = None if attribute.ref_attr_name else _HOLDERS.get(attribute.type)
+    if holder is not None and not attribute.HasField(holder):
+        kind = _ATTRIBUTE.AttributeType.Name(attribute.type)
+        raise ModelError(f"{where} has attribute {attribute.name!r} of type {kind}, which holds none.")
+    for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+        _check_graph(graph, outer, found)
+    for tensor in (*((attribute.t,) if attribute.HasField("t") else ()), *attribute.tensors):
+        _check_tensor(tensor, where, found)
+    sparse_tensor = (attribute.sparse_tensor,) if attribute.HasField("sparse_tensor") else ()
+    for sparse in (*sparse_tensor, *attribute.sparse_tensors):
+        _check_sparse(sparse, where, found)
+    for type_proto in (*((attribute.tp,) if attribute.HasField("tp") else ()), *attribute.type_protos):
+        _check_type(type_proto, f"attribute {attribute.name!r} of {where}", found)
+
+
+def _check_value(value: onnx.ValueInfoProto, where: str, found: Findings) -> None:
+    _check_text(where, (value.name, value.doc_string))
+    if value.metadata_props:
+        _check_metadata(f"value {value.name!r}", value.metadata_props)
+    if value.HasField("type"):
+        _check_type(value.type, f"value {value.name!r}", found)
+
+
+def _check_type(type_proto: onnx.TypeProto, where: str, found: Findings) -> None:
+    kind = type_proto.WhichOneof("value")
+    found.is_plain &= kind in ("tensor_type", None)
+    _check_text(where, (type_proto.denotation,))
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        held = getattr(type_proto, kind)
+        _check_element(held.elem_type, where)
+        _check_rank(len(held.shape.dim), where)
+        for dim in held.shape.dim:
+            _check_text(where, (dim.dim_param, dim.denotation))
+    elif kind in ("sequence_type", "optional_type"):
+        _check_type(getattr(type_proto, kind).elem_type, where, found)
+    elif kind == "map_type":
+        _check_element(type_proto.map_type.key_type, where)
+        _check_type(type_proto.map_type.value_type, where, found)
+
+
+def _check_rank(rank: int, where: str) -> None:
+    if rank > MAX_AXES:
+        raise ModelError(f"{where} has {rank} axes, more than the {MAX_AXES} that an array can have.")
+
+
+def _check_element(number: int, where: str) -> None:
+    if number not in BITS:
+        raise ModelError(f"{where} has element type {number}, which ONNX does not define.")
+
+
+def _check_sparse(sparse: onnx.SparseTensorProto, where: str, found: Findings) -> None:
+    found.is_plain = False
+    _check_tensor(sparse.values, where, found)
+    _check_tensor(sparse.indices, where, found)
+
+
+def _check_tensor(tensor: onnx.TensorProto, where: str, found: Findings) -> None:
+    _check_text(where, (tensor.name, tensor.doc_string))
+    if tensor.metadata_props:
+        found.is_plain = False
+        _check_metadata(where, tensor.metadata_props)
+    try:
+        _check_contents(tensor, tensor.data_type, tensor.dims[:], found)
+    except ModelError as error:
+        label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {where}"
+        raise ModelError(f"{label} {error}") from None
+
+
+def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], found: Findings) -> None:
+    """Check type, shape and data.
+
+    Raises:
+        ModelError: Half a sentence about the tensor.
+    """
+    if dims and min(dims) < 0:
+        raise ModelError(f"has a negative dimension in {dims}.")
+    if element not in BITS:
+        raise ModelError(f"has element type {element}, which ONNX does not define.")
+    if element == _UNDEFINED:
+        raise ModelError("has no element type.")
+    if len(dims) > MAX_AXES:
+        raise ModelError(f"has {len(dims)} axes, more than the {MAX_AXES} that an array can have.")
+    count = prod(dims)
+    bytes_ = count * BITS[element] // 8
+    if bytes_ >= _MAX_BYTES:
+        raise ModelError(f"has shape {dims}, which is larger than any file.")
+    if tensor.data_location == _EXTERNAL:
+        found.data_files.add(_check_location(tensor))
+    elif bytes_ <= _MAX_CHECKED_BYTES:
+        _check_data(tensor, element, count, dims)
+
+
+def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
+    """Check that the data are as much as the shape says. No data at all are fine until something reads them."""
+    if tensor.HasField("raw_data"):
+        if element == _STRING:
+            raise ModelError("holds strings as raw data, which ONNX forbids.")
+        size, wanted, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
+    elif BITS[element] < 8:
+        return
+    else:
+        field, width = _FIELDS.get(element, ("int32_data", 1))
+        size, wanted, unit = len(getattr(tensor, field)), count * width, "entries"
+    if size and size != wanted:
+        raise ModelError(f"holds {size} {unit}, but its shape {dims} of {ElementType(element).name} takes {wanted}.")
+
+
+def _check_location(tensor: onnx.TensorProto) -> str:
+    """The file that an external tensor is in; see `check_proto`."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    if bytes in set(map(type, (*entries, *entries.values()))):
+        raise ModelError("is stored in a file whose name is not UTF-8.")
+    location: str = entries.get("location", "")
+    if not location:
+        raise ModelError("is stored in an external file that it does not name.")
+    windows, posix = PureWindowsPath(location), PurePosixPath(location)
+    if windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts or "\0" in location:
+        raise ModelError(f"is stored at {location!r}, which leaves the model's folder.")
+    for key in ("offset", "length"):
+        number = entries.get(key, "0")
+        if not number.isdecimal() or len(number) > _MAX_DIGITS or int(number) >= _MAX_BYTES:
+            raise ModelError(f"has {number!r} as the {key} of its external data, which is no size in bytes.")
+    return location
+
+
+def check_data_files(found: Findings, folder: str | os.PathLike[str]) -> None:
+    """Check that the other files of a model are files: what reads a pipe or a device may wait for ever.
+
+    Args:
+        found: What `check_proto` found out.
+        folder: The folder of the model.
+
+    Raises:
+        ModelError: One is something else. Whether one is missing, only what reads it says.
+    """
+    for name in sorted(found.data_files):
+        file = os.path.join(folder, name)
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise ModelError(f"its data file {name!r} is no file.")
+
+
+def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> None:
+    _check_text(where, [entry.domain for entry in imports])
+    versions = {entry.version for entry in imports if entry.domain in STANDARD_DOMAINS}
+    if len(versions) > 1:
+        raise ModelError(f"{where} imports versions {', '.join(map(str, sorted(versions)))} of ONNX's operators.")
+    for entry in imports:
+        if entry.domain in STANDARD_DOMAINS and entry.version < 1:
+            raise ModelError(f"{where} imports version {entry.version} of ONNX's operators; the first is 1.")
+        if not 0 <= entry.version <= _MAX_VERSION:
+            raise ModelError(f"{where} imports version {entry.version} of domain {entry.domain!r}, which is none.")
+
+
+def _check_metadata(where: str, entries: Any) -> None:
+    for entry in entries:
+        _check_text(where, (entry.key, entry.value))
+
+
+def _check_text(where: str, texts: Iterable[str]) -> None:
+    """Check that strings are UTF-8: protobuf gives those that are not as bytes."""
+    if bytes in map(type, texts):
+        found = next(text for text in texts if isinstance(text, bytes))
+        raise ModelError(f"{where} has text that is not UTF-8: {found!r}.")
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return f"{node.name or next(iter(node.output), '')!r} ({node.op_type})"

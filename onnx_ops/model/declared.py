@@ -1,0 +1,80 @@
+"""What an ONNX file says of itself: the shapes of its inputs, and the files that hold the rest of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePosixPath, PureWindowsPath
+
+import onnx
+
+from onnx_ops.model.external_data import external_locations
+from onnx_ops.model.read import read_proto
+from sliceport.errors import ModelError
+from sliceport.formats import DeclaredDim, DeclaredShapes
+
+_LOCATION = b"location"
+"""The key that names an external file. Protobuf writes text as it is, so no file names one without these bytes."""
+_BLOCK = 2**22
+
+
+def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
+    """The shapes of the inputs in a model's file that have no default; weights in other files are not read.
+
+    A size below 0 is open here, though what takes the model refuses it. Inputs that are no tensors have no shape.
+
+    Raises:
+        ModelError: The file cannot be read or is not an ONNX model.
+    """
+    graph = read_proto(path).graph
+    given = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+    return {
+        _text(value.name): [_read_dim(dim) for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.HasField("shape")
+        else None
+        for value in graph.input
+        if value.name not in given
+    }
+
+
+def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> DeclaredDim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return _text(dim.dim_param) or None
+
+
+def _text(text: str | bytes) -> str:
+    """Text of a model; protobuf has as bytes what is not UTF-8."""
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+
+
+def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The external data files of a model's file: relative to its folder, sorted, whether they are there or not.
+
+    Names that leave the folder are left out: whatever reads the model refuses them. The file is parsed only where its
+    bytes can name a file. There are none where it cannot be read.
+    """
+    try:
+        if not os.path.isfile(path) or not _contains(path, _LOCATION):
+            return ()
+        proto = read_proto(path)
+    except (ModelError, OSError, ValueError, MemoryError):
+        return ()
+    return tuple(sorted({str(PurePosixPath(each)) for each in external_locations(proto) if _is_beside(each)}))
+
+
+def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
+    tail = b""
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_BLOCK):
+            if text in block or text in tail + block[: len(text)]:
+                return True
+            tail = (tail + block)[-len(text) :]
+    return False
+
+
+def _is_beside(location: str | bytes) -> bool:
+    """Whether a name stays in the model's folder; see `check`, which refuses the others."""
+    if isinstance(location, bytes) or "\0" in location:
+        return False
+    windows, posix = PureWindowsPath(location), PurePosixPath(location)
+    return bool(posix.parts) and not (windows.drive or windows.root or posix.is_absolute() or ".." in windows.parts)

@@ -1,0 +1,72 @@
+"""Initializers that a caller may replace when the model runs: they are defaults, and no constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import onnx_ir as ir
+
+from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.walk import model_graphs
+
+
+@contextmanager
+def defaults_aside(model: ir.Model) -> Iterator[None]:
+    """While it lasts, initializers that are inputs too are inputs alone.
+
+    In the main graph a caller may replace them from version 4 of the format on; before, each initializer was listed as
+    an input, and none may be replaced. In the body of a loop or a branch it is the node that gives the inputs.
+    """
+    found = _defaults(model)
+    kept = {graph: list(graph.initializers.data.values()) for graph, _ in found}
+    tensors = [value.const_value for _, value in found]
+    forget_defaults(model)
+    try:
+        yield
+    finally:
+        for (_, value), tensor in zip(found, tensors, strict=True):
+            value.const_value = tensor
+        returning = {value for _, value in found}
+        for graph, values in kept.items():
+            left = [graph.initializers.pop(name) for name in list(graph.initializers)]
+            there = returning.union(left)
+            for value in dict.fromkeys([*(value for value in values if value in there), *left]):
+                graph.initializers.add(value)  # in their order
+
+
+def forget_defaults(model: ir.Model) -> None:
+    """Make initializers that are inputs too inputs alone, see `defaults_aside`."""
+    for graph, value in _defaults(model):
+        del graph.initializers[value.name or ""]
+        value.const_value = None
+
+
+def take_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    """Make initializers that are inputs too inputs alone, for good; those of the main graph by their names."""
+    taken = {
+        value.name or "": value.const_value
+        for graph, value in _defaults(model)
+        if graph is model.graph and value.const_value is not None
+    }
+    forget_defaults(model)
+    return taken
+
+
+def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> None:
+    """Give inputs the defaults that `take_defaults` took from them."""
+    for value in model.graph.inputs:
+        tensor = defaults.get(value.name or "")
+        if tensor is not None:
+            value.const_value = tensor
+            model.graph.register_initializer(value)
+
+
+def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
+    return [
+        (graph, value)
+        for graph in model_graphs(model)
+        if graph is not model.graph or model.ir_version >= REPLACEABLE_VERSION
+        for value in graph.initializers.data.values()
+        if value.is_graph_input()
+    ]

@@ -1,0 +1,341 @@
+"""ONNX files: read without their weights and checked, and written beside and renamed into place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import TopologicalSortPass
+
+from onnx_ops.model.causes import describe_cause
+from onnx_ops.model.check import Findings, check_data_files, check_proto
+from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
+from onnx_ops.model.read import file_named, read_proto
+from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
+from sliceport.atomic_write import check_not_read, write_files
+from sliceport.errors import ModelError, UsageError
+from sliceport.limits import lifted
+
+
+def read_model(path: str | os.PathLike[str]) -> ir.Model:
+    """The model in a file as onnx-ir has it, to be changed; external tensors are opened only when something reads them.
+
+    Raises:
+        ModelError: See `read_proto`; or it has training_info, which onnx-ir does not keep.
+    """
+    return from_checked_file(*read_checked(path), path)
+
+
+def read_checked(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, Findings]:
+    """The model in a file that can be changed, and what `check_proto` found out about it.
+
+    Raises:
+        ModelError: See `read_model`.
+    """
+    proto = read_proto(path)
+    if proto.training_info:
+        raise ModelError(f"'{os.fspath(path)}': it has training_info, which would be lost; remove it first.")
+    with file_named(path):
+        return proto, check_proto(proto)
+
+
+@contextmanager
+def data_closed(model: ir.Model) -> Iterator[None]:
+    """Close the data files of a model afterwards: Windows lets nobody remove or replace one that is open."""
+    tensors = [tensor for tensor, _ in external_tensors(model)]
+    try:
+        yield
+    finally:
+        for tensor in tensors:
+            release(tensor)
+
+
+def from_checked_file(proto: onnx.ModelProto, found: Findings, path: str | os.PathLike[str]) -> ir.Model:
+    """`from_checked_proto` of what was read from a file; errors name the file.
+
+    Raises:
+        ModelError: See `from_checked_proto`.
+    """
+    with file_named(path):
+        return from_checked_proto(proto, found, os.path.dirname(os.path.abspath(path)))
+
+
+def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
+    """The onnx-ir form of a model; external data is looked for in `base_dir`. Unsorted graphs come out sorted.
+
+    Raises:
+        ModelError: The model is not well-formed (see `check_proto`), or onnx-ir cannot represent it.
+    """
+    return from_checked_proto(proto, check_proto(proto), base_dir)
+
+
+def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = "") -> ir.Model:
+    """`from_proto` of a model that is well-formed.
+
+    Raises:
+        ModelError: onnx-ir cannot represent the model; or see `check_data_files`.
+    """
+    if base_dir:
+        check_data_files(found, base_dir)
+    if proto.graph.sparse_initializer:
+        name = proto.graph.sparse_initializer[0].values.name
+        raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
+    try:
+        model = ir.serde.deserialize_model(proto)
+    except Exception as error:
+        raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
+    for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
+        if "ai.onnx" in imports:
+            imports.setdefault("", imports.pop("ai.onnx"))
+    if base_dir and found.has_external_data:
+        for tensor, _ in external_tensors(model):
+            tensor.base_dir = base_dir
+    if found.has_negative_sizes:
+        open_negative_sizes(model)
+    if not found.is_sorted:
+        try:
+            TopologicalSortPass()(model)
+        except ValueError:
+            raise ModelError("a graph has a cycle: some of its nodes wait for each other.") from None
+    return model
+
+
+_MIN_EXTERNAL = 256
+"""Bytes up to which weights that move go into the model itself."""
+_MAX_IN_MODEL = 2**28
+"""Bytes of tensors in other files that are taken into a model which moves."""
+_Held = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+
+
+def external_tensors(model: ir.Model) -> Iterator[_Held]:
+    """The tensors of a model that lie in other files, each with what puts another in its place."""
+    for graph in model_graphs(model):
+        yield from _external_initializers(graph)
+    yield from _external_attributes(model)
+
+
+def _external_initializers(graph: ir.Graph) -> Iterator[_Held]:
+    for value in graph.initializers.data.values():
+        if isinstance(value.const_value, ir.ExternalTensor):
+            yield value.const_value, partial(setattr, value, "const_value")
+
+
+def _external_attributes(model: ir.Model) -> Iterator[_Held]:
+    for attributes in _attributes(model):
+        for name, attribute in attributes.data.items():
+            if isinstance(attribute.value, ir.ExternalTensor):
+                yield attribute.value, partial(_set_tensor, attributes, name)
+            elif attribute.type == ir.AttributeType.TENSORS and not attribute.is_ref():
+                for i, tensor in enumerate(attribute.value):
+                    if isinstance(tensor, ir.ExternalTensor):
+                        yield tensor, partial(_set_one_tensor, attributes, name, i)
+
+
+def _attributes(model: ir.Model) -> Iterator[Any]:
+    """The attributes of nodes, and the defaults of those of functions."""
+    yield from (node.attributes for node in model_nodes(model))
+    yield from (function.attributes for function in model.functions.values())
+
+
+def _set_tensor(attributes: Any, name: str, tensor: ir.TensorProtocol) -> None:
+    attributes[name] = ir.AttrTensor(name, tensor)
+
+
+def _set_one_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
+    tensors = list(attributes[name].value)
+    tensors[index] = tensor
+    attributes[name] = ir.AttrTensors(name, tensors)
+
+
+def _can_be_in_data_file(model: ir.Model) -> bool:
+    """Whether a model has external tensors that onnx-ir writes into another file again."""
+    return any(any(_external_initializers(graph)) for graph in all_graphs(model))
+
+
+def _to_be_in_model(model: ir.Model) -> Iterator[_Held]:
+    """The external tensors that onnx-ir writes into no other file: those of attributes, and of graphs in functions."""
+    written = set(all_graphs(model))
+    for graph in model_graphs(model):
+        if graph not in written:
+            yield from _external_initializers(graph)
+    yield from _external_attributes(model)
+
+
+@contextmanager
+def data_files_released(model: ir.Model, most: int) -> Iterator[None]:
+    """Afterwards no data file of a model is open or mapped that was not before.
+
+    Args:
+        model: The model. Its external tensors of at most `most` bytes are in memory from now on, if they can be read.
+        most: See there.
+    """
+    mapped = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
+    for tensor, put in mapped:
+        if tensor.nbytes <= most:
+            with suppress(Exception):  # what needs it says why it cannot be read
+                put(load_external(tensor))
+    try:
+        yield
+    finally:
+        for tensor, _ in mapped:
+            release(tensor)
+
+
+def write_model(
+    model: ir.Model,
+    path: str | os.PathLike[str],
+    *,
+    source: str | os.PathLike[str],
+    overwrite: bool = False,
+    accept: Callable[[Path, Path], bool] = lambda _file, _data_folder: True,
+) -> None:
+    """Write a model; outputs that a Split leaves out are named, or the file would have fewer, and other parts.
+
+    Weights in external data files stay where they are if the new file is beside the old one; else they are written
+    anew, into one file beside it by its name with `.data`, and those in attributes of nodes, or in graphs of functions,
+    into the new file itself.
+
+    Args:
+        model: The model.
+        path: The new file; its name ends in .onnx.
+        source: The file that the model was read from.
+        overwrite: Whether to replace the new file, or its data.
+        accept: Whether to keep the file that it is given first; its external data lie in the folder given next.
+
+    Raises:
+        UsageError: The name does not end in .onnx, the file exists and is to be kept, the source has its weights in
+            it, or it cannot be written.
+        ModelError: The model cannot be represented as a file (of more than 2 GiB, say), or its weights not be read.
+    """
+    target = _read_target(path)
+    name_left_out_outputs(model)
+    moves = any(external_tensors(model)) and target.parent.resolve() != Path(source).parent.resolve()
+    data = f"{target.name}.data" if moves and _can_be_in_data_file(model) else None
+    files = [target] if data is None else [target.with_name(data), target]
+    check_not_read(files, [tensor.path for tensor, _ in external_tensors(model)], source)
+    if moves:
+        _load_others(model)
+    write_files(
+        files,
+        lambda folder: _save(model, folder / target.name, data),
+        overwrite=overwrite,
+        accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
+    )
+
+
+def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a model that has no external data as it is.
+
+    Args:
+        proto: The model.
+        path: The new file; its name ends in .onnx.
+        overwrite: Whether to replace the new file.
+
+    Raises:
+        UsageError: The name does not end in .onnx, the file exists and is to be kept, or it cannot be written.
+    """
+    target = _read_target(path)
+
+    def save(folder: Path) -> None:
+        (folder / target.name).write_bytes(proto.SerializeToString())
+
+    write_files([target], save, overwrite=overwrite)
+
+
+def _read_target(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.suffix != ".onnx":
+        raise UsageError(f"output '{target}' must end in .onnx.")
+    return target
+
+
+def _load_others(model: ir.Model) -> None:
+    """Take tensors into the model that onnx-ir writes into no other file."""
+    tensors = list(_to_be_in_model(model))
+    size = sum(tensor.nbytes for tensor, _ in tensors)
+    if size > _MAX_IN_MODEL:
+        where = "attributes or graphs of functions are in other files and would have to be in the model itself"
+        raise ModelError(f"{size} bytes of {where}; write it beside the model that it is made of, where they stay.")
+    load_externals(tensors)
+
+
+def load_externals(held: Iterable[_Held]) -> None:
+    """Take external tensors into their model.
+
+    Args:
+        held: The tensors, as `external_tensors` gives them.
+
+    Raises:
+        ModelError: One cannot be read.
+    """
+    for tensor, put in held:
+        try:
+            put(load_external(tensor))
+        except Exception as error:
+            raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
+
+
+def _save(model: ir.Model, path: Path, data: str | None) -> None:
+    try:
+        with _metadata_once(model), nullcontext() if data is None else _weights_in(model, path.with_name(data)):
+            ir.save(model, path)
+    except OSError:
+        raise
+    except Exception as error:  # of onnx-ir and protobuf, each its own
+        raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
+
+
+@contextmanager
+def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
+    """While it lasts, a model has its weights in a file, which this writes, and what is said of each."""
+    values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
+    before = [value.const_value for value in values]
+    try:
+        for value in values:  # onnx-ir does not load what somebody looks at
+            tensor = value.const_value
+            if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
+                value.const_value = load_external(tensor)
+        with lifted():  # it takes time for each byte, of which there may be any number
+            ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
+        for value, tensor in zip(values, before, strict=True):
+            moved = value.const_value
+            if moved is not None and tensor is not None and moved is not tensor:
+                moved.doc_string = tensor.doc_string
+                moved.metadata_props.update(tensor.metadata_props)
+        yield
+    finally:
+        for value, tensor in zip(values, before, strict=True):
+            value.const_value = tensor
+
+
+@contextmanager
+def _metadata_once(model: ir.Model) -> Iterator[None]:
+    """While it lasts, the metadata of a tensor are in one place: onnx-ir writes them as it read them, and once more."""
+    kept = []
+    for tensor in _tensors(model):
+        if isinstance(tensor, ir.serde.TensorProtoTensor) and tensor.raw.metadata_props:
+            kept.append((tensor.raw, list(tensor.raw.metadata_props)))
+    for raw, _ in kept:
+        raw.ClearField("metadata_props")
+    try:
+        yield
+    finally:
+        for raw, entries in kept:
+            raw.metadata_props.extend(entries)
+
+
+def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol | None]:
+    for graph in model_graphs(model):
+        yield from (value.const_value for value in graph.initializers.data.values())
+    for attributes in _attributes(model):
+        for attribute in attributes.data.values():
+            if attribute.type == ir.AttributeType.TENSOR:
+                yield attribute.value
+            elif attribute.type == ir.AttributeType.TENSORS:
+                yield from attribute.value or ()

@@ -1,0 +1,105 @@
+"""An onnx-ir model as `views` have it: what is given as one, and files whose reading takes more than looking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.infer.resolve import fold_nodes
+from onnx_ops.model.defaults import forget_defaults
+from onnx_ops.model.domains import usual_name
+from onnx_ops.model.facts import Found
+from onnx_ops.model.nodes import is_slicing, node_name
+from onnx_ops.model.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
+from onnx_ops.model.shape_arithmetic import Array, Dims
+from onnx_ops.model.walk import all_nodes
+
+_ORIGIN = "io.sliceport.origin"
+
+
+class IrModel:
+    """A `ModelView` of an onnx-ir model without functions, its defaults aside; the model changes with it."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model = model
+
+    @classmethod
+    def prepared(cls, model: ir.Model) -> IrModel:
+        """The view of any model, which is changed: its functions are inlined and its defaults set aside.
+
+        Raises:
+            ModelError: A function cannot be inlined.
+        """
+        forget_defaults(model)
+        _mark_origins(model)
+        inline_functions(model)
+        return cls(model)
+
+    @property
+    def graph(self) -> ir.Graph:
+        """See `ModelView`."""
+        return self._model.graph
+
+    @property
+    def opset_imports(self) -> Mapping[str, int]:
+        """See `ModelView`."""
+        return {usual_name(domain): version for domain, version in self._model.opset_imports.items()}
+
+    def origin(self, node: ir.Node) -> str:
+        """See `ModelView`."""
+        return node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
+
+    def set_shape(self, value: ir.Value, dims: Dims) -> None:
+        """See `ModelView`."""
+        value.shape = ir.Shape(dims)
+
+    def copy_type(self, value: ir.Value, source: ir.Value) -> None:
+        """See `ModelView`."""
+        value.type = value.type or source.type
+
+    def infer_shapes(self) -> dict[ir.Value, Found]:
+        """See `ModelView`."""
+        detach_large_initializers(self._model)
+        name_left_out_outputs(self._model)
+        return infer_shapes(self._model)
+
+    def fold(self, node: ir.Node, constants: Sequence[tuple[int, Array]]) -> None:
+        """See `ModelView`."""
+        graph = node.graph
+        assert isinstance(graph, ir.Graph)
+        for output, (element, array) in zip(node.outputs, constants, strict=True):
+            dtype = ir.DataType(element)
+            if not output.name:
+                continue  # left out
+            folded = ir.Value(
+                name=output.name,
+                type=ir.TensorType(dtype),
+                shape=ir.Shape(array.shape),
+                const_value=ir.Tensor(array, dtype=dtype, name=output.name),
+            )
+            graph.register_initializer(folded)
+            output.replace_all_uses_with(folded)
+        graph.remove(node, safe=True)
+
+
+def fold(model: ir.Model, slicing: Sequence[ir.Node], found: Mapping[ir.Value, Found]) -> dict[int, tuple[bytes, ...]]:
+    """Make initializers of what is the same for all inputs, as far as it is small.
+
+    Args:
+        model: The model.
+        slicing: Its slicing nodes.
+        found: What `infer_shapes` found.
+
+    Returns:
+        The bytes of each output of the slicing nodes that were folded, by the node's `id`.
+    """
+    return fold_nodes(IrModel(model), list(all_nodes(model.graph)), slicing, found)
+
+
+def _mark_origins(model: ir.Model) -> None:
+    for (domain, name, overload), function in model.functions.items():
+        for i, node in enumerate(filter(is_slicing, all_nodes(function))):
+            node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
+            node.name = node.name or f"{name}.{node_name(node)}"  # or inlining would call it just "node"

@@ -1,0 +1,390 @@
+"""From one ONNX node to what it selects: Slice-1/10/11/13 and Split-1/2/11/13/18, in each version's own spelling.
+
+Source: the ONNX operator pages. Nodes are those of any view; constants are initializers and outputs of Constant nodes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeGuard, overload
+
+import onnx
+
+from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
+from onnx_ops.model.element_type import ElementType
+from onnx_ops.model.read_once import read_once
+from onnx_ops.model.views import INT, INTS, TENSOR, AttributeView, NodeView, TensorView, ValueView
+from sliceport.errors import DynamicSlice, InvalidSlice
+from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing.masks import MASK_ATTRIBUTES
+from sliceport.slicing.spec import normalize_axis
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_ops.model.shape_arithmetic import Array
+    from sliceport.defects.defect import Defect
+
+SLICING = ("Slice", "Split")
+STRIDED_SLICE_VERSION = 1
+_INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
+_FORMATS = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
+_CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
+"""The attributes of Constant that are read, by their types."""
+_Formats = dict[int, tuple[str, int]]
+_MAX_PARAMETERS = 2**20
+MAX_AXES = 64
+"""Models with tensors of more axes are not read: NumPy has none."""
+MARK = "sliceport.contested"
+"""In the `meta` of a node: how engines disagree about it, where that takes more to know than what is written in it."""
+MISSING = "sliceport.missing"
+"""In the `meta` of a value that was a constant: why its data cannot be read."""
+_SPLIT_INPUT_OPSET = 13
+_SLICE_INPUTS_OPSET = 10
+_NUM_OUTPUTS_OPSET = 18
+
+
+_MANY = 2**31
+_INPUTS = {
+    "Slice": (1, 5),
+    "Split": (1, 2),
+    "Gather": (2, 2),
+    "Concat": (1, _MANY),
+    "Squeeze": (1, 2),
+    "Unsqueeze": (1, 2),
+    "Reshape": (1, 2),
+    "Expand": (2, 2),
+    "Constant": (0, 0),
+    "Where": (3, 3),
+    **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
+}
+"""How many inputs standard operators have, in all versions; those that are not here have one."""
+
+
+class MissingParameter(DynamicSlice):
+    """A parameter is stored in an external data file that cannot be read."""
+
+
+def is_slicing(node: NodeView) -> bool:
+    """Whether the node is one that this package lowers."""
+    return is_standard(node, *SLICING) or is_strided_slice(node)
+
+
+def is_strided_slice(node: NodeView | None) -> bool:
+    """Whether there is a node, and it is our `ov_ext::StridedSlice`."""
+    return node is not None and node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
+
+
+def is_standard(node: NodeView | None, *op_types: str) -> bool:
+    """Whether there is a node, and it is one of these standard operators."""
+    return node is not None and node.domain in STANDARD_DOMAINS and node.op_type in op_types
+
+
+def is_operator(node: ir.Node | None, *op_types: str) -> TypeGuard[ir.Node]:
+    """Whether there is a node, it is one of these standard operators, and it has its inputs and outputs."""
+    return node is not None and is_standard(node, *op_types) and has_its_values(node)
+
+
+def has_its_values(node: ir.Node) -> bool:
+    """Whether a standard node has as many inputs and outputs as its operator, the first input not left out."""
+    least, most = _INPUTS.get(node.op_type, (1, 1))
+    count = len(node.inputs)
+    is_complete = node.op_type == "Constant" or (count > 0 and node.inputs[0] is not None)
+    outputs = len(node.outputs)
+    return least <= count <= most and is_complete and (outputs == 1 or (node.op_type == "Split" and outputs > 0))
+
+
+def node_name(node: NodeView) -> str:
+    """The name of a node, or of its first output where it has none."""
+    return node.name or next((output.name for output in node.outputs if output.name), "") or ""
+
+
+@overload
+def constant(value: ir.Value) -> ir.TensorProtocol | None: ...
+@overload
+def constant(value: ValueView) -> TensorView | None: ...
+def constant(value: ValueView) -> TensorView | None:
+    """The tensor that a value always is; None if it depends on the model's inputs.
+
+    The data of the tensor are not read. In a model whose defaults are aside (`defaults.py`).
+    """
+    if value.const_value is not None:
+        return value.const_value
+    producer = value.producer()
+    if producer is None or producer.op_type != "Constant" or producer.domain not in STANDARD_DOMAINS:
+        return None
+    for name, attribute in producer.attributes.items():
+        if _CONSTANTS.get(name) == attribute.type and not attribute.is_ref():
+            return _as_tensor(attribute)
+    return None
+
+
+def _as_tensor(attribute: AttributeView) -> TensorView:
+    """What a Constant node holds as a tensor: onnx-ir gives integers as such."""
+    value = attribute.value
+    if not isinstance(value, int | Sequence):
+        tensor: TensorView = value
+        return tensor
+    import onnx_ir as ir
+
+    if isinstance(value, int):
+        return ir.tensor(value, dtype=ir.DataType.INT64)
+    return read_once(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
+
+
+def read_elements(value: ValueView, most: int) -> Array | None:
+    """The elements of a constant; None where it is none, has more, or they cannot be read."""
+    tensor = constant(value)
+    if tensor is None or tensor.size > most:
+        return None
+    try:
+        return tensor.numpy()
+    except Exception:  # onnx-ir has several classes of errors for it
+        return None
+
+
+def known_shape(node: NodeView) -> tuple[int, ...] | None:
+    """The shape of the node's data; None where it is not wholly known."""
+    data = node.inputs[0] if node.inputs else None
+    if data is None:
+        return None
+    shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
+    if shape is None:
+        return None
+    dims = tuple([dim for dim in shape if isinstance(dim, int)])
+    return dims if len(dims) == len(shape) else None
+
+
+def is_known(node: NodeView) -> bool:
+    """Whether the shape of the node's data is known and its parameters are constants."""
+    return known_shape(node) is not None and all(
+        value is None or constant(value) is not None for value in node.inputs[1:]
+    )
+
+
+Known = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, ...]]
+"""A node as it is written, and what each of its outputs selects."""
+
+
+def resolve(node: NodeView, opset: int) -> Known:
+    """What is written in a slicing node, and what each output selects.
+
+    Raises:
+        InvalidSlice: The node breaks its specification.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read; or the shape is not known.
+    """
+    shape = known_shape(node)
+    if shape is None:
+        raise DynamicSlice("the shape of its input is not known")
+    if node.op_type == "Split":
+        parts = split_spec(node, opset, shape)
+        return parts, parts.resolve(shape)
+    spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
+    return spec, (_select(spec, shape),)
+
+
+@lru_cache(maxsize=1024)
+def _select(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
+    """What the output selects; models repeat themselves in each of their layers."""
+    return spec.resolve(shape)
+
+
+def slice_spec(node: NodeView, opset: int) -> SliceSpec:
+    """A Slice node as it is written.
+
+    Raises:
+        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read, or each call of a function sets it.
+    """
+    if opset >= _SLICE_INPUTS_OPSET:
+        _check_inputs(node, 3, 5, opset)
+        starts, ends = _input(node, 1, "starts"), _input(node, 2, "ends")
+        axes, steps = _input(node, 3, "axes"), _input(node, 4, "steps")
+    else:
+        _check_inputs(node, 1, 1, opset)
+        starts, ends, axes = (read_ints(node, name) for name in ("starts", "ends", "axes"))
+        steps = None
+    if starts is None or ends is None:
+        raise InvalidSlice(f"{'starts' if starts is None else 'ends'} is missing")
+    return SliceSpec(starts, ends, axes, steps)
+
+
+def contested(
+    node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
+) -> Defect | None:
+    """How engines disagree about a Slice or Split, as far as it is known what is written there, if they do.
+
+    Args:
+        node: Any node.
+        opset: Version of its operator set.
+        sizes: What is known of its data's sizes; None: what the data's value says.
+        spec: The Slice as it is written, if it has been read.
+    """
+    if not is_standard(node, *SLICING):
+        return None
+    if MARK in node.meta:
+        mark: Defect = node.meta[MARK]
+        return mark
+    data = node.inputs[0] if node.inputs else None
+    if sizes is None and data is not None:
+        shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
+        sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
+    from onnx_ops.model.contested import (  # loads the defects, which lowering never asks
+        contested_parts,
+        contested_slice,
+    )
+
+    try:
+        if node.op_type == "Slice":
+            return contested_slice(spec or slice_spec(node, opset), sizes)
+        if opset < _NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
+            return None
+        axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
+        known = tuple([size or 0 for size in sizes])
+        return contested_parts(split_spec(node, opset, known)) if sizes[axis] is not None else None
+    except (InvalidSlice, DynamicSlice):
+        return None
+
+
+def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
+    """An `ov_ext::StridedSlice` node as it is written.
+
+    Raises:
+        InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+    """
+    _check_inputs(node, 3, 4, STRIDED_SLICE_VERSION)
+    begin, end, strides = _input(node, 1, "begin"), _input(node, 2, "end"), _input(node, 3, "strides")
+    if begin is None or end is None:
+        raise InvalidSlice(f"{'begin' if begin is None else 'end'} is missing")
+    masks = Masks.of({name: read_ints(node, name) for name in MASK_ATTRIBUTES})
+    return StridedSliceSpec(begin, end, strides, masks)
+
+
+def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
+    """A Split node of data of `shape` as it is written, its part sizes spelled out.
+
+    Raises:
+        InvalidSlice: The parts are given twice, not at all (opset 18) or not one for each output.
+        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+    """
+    _check_inputs(node, 1, 2 if opset == 1 or opset >= _SPLIT_INPUT_OPSET else 1, opset)
+    axis = read_int(node, "axis", 0)
+    count = len(node.outputs)
+    if not shape:
+        raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
+    formats = _FORMATS if opset == 1 else _INT64_FORMAT
+    sizes = _input(node, 1, "split", formats) if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
+    if opset < _SPLIT_INPUT_OPSET and sizes is None:
+        sizes = read_ints(node, "split")
+    num_outputs = read_int(node, "num_outputs", None) if opset >= _NUM_OUTPUTS_OPSET else None
+    if sizes is not None:
+        if num_outputs is not None:
+            raise InvalidSlice("split and num_outputs must not both be given")
+        if len(sizes) != count:
+            listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
+            raise InvalidSlice(f"split={listed} must have a size for each of the {count} outputs")
+        return SplitSpec(axis, sizes)
+    if opset < _NUM_OUTPUTS_OPSET:
+        return SplitSpec.evenly(axis, shape, count)
+    if num_outputs is None:
+        raise InvalidSlice("one of split and num_outputs must be given")
+    if num_outputs != count:
+        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {count} outputs")
+    return SplitSpec.evenly(axis, shape, count, uneven_last=True)
+
+
+def _check_inputs(node: NodeView, least: int, most: int, opset: int) -> None:
+    count = len(node.inputs)
+    if not least <= count <= most:
+        expected = str(least) if least == most else f"{least} to {most}"
+        raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
+
+
+def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
+    """The integers of an input that is a one-dimensional constant; None where it is left out."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    if value is None:
+        return None
+    tensor = constant(value)
+    if tensor is None:
+        if MISSING in value.meta:
+            raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
+        producer = value.producer()
+        source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
+        raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
+    return read_once(tensor, (name, *formats), lambda: _integers(tensor, name, formats))
+
+
+def _integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
+    proto = getattr(tensor, "raw", None)
+    if isinstance(proto, onnx.TensorProto):  # the common case, without the objects that are made of it
+        dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
+    else:
+        dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
+    code, width = formats.get(dtype, ("", 0))
+    if not code:
+        allowed = " or ".join(ElementType(number).name.lower() for number in formats)
+        raise InvalidSlice(f"{name} must be {allowed}, got {tensor.dtype.name}")
+    if len(dims) != 1:
+        raise InvalidSlice(f"{name} must have one dimension, got shape {dims}")
+    count = int(dims[0])
+    if count > _MAX_PARAMETERS:
+        raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")
+    try:
+        data = data or tensor.tobytes()
+    except Exception as error:
+        raise MissingParameter(f"{name} is stored outside the model and cannot be read ({error})") from None
+    if len(data) != count * width:
+        raise InvalidSlice(f"{name} holds {len(data)} bytes, which its shape {dims} does not account for")
+    return struct.unpack(f"<{count}{code}", data)
+
+
+def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
+    """The integers of an attribute; None where it is left out.
+
+    Raises:
+        InvalidSlice: It is of another type.
+        DynamicSlice: It refers to an attribute of the function that the node is in.
+    """
+    attribute = _attribute(node, name)
+    if attribute is None:
+        return None
+    if attribute.type != INTS:
+        raise InvalidSlice(f"attribute {name} must be a list of integers")
+    return tuple(attribute.as_ints())
+
+
+@overload
+def read_int(node: NodeView, name: str, default: int) -> int: ...
+@overload
+def read_int(node: NodeView, name: str, default: None) -> int | None: ...
+def read_int(node: NodeView, name: str, default: int | None) -> int | None:
+    """The integer of an attribute; the default where it is left out.
+
+    Raises:
+        InvalidSlice: It is of another type.
+        DynamicSlice: It refers to an attribute of the function that the node is in.
+    """
+    attribute = _attribute(node, name)
+    if attribute is None:
+        return default
+    if attribute.type != INT:
+        raise InvalidSlice(f"attribute {name} must be an integer")
+    return attribute.as_int()
+
+
+def _attribute(node: NodeView, name: str) -> AttributeView | None:
+    attribute = node.attributes.get(name)
+    if attribute is not None and attribute.is_ref():
+        raise DynamicSlice(
+            f"attribute {name} is the function's attribute {attribute.ref_attr_name!r}, which each call sets for itself"
+        )
+    return attribute
+
+
+def has_open_attribute(node: ir.Node) -> bool:
+    """Whether an attribute refers to one of the function that the node is in, so that each call sets it for itself."""
+    return any(attribute.is_ref() for attribute in node.attributes.values())

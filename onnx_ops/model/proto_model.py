@@ -1,0 +1,397 @@
+"""A ModelProto as `views` have it: read where it is, without a copy and without onnx-ir, which takes long to load.
+
+Not for a model with functions, with unsorted nodes or with values other than dense tensors: see `Findings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import onnx
+
+from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.domains import usual_name
+from onnx_ops.model.element_type import BITS, ElementType
+from onnx_ops.model.facts import LARGE_BYTES, Found
+from onnx_ops.model.nodes import MISSING
+from onnx_ops.model.proto_tensor import Tensor
+from onnx_ops.model.shape_arithmetic import Array, Dims
+from onnx_ops.model.views import GRAPH, GRAPHS, INT, TENSOR, all_values
+
+_NO_META: Mapping[str, Any] = MappingProxyType({})
+
+
+class Symbol:
+    """A size that is open."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str | None) -> None:
+        self.value = value
+
+
+Shape = tuple[int | Symbol, ...]
+
+
+class Attribute:
+    """An attribute of a node; see `AttributeView`."""
+
+    __slots__ = ("_base_dir", "_graphs", "_proto", "type")
+
+    def __init__(self, proto: onnx.AttributeProto, base_dir: str, graphs: Sequence[Graph] = ()) -> None:
+        self._proto = proto
+        self._base_dir = base_dir
+        self._graphs = graphs
+        self.type: int = proto.type
+
+    @property
+    def value(self) -> Tensor:
+        """A tensor that is held, or that stands for integers."""
+        if self.type == TENSOR:
+            return Tensor(self._proto.t, self._base_dir)
+        shape, values = ((), [self._proto.i]) if self.type == INT else ((len(self._proto.ints),), self._proto.ints)
+        return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=shape, int64_data=values))
+
+    @property
+    def ref_attr_name(self) -> str:
+        """The attribute of the function that it refers to; empty if it holds something itself."""
+        return self._proto.ref_attr_name
+
+    def is_ref(self) -> bool:
+        """See `AttributeView`."""
+        return bool(self._proto.ref_attr_name)
+
+    def as_int(self) -> int:
+        """See `AttributeView`."""
+        return self._proto.i
+
+    def as_ints(self) -> Sequence[int]:
+        """See `AttributeView`."""
+        return tuple(self._proto.ints)
+
+    def as_graph(self) -> Graph:
+        """See `AttributeView`."""
+        return self._graphs[0]
+
+    def as_graphs(self) -> Sequence[Graph]:
+        """See `AttributeView`."""
+        return self._graphs
+
+
+class Value:
+    """A value; see `ValueView`. What is written of its type and shape is read when it is asked for."""
+
+    const_value: Tensor | None = None
+    meta = _NO_META
+    is_input = False
+    is_output = False
+    is_used = False
+    _is_read = False
+    _element: int | None = None
+    _shape: Shape | None = None
+
+    def __init__(
+        self, name: str, maker: Node | None = None, declared: onnx.TypeProto | onnx.TensorProto | None = None
+    ) -> None:
+        self.name = name
+        self.maker = maker
+        self.declared = declared
+
+    @property
+    def shape(self) -> Shape | None:
+        """Its sizes; None where the rank is not known."""
+        if not self._is_read:
+            self._read()
+        return self._shape
+
+    @property
+    def element(self) -> int | None:
+        """The number of its element type."""
+        if not self._is_read:
+            self._read()
+        return self._element
+
+    @property
+    def dtype(self) -> ElementType | None:
+        """Its element type."""
+        return None if self.element is None else ElementType(self.element)
+
+    def producer(self) -> Node | None:
+        """See `ValueView`."""
+        return self.maker
+
+    def uses(self) -> bool:
+        """See `ValueView`."""
+        return self.is_used
+
+    def is_graph_input(self) -> bool:
+        """See `ValueView`."""
+        return self.is_input
+
+    def is_graph_output(self) -> bool:
+        """See `ValueView`."""
+        return self.is_output
+
+    def set(self, element: int | None, shape: Shape | None) -> None:
+        """Let it be a tensor of other elements and sizes."""
+        self._element, self._shape, self._is_read = element, shape, True
+
+    def write_into(self, proto: onnx.ValueInfoProto) -> None:
+        """Write what is known of it."""
+        proto.name = self.name
+        if self.element is None:
+            return
+        proto.type.tensor_type.elem_type = self.element
+        if self.shape is None:
+            return
+        proto.type.tensor_type.shape.SetInParent()
+        for size in self.shape:
+            dim = proto.type.tensor_type.shape.dim.add()
+            if isinstance(size, int):
+                dim.dim_value = size
+            elif size.value is not None:
+                dim.dim_param = size.value
+
+    def _read(self) -> None:
+        self._is_read = True
+        if isinstance(self.declared, onnx.TensorProto):
+            self._element, self._shape = self.declared.data_type, tuple(self.declared.dims)
+        elif self.declared is not None and self.declared.HasField("tensor_type"):
+            tensor = self.declared.tensor_type
+            self._element = tensor.elem_type if tensor.HasField("elem_type") else None
+            if tensor.HasField("shape"):
+                self._shape = tuple([_read_dim(dim) for dim in tensor.shape.dim])
+
+
+def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | Symbol:
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else Symbol(None)  # some exporters write -1 for an open one
+    return Symbol(dim.dim_param if dim.HasField("dim_param") else None)
+
+
+class Node:
+    """A node; see `NodeView`."""
+
+    __slots__ = ("_attributes", "_base_dir", "domain", "graph", "inputs", "name", "op_type", "outputs", "proto")
+
+    def __init__(self, proto: onnx.NodeProto, graph: Graph, base_dir: str) -> None:
+        self.proto = proto
+        self.graph: Graph | None = graph
+        self.name = proto.name
+        self.op_type = proto.op_type
+        self.domain = usual_name(proto.domain)
+        self.inputs: list[Value | None] = []
+        self.outputs: list[Value] = []
+        self._base_dir = base_dir
+        self._attributes: Mapping[str, Attribute] | None = None
+
+    @property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """By name."""
+        if self._attributes is None:
+            self.read_attributes(lambda _: ())
+        assert self._attributes is not None
+        return self._attributes
+
+    def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
+        """Read the attributes, and the graphs in them by `read_graphs`."""
+        self._attributes = {
+            each.name: Attribute(each, self._base_dir, read_graphs(each)) for each in self.proto.attribute
+        }
+
+    def write_into(self, proto: onnx.NodeProto) -> None:
+        """Write it with what is known of the values of the graphs in it."""
+        proto.CopyFrom(self.proto)
+        proto.domain = self.domain
+        for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
+            written.ClearField("g")
+            written.ClearField("graphs")
+            for graph in attribute.as_graphs():
+                graph.write_into(written.g if attribute.type == GRAPH else written.graphs.add())
+            if attribute.type == TENSOR and not attribute.is_ref():
+                tensor = attribute.value
+                tensor.try_to_load()
+                written.t.CopyFrom(tensor.raw)
+
+
+class Graph:
+    """A graph; see `GraphView`."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.initializers: dict[str, Value] = {}
+        self.nodes: list[Node] = []
+
+    def __iter__(self) -> Iterator[Node]:
+        return (node for node in self.nodes if node.graph is not None)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Its nodes and those of the graphs in them."""
+        for node in self:
+            yield node
+            for attribute in node.proto.attribute and node.attributes.values():
+                for graph in attribute.as_graphs():
+                    yield from graph.all_nodes()
+
+    def write_into(self, proto: onnx.GraphProto) -> None:
+        """Write it with what is known of its values."""
+        proto.name = "graph"
+        for value in self.inputs:
+            value.write_into(proto.input.add())
+        for value in self.initializers.values():
+            assert value.const_value is not None
+            value.const_value.try_to_load()
+            proto.initializer.add().CopyFrom(value.const_value.raw)
+        for node in self:
+            node.write_into(proto.node.add())
+            for value in node.outputs:
+                if value.name and not value.is_output:
+                    value.write_into(proto.value_info.add())
+        for value in self.outputs:
+            value.write_into(proto.output.add())
+
+
+class ProtoModel:
+    """A `ModelView` of a ModelProto, which is not changed.
+
+    Args:
+        proto: A well-formed model that is plain and sorted, without functions.
+        base_dir: Where its external data are looked for.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, base_dir: str = "") -> None:
+        self._proto = proto
+        self._base_dir = base_dir
+        self.opset_imports = {usual_name(entry.domain): entry.version for entry in proto.opset_import}
+        self.graph = self._read_graph(proto.graph, ())
+
+    def origin(self, _: Node) -> str:
+        """See `ModelView`."""
+        return ""
+
+    def set_shape(self, value: Value, dims: Dims) -> None:
+        """See `ModelView`."""
+        value.set(value.element, _shape_of(dims))
+
+    def copy_type(self, value: Value, source: Value) -> None:
+        """See `ModelView`."""
+        if value.element is None:
+            value.set(source.element, value.shape)
+
+    def infer_shapes(self) -> dict[Value, Found]:
+        """See `ModelView`."""
+        from onnx_ops.infer.inference import infer_values
+
+        self._detach_weights()
+        found = infer_values(all_values(self.graph), self._serialize)
+        for value, facts in found.items():
+            element = facts.element if facts.element in BITS and facts.element else value.element
+            value.set(element, value.shape if facts.dims is None else _shape_of(facts.dims))
+        return found
+
+    def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
+        """See `ModelView`."""
+        for output, (element, array) in zip(node.outputs, constants, strict=True):
+            output.set(element, array.shape)
+            output.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
+            output.maker = None
+        node.graph = None
+
+    def _read_graph(self, proto: onnx.GraphProto, scopes: Sequence[Mapping[str, Value]]) -> Graph:
+        graph = Graph()
+        values: dict[str, Value] = {}
+        for info in proto.input:
+            value = values[info.name] = Value(info.name, None, info.type)
+            value.is_input = True
+            graph.inputs.append(value)
+        types = {info.name: info.type for info in proto.value_info}
+        self._read_initializers(proto, graph, values, types, keeps_inputs=not scopes)
+        for each in proto.node:
+            node = Node(each, graph, self._base_dir)
+            for name in each.output[:]:
+                value = Value(name, node, types.get(name))
+                if name:
+                    values[name] = value
+                node.outputs.append(value)
+            graph.nodes.append(node)
+        for node in graph.nodes:
+            self._connect(node, values, scopes)
+        for info in proto.output:
+            value = values.get(info.name) or Value(info.name)
+            value.declared, value.is_output = info.type, True
+            graph.outputs.append(value)
+        return graph
+
+    def _read_initializers(
+        self,
+        proto: onnx.GraphProto,
+        graph: Graph,
+        values: dict[str, Value],
+        types: Mapping[str, onnx.TypeProto],
+        *,
+        keeps_inputs: bool,
+    ) -> None:
+        """Read the initializers; those that are inputs too are inputs alone (see `defaults`)."""
+        keeps_inputs = keeps_inputs and self._proto.ir_version < REPLACEABLE_VERSION
+        for tensor in proto.initializer:
+            name = tensor.name
+            value = values.get(name)
+            if value is None:
+                value = values[name] = Value(name, None, types.get(name, tensor))
+            elif not keeps_inputs:
+                continue
+            value.const_value = Tensor(tensor, self._base_dir)
+            graph.initializers[name] = value
+
+    def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
+        """Give a node its inputs, and read the graphs in it."""
+        for name in node.proto.input[:]:
+            value = None
+            if name:
+                value = values.get(name) or next(scope[name] for scope in reversed(scopes) if name in scope)
+                value.is_used = True
+            node.inputs.append(value)
+        attributes = node.proto.attribute
+        if attributes and any(each.type in (GRAPH, GRAPHS) for each in attributes):
+            inner = (*scopes, values)
+            node.read_attributes(lambda each: [self._read_graph(graph, inner) for graph in _graphs(each)])
+
+    def _detach_weights(self) -> None:
+        """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
+        for name, value in list(self.graph.initializers.items()):
+            tensor = value.const_value
+            assert tensor is not None
+            if tensor.nbytes <= LARGE_BYTES:
+                if not tensor.is_external:
+                    continue
+                try:
+                    tensor.load()
+                    continue
+                except Exception as error:
+                    value.meta = {MISSING: str(error)}
+            value.set(tensor.raw.data_type, tensor.shape)
+            del self.graph.initializers[name]
+            value.const_value = None
+            if not value.is_input:
+                value.is_input = True
+                self.graph.inputs.append(value)
+
+    def _serialize(self) -> bytes:
+        """The model with what is known of its values, for `propagate`."""
+        proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
+        self.graph.write_into(proto.graph)
+        serialized: bytes = proto.SerializeToString()
+        return serialized
+
+
+def _graphs(attribute: onnx.AttributeProto) -> Sequence[onnx.GraphProto]:
+    if attribute.ref_attr_name:
+        return ()
+    return [attribute.g] if attribute.type == GRAPH else attribute.graphs if attribute.type == GRAPHS else ()
+
+
+def _shape_of(dims: Dims) -> Shape:
+    return tuple([dim if isinstance(dim, int) else Symbol(dim) for dim in dims])

@@ -1,0 +1,84 @@
+"""A first look at a ModelProto: whether there is anything in it that a pass would change or report.
+
+Most of the time that a pass takes goes into reading a model as onnx-ir has it and into shape inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import onnx
+
+from onnx_ops.model.check import Findings
+from onnx_ops.model.domains import STANDARD_DOMAINS
+
+_CUTTING = frozenset(("Slice", "Split", "Gather", "StridedSlice"))
+_VIEWS = frozenset(("Squeeze", "Unsqueeze", "Identity"))
+_MAX_VIEW_INPUTS = 2
+
+
+def is_kept_as_read(proto: onnx.ModelProto, found: Findings) -> bool:
+    """Whether onnx-ir would read and write a model as it is: sorted, of dense tensors that are all in it."""
+    return (
+        found.is_sorted
+        and found.is_plain
+        and not found.has_external_data
+        and not found.has_negative_sizes
+        and all(entry.domain != STANDARD_DOMAINS[1] for entry in proto.opset_import)
+    )
+
+
+def can_rewrite(proto: onnx.ModelProto) -> bool:
+    """Whether `rewrite` may find something: a node that cuts, or a chain of views, of which it reports.
+
+    Args:
+        proto: A model that is well-formed.
+    """
+    views: set[str] = set()
+    for node in _all_nodes(proto):
+        op_type = node.op_type
+        if op_type in _CUTTING:
+            return True
+        if op_type in _VIEWS:
+            inputs, outputs = node.input, node.output
+            is_usual = 1 <= len(inputs) <= _MAX_VIEW_INPUTS - (op_type == "Identity") and len(outputs) == 1
+            if not is_usual or not inputs[0] or not outputs[0] or inputs[0] in views:
+                return True
+            views.add(outputs[0])
+    return False
+
+
+def can_harden(proto: onnx.ModelProto) -> bool:
+    """Whether `harden_for_directml` may find something: a node that cuts, or a Reshape with an allowzero.
+
+    Args:
+        proto: A model that is well-formed.
+    """
+    return any(
+        node.op_type in _CUTTING
+        or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
+        for node in _all_nodes(proto)
+    )
+
+
+def count_nodes(proto: onnx.ModelProto) -> int:
+    """The nodes of the graph, of the functions, and of the graphs in them."""
+    return sum(1 for _ in _all_nodes(proto))
+
+
+def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of the graph, of the functions, and of the graphs in them."""
+    holders: list[Sequence[onnx.NodeProto]] = [proto.graph.node, *(function.node for function in proto.functions)]
+    while holders:
+        for node in holders.pop():
+            yield node
+            if node.attribute:
+                holders += [graph.node for graph in _graphs(node.attribute)]
+
+
+def _graphs(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
+    for attribute in attributes:
+        if attribute.HasField("g"):
+            yield attribute.g
+        if attribute.graphs:
+            yield from attribute.graphs

@@ -1,0 +1,266 @@
+"""Inputs to run a model on: given ones, and random ones that fit the model's types and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.verify import onnxruntime_cpu
+from onnx_ops.verify.onnxruntime_cpu import Captured, Exhausted
+from sliceport.errors import ModelError, UsageError
+from sliceport.wording import example_shapes, spell
+
+Array = npt.NDArray[Any]
+Result = TypeVar("Result")
+
+_PASSES_VALUES = {
+    "Identity",
+    "Cast",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Transpose",
+    "Slice",
+    "Split",
+    "Expand",
+}
+_INDEXED = {"Gather", "GatherElements"}
+_MAX_INDEX = 100
+_MAX_RANDOM = 2**26
+_BYTE = 8
+_OF_NUMPY = 1
+"""`isbuiltin` of the types that NumPy itself has."""
+_MAX_SPAN = 2**58
+"""Of the product of all sizes but 0."""
+
+
+def make_inputs(
+    model: ir.Model,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, Array],
+    seed: int,
+    most: int | None = None,
+    least: int = 0,
+) -> dict[str, Array]:
+    """One array for each input of the main graph that has no initializer, and for those that an array is given for.
+
+    Args:
+        model: The model, its functions inlined.
+        shapes: Sizes by input name, where the model leaves them open.
+        given: Arrays that are used as they are.
+        seed: For the random ones.
+        most: Exclusive bound for random integers; None: by what indexes with them, else a small one.
+        least: The smallest random integer.
+
+    Raises:
+        UsageError: A given array does not fit, a shape is that of no value, or an input's shape is open or its type
+            cannot be made.
+    """
+    known = {value.name or "": value for value in model.graph.inputs}
+    for name in given:
+        if name not in known:
+            raise UsageError(f"the model has no input {name!r} to give an array to.")
+        if known[name].is_initializer() and known[name] not in overridable_inputs(model):
+            raise UsageError(f"input {name!r} is a constant of the model before IR version 4, so it takes no array.")
+    for name in given.keys() & shapes.keys():
+        if tuple(shapes[name]) != given[name].shape:
+            was = f"shape {list(shapes[name])} and an array of shape {list(given[name].shape)}"
+            raise UsageError(f"input {name!r} is given {was}.")
+    unknown = [name for name in shapes if name not in known]
+    if unknown:
+        values = {output.name for node in model.graph for output in node.outputs}
+        for name in unknown:
+            if name not in values:  # `lower` takes shapes of these, too
+                listed = ", ".join(repr(name) for name, value in known.items() if not value.is_initializer())
+                raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {listed}.")
+    random = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    for name, value in known.items():
+        if name in given:
+            inputs[name] = _check_given(value, given[name])
+        elif not value.is_initializer():
+            inputs[name] = _random(value, shapes, random, most, least)
+    return inputs
+
+
+def overridable_inputs(model: ir.Model) -> list[ir.Value]:
+    """The inputs of the main graph that have a default, an initializer; before IR version 4 that is a constant."""
+    return (
+        [value for value in model.graph.inputs if value.is_initializer()]
+        if model.ir_version >= REPLACEABLE_VERSION
+        else []
+    )
+
+
+def first_that_runs(
+    run: Callable[[dict[str, Array]], Result],
+    model: ir.Model,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, Array],
+    seed: int,
+) -> tuple[dict[str, Array], Result]:
+    """Inputs that the model runs on, and what the run gave.
+
+    Random integers may be indices of something, or divide: when the model does not run on the first ones, others do.
+
+    Args:
+        run: Runs the model.
+        model: The model as onnx-ir has it.
+        shapes: See `make_inputs`.
+        given: See `make_inputs`.
+        seed: See `make_inputs`.
+
+    Raises:
+        UsageError: See `make_inputs`.
+        ModelError: The model does not run on any of them.
+    """
+    first: ModelError | None = None
+    for most, least in ((None, 0), (None, 1), (2, 0), (1, 0)):
+        inputs = make_inputs(model, shapes, given, seed, most, least)
+        try:
+            return inputs, run(inputs)
+        except Exhausted:
+            raise
+        except ModelError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def run_with_inputs(
+    proto: onnx.ModelProto,
+    model: ir.Model,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, Array],
+    seed: int,
+    names: Sequence[str],
+    folder: str = "",
+) -> tuple[dict[str, Array], dict[str, Captured]]:
+    """Inputs that the model runs on, and the values with the given names that onnxruntime's CPU provider computes then.
+
+    Args:
+        proto: The model to run.
+        model: The same as onnx-ir has it.
+        shapes: See `make_inputs`.
+        given: See `make_inputs`.
+        seed: See `make_inputs`.
+        names: See `onnxruntime_cpu.capture`.
+        folder: Where external data lie.
+
+    Raises:
+        UsageError: See `make_inputs`.
+        ModelError: onnxruntime does not run the model.
+    """
+
+    def run(inputs: dict[str, Array]) -> dict[str, Captured]:
+        return onnxruntime_cpu.capture(proto, inputs, names, folder)
+
+    return first_that_runs(run, model, shapes, given, seed)
+
+
+def _check_given(value: ir.Value, array: Array) -> Array:
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if value.dtype == ir.DataType.STRING and array.dtype.kind == "U":
+        array = array.astype(object)
+    is_text = value.dtype != ir.DataType.STRING or all(isinstance(each, str) for each in array.flat)
+    if value.dtype is not None and (array.dtype != (wanted := value.dtype.numpy()) or not is_text):
+        is_raw = array.dtype.kind in "Vu" and array.dtype.itemsize == wanted.itemsize and array.dtype.names is None
+        if not is_raw or wanted.isbuiltin == _OF_NUMPY:
+            elements = "text" if value.dtype == ir.DataType.STRING else f"{wanted} elements"
+            raise UsageError(f"input {value.name!r} needs {elements}, got {array.dtype}.")
+        if not _are_elements(array, value.dtype):
+            raise UsageError(f"input {value.name!r} needs {wanted} elements, got bytes that are none.")
+        array = array.view(wanted)  # .npy files know no bfloat16: it comes as raw bytes
+    if value.shape is not None:
+        fits = len(value.shape) == array.ndim and all(
+            not isinstance(dim, int) or dim == size for dim, size in zip(value.shape, array.shape, strict=True)
+        )
+        if not fits:
+            raise UsageError(f"input {value.name!r} needs shape {list(value.shape)}, got {list(array.shape)}.")
+    return array
+
+
+def _are_elements(raw: Array, dtype: ir.DataType) -> bool:
+    """Whether raw bytes are elements: those of less than a byte are the lower bits of one each."""
+    bits = dtype.bitwidth
+    if bits >= _BYTE:
+        return True
+    if dtype.is_integer() and dtype.is_signed():
+        signed = raw.view(np.int8)
+        return bool(((signed >= -(2 ** (bits - 1))) & (signed < 2**bits)).all())
+    return bool((raw.view(np.uint8) < 2**bits).all())
+
+
+def _random(
+    value: ir.Value, shapes: Mapping[str, Sequence[int]], random: np.random.Generator, most: int | None, least: int
+) -> Array:
+    if not isinstance(value.type, ir.TensorType):
+        raise UsageError(f"input {value.name!r} is no tensor; models with such inputs cannot be compared.")
+    shape = shapes.get(value.name or "", value.shape)
+    if shape is None or any(not isinstance(dim, int) for dim in shape):
+        dims = None if shape is None else [d if isinstance(d, int) else d.value for d in shape]
+        raise UsageError(
+            f"the shape of input {value.name!r} is open: give sizes, as in "
+            f"{example_shapes({value.name or '': dims})} (an example)."
+        )
+    bound = max(most or _index_bound(value), least + 1)
+    return random_array(value.type.dtype, tuple(shape), random, bound, least)  # type: ignore[arg-type]
+
+
+def random_array(
+    dtype: ir.DataType, shape: tuple[int, ...], random: np.random.Generator, most: int, least: int = 0
+) -> Array:
+    """Random elements: floats from a normal distribution, integers from `least` up to below `most`, booleans.
+
+    Raises:
+        UsageError: No such array can be made, or it is too large.
+    """
+    if prod(shape) > _MAX_RANDOM:
+        raise UsageError(
+            f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; give an array "
+            f"{spell('in inputs', 'with --input')}."
+        )
+    if prod(filter(None, shape)) > _MAX_SPAN:
+        raise UsageError(f"NumPy has no array of shape {list(shape)}, although it would be empty.")
+    if dtype == ir.DataType.STRING:
+        return random.integers(0, 1000, shape).astype(str).astype(object)
+    if dtype == ir.DataType.BOOL:
+        return random.integers(0, 2, shape).astype(np.bool_)
+    if dtype.is_integer():
+        bound = most if dtype.bitwidth >= 8 else 2
+        return random.integers(min(least, bound - 1), bound, shape).astype(dtype.numpy())
+    if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+        return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype.numpy())
+    if dtype == ir.DataType.UNDEFINED:
+        raise UsageError("an input has no element type.")
+    return np.asarray(random.standard_normal(shape)).astype(dtype.numpy())
+
+
+def _index_bound(value: ir.Value) -> int:
+    """The smallest axis that the value, or what it becomes unchanged, indexes into."""
+    bound = _MAX_INDEX
+    seen: set[int] = set()
+    front = [value]
+    while front:
+        current = front.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        for node, position in current.uses():
+            if node.op_type in _PASSES_VALUES and position == 0:
+                front += node.outputs
+            elif node.op_type in _INDEXED and position == 1 and node.inputs[0] is not None:
+                shape = node.inputs[0].shape
+                axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+                size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+                if isinstance(size, int):
+                    bound = min(bound, size)
+    return max(bound, 1)

@@ -1,0 +1,67 @@
+"""Which known defects explain what is found: in the comparison of a node, or in the run of a whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import onnx
+
+from onnx_ops.model.io import from_proto
+from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.verify.one_node import one_node, output_names
+from sliceport.defects.defect import Defect
+from sliceport.defects.engines import ONNXRUNTIME_DML
+from sliceport.engines.model_run import Finding
+from sliceport.slicing import SliceSpec, SplitSpec
+from sliceport.slicing.node import Resolved
+
+
+def known_defects(node: Resolved, engine: str) -> list[Defect]:
+    """The defects of an engine that hardening finds in a node by itself.
+
+    Args:
+        node: The node.
+        engine: A name of `sliceport.defects.engines`; of any other engine nothing is known.
+    """
+    if not isinstance(node.spec, SliceSpec | SplitSpec):
+        return []
+    report = harden_for_directml(from_proto(one_node(node, output_names(node))))
+    found = [defect for change in report.changes for defect in change.defects]
+    return [defect for defect in found if isinstance(defect, Defect) and engine in defect.engines]
+
+
+def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
+    """What was found of a model on the DirectML provider, each with the known defects that explain it.
+
+    They are those of the node; and of a node that computes something different, those of the nodes that it reads, as
+    fused ones are computed together.
+
+    Args:
+        findings: What was found.
+        proto: The model, its nodes with names.
+    """
+    if not any(finding.node for finding in findings):
+        return tuple(findings)
+    changes = {change.node: change for change in harden_for_directml(from_proto(proto)).changes}
+    makers = {output: node.name for node in proto.graph.node for output in node.output if output}
+    read = {node.name: [makers[name] for name in node.input if name in makers] for node in proto.graph.node}
+
+    def explain(finding: Finding) -> Finding:
+        nodes = [finding.node, *(read.get(finding.node, ()) if finding.kind == "different" else ())]
+        known = [
+            (change, defect)
+            for change in (changes[name] for name in dict.fromkeys(nodes) if name in changes)
+            for defect in change.defects
+            if isinstance(defect, Defect) and ONNXRUNTIME_DML in defect.engines
+        ]
+        if not known:
+            return finding
+        said = [
+            f"; {change.op} {change.node!r} has a known defect of {ONNXRUNTIME_DML}: {defect.id} ({defect.reason})"
+            for change, defect in known
+        ]
+        message = f"{finding.message.removesuffix('.')}{''.join(said)}."
+        return replace(finding, message=message, defects=tuple(dict.fromkeys(defect.id for _, defect in known)))
+
+    return tuple(map(explain, findings))

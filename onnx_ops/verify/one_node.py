@@ -1,0 +1,72 @@
+"""A resolved node as a model of its own, its parameters as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
+from onnx_ops.model.io import from_proto
+from onnx_ops.strided_slice_op import embed_function
+from sliceport.slicing import SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing.node import Resolved
+
+
+def element_dtype(element: str) -> np.dtype[Any]:
+    """NumPy's type for an ONNX element type."""
+    return np.dtype(ir.DataType[element].numpy())
+
+
+def output_names(node: Resolved) -> list[str]:
+    """The names that `one_node` gives to what the node's cuts select, in order."""
+    return [f"out{i}" for i in range(len(node.cuts))]
+
+
+def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
+    """A model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
+
+    The model of an ov_ext::StridedSlice has its function.
+    """
+    made, lists = _make_node(node, list(names))
+    element = ir.DataType[node.element].value
+    graph = onnx.helper.make_graph(
+        [made],
+        "one_node",
+        [onnx.helper.make_tensor_value_info("data", element, list(node.cuts[0].region.input_shape))],
+        [
+            onnx.helper.make_tensor_value_info(name, element, list(cut.region.output_shape))
+            for name, cut in zip(names, node.cuts, strict=True)
+        ],
+        [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in lists.items()],
+    )
+    if not made.domain:
+        return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(STRIDED_SLICE_DOMAIN, 1)]
+    model = from_proto(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    embed_function(model)
+    return ir.serde.serialize_model(model)
+
+
+def _make_node(node: Resolved, names: list[str]) -> tuple[onnx.NodeProto, dict[str, tuple[int, ...]]]:
+    """The node as it is written, and the lists of integers that it reads, by name."""
+    spec = node.spec
+    if isinstance(spec, SplitSpec):
+        made = onnx.helper.make_node("Split", ["data", "split"], names, axis=spec.axis)
+        return made, {"split": spec.sizes}
+    if isinstance(spec, SliceSpec):
+        given = {"starts": spec.starts, "ends": spec.ends, "axes": spec.axes, "steps": spec.steps}
+    else:
+        assert isinstance(spec, StridedSliceSpec)
+        given = {"begin": spec.begin, "end": spec.end, "strides": spec.strides}
+    lists = {name: values for name, values in given.items() if values is not None}
+    inputs = ["data", *(name if name in lists else "" for name in given)]
+    while not inputs[-1]:
+        inputs.pop()
+    if isinstance(spec, SliceSpec):
+        return onnx.helper.make_node("Slice", inputs, names), lists
+    masks: dict[str, Any] = {name: list(mask) for name, mask in spec.masks.attributes.items() if mask}
+    return onnx.helper.make_node("StridedSlice", inputs, names, domain=STRIDED_SLICE_DOMAIN, **masks), lists

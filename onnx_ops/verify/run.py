@@ -1,0 +1,236 @@
+"""Comparing: onnxruntime computes the slicing nodes inside the whole model, engines run what they were lowered to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.lowering import lower
+from onnx_ops.model.annotate import OnnxSource
+from onnx_ops.model.facts import LARGE_BYTES
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.strided_slice_op import embed_function
+from onnx_ops.verify import onnxruntime_cpu
+from onnx_ops.verify.defaults import run_with_other_values
+from onnx_ops.verify.inputs import random_array, run_with_inputs
+from onnx_ops.verify.known_defects import known_defects
+from onnx_ops.verify.one_node import one_node, output_names
+from onnx_ops.verify.onnxruntime_cpu import Captured
+from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.directml.program import LoweredNode, Program
+from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
+from sliceport.engines.engine import Engine, NodeEngine
+from sliceport.engines.registry import choose_engines
+from sliceport.errors import ModelError
+from sliceport.limits import lifted
+from sliceport.slicing.node import Folded
+
+REFERENCE = onnxruntime_cpu.NAME
+DEFAULT_EXECUTORS = (REFERENCE, "dml-emulator")
+INEXACT = frozenset(
+    dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")
+)
+_MAX_RANDOM = 100
+
+
+def compare(
+    model: str | os.PathLike[str],
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+    executors: Sequence[str] | None = None,
+    feature_level: str | FeatureLevel = LATEST,
+    seed: int = 0,
+) -> Report:
+    """Run the slicing nodes of a model by several executors and compare their outputs bit for bit.
+
+    onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs; a model
+    whose inputs have defaults runs twice, with these and with other values. A node inside an If, Loop or Scan body runs
+    alone, on random data. A difference that a known defect of an engine explains says so.
+
+    Args:
+        model: The model's file.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        inputs: Arrays for inputs; random ones that fit are made for the others.
+        executors: The engines that take part, by name: `onnxruntime-cpu`, which always does, and others of
+            `sliceport.engines`; by default `DEFAULT_EXECUTORS`.
+        feature_level: The DirectML feature level to lower for.
+        seed: For the random inputs.
+
+    Raises:
+        UsageError: An executor is not known or an input does not fit.
+        ModelError: The model cannot be read or onnxruntime cannot run it.
+        MissingExtra: onnxruntime is not installed.
+    """
+    asked = DEFAULT_EXECUTORS if executors is None else executors
+    engines = choose_engines(asked, "onnx", REFERENCE)
+    read_path(model, "model")
+    arrays, given, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
+    shapes = {name: array.shape for name, array in arrays.items()} | given
+    reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
+    program = lower(model, input_shapes=shapes, feature_level=feature_level)
+    with lifted():  # what runs a model has limits of its own
+        runs, notes = _runs(model, program, shapes, arrays, seed)
+        comparisons: list[Comparison] = []
+        for lowered in program.nodes:
+            if lowered.reason is not None:
+                comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
+            elif lowered.node.scope and lowered.verdict != "folded":
+                known = _capture_alone(lowered, seed)
+                comparisons += [_compare_node(lowered, engine, known, {}, alone=True) for engine in engines]
+            else:
+                comparisons += _compare_in_runs(lowered, engines, runs)
+    command = reproducing_command(
+        model,
+        input_shapes=given,
+        feature_level=program.feature_level,
+        seed=seed,
+        executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),
+    )
+    command += " (and the same --inputs)" if arrays else ""
+    return Report(tuple(comparisons), program, reference, command, notes)
+
+
+@dataclass(frozen=True)
+class _ModelRun:
+    """What the slicing nodes of the main graph read and write in a run of the whole model.
+
+    Attributes:
+        values: By name.
+        label: What is special about its inputs; empty where nothing is.
+        done: What operators gave before, by executor and number.
+    """
+
+    values: dict[str, Captured]
+    label: str = ""
+    done: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
+
+
+def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
+    """A node by each engine: what was found in the first run, or in the first in which something is wrong."""
+    if lowered.verdict == "folded":
+        by_run = [[_compare_constants(lowered, run.values)] for run in runs]
+    else:
+        by_run = [[_compare_node(lowered, engine, run.values, run.done) for engine in engines] for run in runs]
+    chosen = []
+    for comparisons in zip(*by_run, strict=True):
+        wrong = (i for i, one in enumerate(comparisons) if one.status not in ("equal", "folded"))
+        i = next(wrong, 0)
+        chosen.append(replace(comparisons[i], detail=comparisons[i].detail + runs[i].label))
+    return chosen
+
+
+def _compare_node(
+    lowered: LoweredNode,
+    engine: Engine,
+    known: Mapping[str, Captured],
+    done: dict[tuple[str, int], list[Bytes]],
+    *,
+    alone: bool = False,
+) -> Comparison:
+    model: onnx.ModelProto | None = None
+    if isinstance(engine, NodeEngine):
+        model = one_node(lowered.resolved, output_names(lowered.resolved))
+    found = compare_node(lowered, engine, known, done, reference=REFERENCE, model=model, alone=alone)
+    if found.status in ("mismatch", "error"):
+        for blamed in (REFERENCE, engine.name):
+            found = explain(found, blamed, known_defects(lowered.resolved, blamed))
+    return found
+
+
+def _runs(
+    path: str | os.PathLike[str],
+    program: Program,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, npt.NDArray[Any]],
+    seed: int,
+) -> tuple[list[_ModelRun], tuple[str, ...]]:
+    """The runs of the whole model: with the defaults of its inputs, and with other values; and what was not tried."""
+    folder = os.path.dirname(os.path.abspath(path))
+    assert isinstance(program.source, OnnxSource)
+    model = from_proto(program.source.proto, folder)
+    inline_functions(model)
+    nodes = [n.node for n in program.nodes if n.verdict != "refused" and not n.node.scope]
+    if not nodes:
+        return [_ModelRun({})], ()
+    made = {output.name for node in model.graph for output in node.outputs}
+    read = {node.input for node in nodes if not isinstance(node, Folded)}
+    names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
+    _load_small_tensors(model)
+    name_left_out_outputs(model)
+    embed_function(model)
+    proto = ir.serde.serialize_model(model)
+    inputs, captured = run_with_inputs(proto, model, shapes, given, seed, names, folder)
+    runs = [_ModelRun(_with_what_is_given(model, captured, inputs, read))]
+
+    def run(arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Captured]:
+        return onnxruntime_cpu.capture(proto, arrays, names, folder)
+
+    others = run_with_other_values(run, model, inputs)
+    if others.result is not None:
+        values = _with_what_is_given(model, others.result, others.inputs, read)
+        runs.append(_ModelRun(values, f" This is{others.label}."))
+    return runs, others.notes
+
+
+def _with_what_is_given(
+    model: ir.Model, captured: dict[str, Captured], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
+) -> dict[str, Captured]:
+    """The values that nodes computed, and those among the ones with these names that inputs and initializers are."""
+    values = captured | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
+    for name in read - values.keys():
+        tensor = model.graph.initializers[name].const_value
+        if tensor is None:
+            raise ModelError(f"initializer {name!r} has no data.")
+        try:
+            array = tensor.numpy()
+        except Exception as error:
+            raise ModelError(f"the data of initializer {name!r} cannot be read ({error}).") from None
+        values[name] = Captured.of(array)
+    return values
+
+
+def _load_small_tensors(model: ir.Model) -> None:
+    """Put small external tensors into the model: onnxruntime reads parameters before it opens data files."""
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= LARGE_BYTES:
+            try:
+                value.const_value = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=value.name)
+            except Exception as error:
+                raise ModelError(f"the data of initializer {value.name!r} cannot be read ({error}).") from None
+
+
+def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
+    """The node's input and outputs when it runs by itself, as it is written, on random data."""
+    node = lowered.resolved
+    array = random_array(
+        ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MAX_RANDOM
+    )
+    names = output_names(node)
+    captured = onnxruntime_cpu.capture(one_node(node, names), {"data": array}, names)
+    return {node.input: Captured.of(array)} | {cut.output: captured[n] for cut, n in zip(node.cuts, names, strict=True)}
+
+
+def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
+    """A folded node: the constants against what the model computes."""
+    node = lowered.node
+    assert isinstance(node, Folded)
+    known = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
+    if node.scope or not known or node.element in INEXACT:
+        return Comparison(lowered, "", "folded")
+    for name, data in known:
+        if bytes(values[name].data) != data:
+            message = f"{node.label}: output {name!r} was folded to {data.hex()}, {REFERENCE} computes "
+            message += f"{bytes(values[name].data).hex()}."
+            return Comparison(lowered, "folding", "mismatch", message)
+    return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in known))

@@ -1,0 +1,247 @@
+"""A whole model on the real DirectML execution provider: which nodes ran where, and how far its outputs differ."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.verify import bisect_model, onnxruntime_cpu
+from onnx_ops.verify.external import loaded_bytes
+from onnx_ops.verify.inputs import make_inputs, run_with_inputs
+from onnx_ops.verify.known_defects import explain_findings
+from onnx_ops.verify.tolerance import relative_error, tolerance_of
+from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
+from sliceport.directml import device
+from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
+from sliceport.engines.model_run import Finding, ModelRun, OutputRun
+from sliceport.errors import ModelError
+from sliceport.progress import say
+from sliceport.wording import spell
+
+Array = npt.NDArray[Any]
+
+TIMEOUT = 600.0
+_MAX_BYTES = 2**31 - 2**20
+_MOVES = frozenset(
+    {
+        "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
+        "GatherND", "Identity", "Pad", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice",
+        "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
+    }
+)  # fmt: skip
+
+
+def run_model(
+    path: str | os.PathLike[str],
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Array] | None = None,
+    against: bool = False,
+    seed: int = 0,
+    full: bool | None = None,
+) -> ModelRun:
+    """Run a model on onnxruntime's DirectML provider, graph fusion on, nodes that it does not take on the CPU.
+
+    Args:
+        path: The model's file; its external data are read.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        inputs: Arrays for inputs; random ones that fit are made for the others.
+        against: Whether to run onnxruntime's CPU provider too, compare, and find the nodes behind a difference.
+        seed: For the random inputs.
+        full: Whether to use the installation with every operator; by default where there is one.
+
+    Raises:
+        UsageError: An input does not fit.
+        ModelError: The model cannot be read, or onnxruntime's CPU provider cannot run it.
+        DeviceError: DirectML is not installed, or the host program failed.
+        MissingExtra: onnxruntime is not installed and `against` is given.
+    """
+    read_path(path, "model")
+    given, seed = read_inputs(inputs), read_seed(seed)
+    shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
+    model, proto = read_complete_model(path)
+    expected: dict[str, onnxruntime_cpu.Captured] | None = None
+    if against:
+        names = [output.name for output in proto.graph.output]
+        say(f"running the model on {onnxruntime_cpu.NAME}")
+        arrays, expected = run_with_inputs(proto, model, shapes, given, seed, names)
+    else:
+        arrays = make_inputs(model, shapes, given, seed)
+    with open_provider(full) as dml:
+        return run_on(dml, proto, arrays, expected, locates=against)
+
+
+def open_provider(full: bool | None = None) -> device.Device:
+    """The device that whole models run on, which asks again what fails.
+
+    Args:
+        full: Whether to use the installation with every operator; by default where there is one.
+
+    Raises:
+        DeviceError: DirectML is not installed.
+    """
+    full = install.is_installed(full=True) if full is None else full
+    return device.open(full=full, timeout=TIMEOUT, retries=True)
+
+
+def run_on(
+    dml: device.Device,
+    proto: onnx.ModelProto,
+    arrays: Mapping[str, Array],
+    expected: Mapping[str, onnxruntime_cpu.Captured] | None,
+    *,
+    locates: bool,
+    traces: bool = True,
+) -> ModelRun:
+    """Run a model on the provider and compare it.
+
+    Args:
+        dml: The device.
+        proto: The model, as `read_complete_model` has it.
+        arrays: Its inputs.
+        expected: What to compare its outputs with; None: nothing.
+        locates: Whether to find the nodes behind what is refused or different.
+        traces: Whether to find out which node ran where.
+
+    Raises:
+        DeviceError: The host program cannot be started, or takes no such inputs.
+    """
+    names = list(dict.fromkeys(output.name for output in proto.graph.output))
+    facts, serialized = dml.facts(), proto.SerializeToString()
+    say("running the model on DirectML")
+    try:
+        results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
+    except (CallFailed, HostDied) as error:
+        hint = "" if facts.get("native_vkd3d") or sys.platform == "win32" else bisect_model.MORE_OPERATORS
+        found: tuple[Finding, ...] = ()
+        if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
+            say("looking for the nodes that DirectML refuses")
+            kind = CallFailed if isinstance(error, CallFailed) else HostDied
+            found = bisect_model.find_refusals(dml, proto, arrays, kind, hint)
+        findings = explain_findings(found, proto) or (_describe_refusal(error, hint, is_compared=expected is not None),)
+        return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
+    nodes = _placement(dml, serialized, arrays, names) if traces else ()
+    outputs = tuple(_compare_output(proto, name, results[name], (expected or {}).get(name)) for name in names)
+    wrong = [output for output in outputs if output.status == "different"]
+    if wrong and locates:
+        say("looking for the first node that differs")
+        different = bisect_model.find_differences(dml, proto, arrays, [output.name for output in wrong], _differs)
+        findings = explain_findings(different, proto)
+    else:
+        findings = tuple(Finding("different", "", "", _difference(output)) for output in wrong)
+    return ModelRun(facts, nodes, outputs, findings, results, tuple(dml.transient))
+
+
+def _difference(output: OutputRun) -> str:
+    how = f"by {output.difference:.2g} of its largest value"
+    return f"output {output.name!r} differs {how} from {onnxruntime_cpu.NAME}."
+
+
+def _describe_refusal(error: CallFailed | HostDied, hint: str, *, is_compared: bool) -> Finding:
+    what = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
+    message = f"the DirectML provider {what} ({str(error).rstrip('.')})."
+    if not is_compared:
+        message += f" {spell('against=True', f'--against {onnxruntime_cpu.NAME}')} finds the nodes."
+    if hint and bisect_model.CANNOT_COMPILE in str(error):
+        message += f" This adapter cannot compile every operator; {hint}."
+    return Finding("refused", "", "", message)
+
+
+def _runs_anything(dml: device.Device) -> bool:
+    """Whether the provider runs a model at all; where it does not, no node is to blame."""
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "copy", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=7)
+    try:
+        dml.run_onnx(model.SerializeToString(), {"x": np.ones(4, np.float32)}, ["y"])
+    except (CallFailed, HostDied):
+        return False
+    return True
+
+
+def _placement(
+    dml: device.Device, model: bytes, arrays: Mapping[str, Array], names: Sequence[str]
+) -> tuple[NodeRun, ...]:
+    """Which provider each node is given to; nodes that only run fused come out as what they are fused into."""
+    say("looking where the nodes ran")
+    try:
+        with dml.without_retries():
+            return tuple(dml.trace_onnx(model, arrays, names)[1])
+    except (CallFailed, HostDied):
+        return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
+
+
+def read_complete_model(
+    path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None
+) -> tuple[ir.Model, onnx.ModelProto]:
+    """The model with its weights in it, functions inlined and every node named.
+
+    Args:
+        path: The file.
+        data_folder: Where its external data lie, if not beside it.
+
+    Raises:
+        ModelError: It cannot be read, or is too large.
+    """
+    folder = os.fspath(data_folder if data_folder is not None else os.path.dirname(os.path.abspath(path)))
+    try:
+        proto = onnx.load(os.fspath(path), load_external_data=False)
+        size = proto.ByteSize() + loaded_bytes(proto)
+        if size <= _MAX_BYTES:
+            onnx.external_data_helper.load_external_data_for_model(proto, folder)
+    except OSError as error:
+        raise ModelError(f"'{os.fspath(path)}': it cannot be read ({error.strerror or error}).") from None
+    except Exception as error:  # protobuf's errors, and onnx's about external data
+        raise ModelError(f"'{os.fspath(path)}': it is not an ONNX model ({' '.join(str(error).split())}).") from None
+    if size > _MAX_BYTES:
+        raise ModelError(f"'{os.fspath(path)}': with its weights it is larger than 2 GiB, which the host cannot load.")
+    model = from_proto(proto)
+    inline_functions(model)
+    name_left_out_outputs(model)
+    for node in model.graph.all_nodes():
+        node.name = node.name or next((output.name for output in node.outputs if output.name), "")
+    return model, ir.serde.serialize_model(model)
+
+
+def _compare_output(
+    proto: onnx.ModelProto, name: str, got: Array, expected: onnxruntime_cpu.Captured | None
+) -> OutputRun:
+    dtype = ir.DataType.from_numpy(got.dtype)
+    if expected is None:
+        return OutputRun(name, dtype.name, got.shape, "ran")
+    tolerance = 0.0 if _only_moves(proto, name) else tolerance_of(dtype)
+    difference = relative_error(got, expected)
+    status: Literal["equal", "close", "different"] = "equal"
+    if difference:
+        status = "close" if difference <= tolerance else "different"
+    return OutputRun(name, dtype.name, got.shape, status, difference, tolerance)
+
+
+def _differs(got: Array, expected: onnxruntime_cpu.Captured) -> bool:
+    return relative_error(got, expected) > tolerance_of(ir.DataType.from_numpy(got.dtype))
+
+
+def _only_moves(proto: onnx.ModelProto, output: str) -> bool:
+    """Whether everything that an output is computed from only moves data."""
+    makers = {name: node for node in proto.graph.node for name in node.output}
+    front, seen = [output], set()
+    while front:
+        node = makers.get(front.pop())
+        if node is None or id(node) in seen:
+            continue
+        if node.op_type not in _MOVES or node.domain not in STANDARD_DOMAINS:
+            return False
+        seen.add(id(node))
+        front += node.input
+    return True

@@ -1,0 +1,317 @@
+"""Verification of a rewritten model: before and after on the same engine and the same inputs, bit for bit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnx_ops.model.io import write_model
+from onnx_ops.verify import onnxruntime_cpu
+from onnx_ops.verify.defaults import list_names, run_with_other_values
+from onnx_ops.verify.inputs import first_that_runs
+from onnx_ops.verify.runnable import Runnable, read_runnable
+from onnx_ops.verify.session import STRING, Captured, NotComparable, Value
+from onnx_ops.verify.tolerance import relative_error, tolerance_of
+from sliceport.arguments import read_input_shapes, read_inputs, read_seed
+from sliceport.errors import ModelError, SliceportError
+from sliceport.limits import lifted
+from sliceport.progress import say
+
+Array = npt.NDArray[Any]
+Values = dict[str, Value]
+Found = TypeVar("Found", bound="Verification")
+OPTIMIZED = "onnxruntime's CPU provider with graph optimisation"
+UNOPTIMIZED = "onnxruntime's CPU provider without graph optimisation"
+
+
+class NotVerified(SliceportError):
+    """Whether a rewritten model computes the same could not be found out."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An output that a rewritten model computes differently.
+
+    Attributes:
+        output: Its name; empty where it is not about one.
+        message: One sentence.
+    """
+
+    output: str
+    message: str
+
+
+@dataclass(frozen=True)
+class InputRun:
+    """A run of the model before, and what it computed.
+
+    Attributes:
+        inputs: The arrays that it ran on.
+        outputs: What it computed without graph optimisation.
+        label: What is special about the inputs; empty where nothing is.
+    """
+
+    inputs: Mapping[str, Array]
+    outputs: Values
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a verification found.
+
+    Attributes:
+        runs: The runs of the model before.
+        differences: What the model after computes differently.
+        notes: What was not compared bit for bit, a sentence each.
+    """
+
+    runs: tuple[InputRun, ...]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the rewritten model may take the place of the other."""
+        return not self.differences
+
+    def to_json(self) -> dict[str, Any]:
+        """The verification as JSON values."""
+        return {
+            "different_outputs": list(dict.fromkeys(d.output for d in self.differences)),
+            "differences": [d.message for d in self.differences],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        said = [d.message for d in self.differences] or ["all outputs are bit-equal"]
+        return "\n".join([*said, *self.notes])
+
+
+def write_verified(
+    model: ir.Model,
+    path: str | os.PathLike[str],
+    verify: Callable[..., Found],
+    *,
+    source: str | os.PathLike[str],
+    overwrite: bool = False,
+    **options: Any,
+) -> Found:
+    """Write a model, which gets its name only if its file passes a verification.
+
+    Args:
+        model: The model.
+        path: The new file.
+        verify: `verify_rewriting`, or a function like it.
+        source: See `write_model`.
+        overwrite: See `write_model`.
+        options: For `verify`.
+
+    Raises:
+        UsageError: See `write_model`.
+        NotVerified: It could not be verified, and nothing was written.
+    """
+    found: list[Found] = []
+
+    def accept(file: Path, data_folder: Path) -> bool:
+        try:
+            with lifted():
+                found.append(verify(source, file, data_folder=data_folder, **options))
+        except SliceportError as error:
+            raise NotVerified(f"'{os.fspath(path)}' could not be verified, so it is not written: {error}") from error
+        return found[0].is_equal
+
+    write_model(model, path, source=source, overwrite=overwrite, accept=accept)
+    return found[0]
+
+
+def verify_rewriting(
+    before: str | os.PathLike[str],
+    after: str | os.PathLike[str],
+    *,
+    data_folder: str | os.PathLike[str] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Array] | None = None,
+    seed: int = 0,
+) -> Verification:
+    """Compare a model with what it was rewritten to, on onnxruntime's CPU provider, bit for bit.
+
+    Both run without graph optimisation and, where the model before runs with it, too; there floats may differ by
+    rounding, which onnxruntime's fusions change. Inputs with a default run with it, and with other values.
+
+    Args:
+        before: The file of the model as it was.
+        after: The file of the rewritten model.
+        data_folder: Where the external data of `after` lie, if not beside it.
+        input_shapes: Sizes for inputs whose shape is open, by name.
+        inputs: Arrays for inputs; random ones that fit are made for the others.
+        seed: For the random inputs.
+
+    Raises:
+        UsageError: An input does not fit, or its shape is open.
+        ModelError: A model cannot be read, or onnxruntime does not run the model before.
+        NotVerified: The model before does not compute the same twice, or an output cannot be compared.
+        MissingExtra: onnxruntime is not installed.
+    """
+    given, seed = read_inputs(inputs), read_seed(seed)
+    shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
+    first, second = read_runnable(before), read_runnable(after, data_folder)
+    changed = _interface_changes(first, second)
+    if changed:
+        return Verification((), changed)
+    runs, notes = _runs_of(first, shapes, given, seed)
+    differences: list[Difference] = []
+    for run in runs:
+        differences += _compare(first, second, run, run.outputs, is_optimized=False, notes=notes)
+        say("running the model before with graph optimisation")
+        try:
+            optimized = _run(first, run.inputs, is_optimized=True)
+        except ModelError as error:
+            notes.append(f"not compared with graph optimisation{run.label}, before the rewriting: {error}")
+            continue
+        differences += _compare(first, second, run, optimized, is_optimized=True, notes=notes)
+    return Verification(tuple(runs), tuple(differences), tuple(dict.fromkeys(notes)))
+
+
+def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
+    """Inputs and outputs that are not the same by name, order and element type."""
+
+    def inputs(one: Runnable) -> list[tuple[str, int]]:
+        return [(value.name, value.type.tensor_type.elem_type) for value in one.proto.graph.input]
+
+    for kind, old, new in (
+        ("inputs", inputs(first), inputs(second)),
+        ("outputs", first.outputs, second.outputs),
+    ):
+        if old != new:
+            return (Difference("", f"the rewritten model has {kind} {new} for {old}."),)
+    return ()
+
+
+def _run(one: Runnable, inputs: Mapping[str, Array], *, is_optimized: bool = False) -> Values:
+    names = list(dict.fromkeys(one.outputs))
+    return onnxruntime_cpu.run(one.proto, inputs, names, one.data_folder, is_optimized=is_optimized)
+
+
+def _runs_of(
+    one: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
+) -> tuple[list[InputRun], list[str]]:
+    """The runs of the model before: with the defaults of its inputs, and with other values for those."""
+
+    def run(inputs: Mapping[str, Array]) -> Values:
+        say(f"running the model before on {onnxruntime_cpu.NAME}")
+        return _run(one, inputs)
+
+    inputs, outputs = first_that_runs(run, one.model, shapes, given, seed)
+    runs = [InputRun(inputs, outputs)]
+    others = run_with_other_values(run, one.model, inputs)
+    if others.result is not None:
+        runs.append(InputRun(others.inputs, others.result, others.label))
+    return runs, list(others.notes)
+
+
+def _compare(
+    first: Runnable, second: Runnable, run: InputRun, expected: Values, *, is_optimized: bool, notes: list[str]
+) -> list[Difference]:
+    """Run the model after, and compare its outputs with what the model before computed."""
+    where = f"on {OPTIMIZED if is_optimized else UNOPTIMIZED}{run.label}"
+    say("running the model after")
+    try:
+        got = _run(second, run.inputs, is_optimized=is_optimized)
+    except ModelError as error:
+        _check_repeats(first, run, expected, where, is_optimized=is_optimized)
+        return [Difference("", f"{where} the model runs before, and not after: {error}")]
+    found = []
+    for name, value in expected.items():
+        detail = _difference(value, got[name])
+        if not detail:
+            continue
+        rounding = _rounding(value, got[name]) if is_optimized else None
+        if rounding is not None:
+            notes.append(f"output {name!r} differs {where} by {rounding:.1g} of its largest value: it rounds.")
+        else:
+            found.append(Difference(name, f"output {name!r} differs {where}: {detail}"))
+    if found:
+        _check_repeats(first, run, expected, where, is_optimized=is_optimized)
+    return found
+
+
+def _check_repeats(first: Runnable, run: InputRun, expected: Values, where: str, *, is_optimized: bool) -> None:
+    """Raise NotVerified if the model before computes something else now."""
+    say("running the model before once more")
+    try:
+        again = _run(first, run.inputs, is_optimized=is_optimized)
+    except ModelError as error:
+        raise NotVerified(f"{where} the model before runs once, and then it does not ({error}).") from None
+    names = [name for name, value in expected.items() if _difference(value, again[name])]
+    if names:
+        raise NotVerified(f"{where} the model before computes other values each time for {list_names(names)}.")
+
+
+def _rounding(expected: Value, got: Value) -> float | None:
+    """The relative error of floats that differ by rounding; None where they differ by more, or are no floats."""
+    if not isinstance(expected, Captured) or not isinstance(got, Captured) or expected.element != got.element:
+        return None
+    if expected.element == STRING:
+        return None
+    error = relative_error(got.array(), expected)
+    return error if error <= tolerance_of(ir.DataType(expected.element)) else None
+
+
+def _difference(expected: Value, got: Value) -> str:
+    """What differs between two values; empty where nothing does.
+
+    Raises:
+        NotVerified: They cannot be compared.
+    """
+    for value in (expected, got):
+        if isinstance(value, NotComparable):
+            raise NotVerified(f"onnxruntime does not give out an output of that type ({value.type}).")
+    if isinstance(expected, Captured) and isinstance(got, Captured):
+        return _tensor_difference(expected, got)
+    if isinstance(expected, tuple) and isinstance(got, tuple):
+        if len(expected) != len(got):
+            return f"it has {_count(len(got), 'element')} for {len(expected)}."
+        details = (_difference(a, b) for a, b in zip(expected, got, strict=True))
+        return next((f"in element {i} {detail}" for i, detail in enumerate(details) if detail), "")
+    return "" if expected is None and got is None else f"it is {_kind(got)} for {_kind(expected)}."
+
+
+def _tensor_difference(expected: Captured, got: Captured) -> str:
+    if expected.equals(got):
+        return ""
+    if expected.element != got.element:
+        types = [ir.DataType(value.element).name for value in (got, expected)]
+        return f"its type is {types[0]} for {types[1]}."
+    if expected.shape != got.shape:
+        return f"its shape is {list(got.shape)} for {list(expected.shape)}."
+    want, have = expected.array().reshape(-1), got.array().reshape(-1)
+    unequal = _unequal(want, have)
+    if not unequal.size:  # nothing but the bits that fill up the last byte
+        return ""
+    index = [int(i) for i in np.unravel_index(int(unequal[0]), expected.shape)]
+    values = f"{have[unequal[0]]} for {want[unequal[0]]}"
+    return f"first at index {index}, {values} ({unequal.size} of {_count(want.size, 'element')} differ)."
+
+
+def _unequal(want: Array, have: Array) -> Array:
+    """The indices of the elements that are not equal bit for bit."""
+    if want.dtype == object:
+        return np.flatnonzero(want != have)
+    width = want.dtype.itemsize
+    return np.flatnonzero((want.view(np.uint8) != have.view(np.uint8)).reshape(-1, width).any(axis=1))
+
+
+def _kind(value: Value) -> str:
+    return "a tensor" if isinstance(value, Captured) else "a sequence" if isinstance(value, tuple) else "nothing"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,111 @@
+"""Verification of a model that was hardened for onnxruntime's DirectML provider, on that provider."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from onnx_ops.verify.onnxruntime_cpu import Captured
+from onnx_ops.verify.run_model import open_provider, read_complete_model, run_on
+from onnx_ops.verify.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
+from sliceport.directml.device import Device
+from sliceport.engines.model_run import ModelRun, describe_transient
+from sliceport.progress import say
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class HardeningVerification(Verification):
+    """What a verification on the DirectML provider found.
+
+    Attributes:
+        before: The runs of the model before on the provider, against its values on the CPU provider; what is found
+            there is what was hardened against.
+        after: The runs of the model after, against the values of the model before on the CPU provider.
+    """
+
+    before: tuple[ModelRun, ...] = ()
+    after: tuple[ModelRun, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The verification as JSON values."""
+        more = {name: runs[0].to_json() for name, runs in (("before", self.before), ("after", self.after)) if runs}
+        return super().to_json() | more
+
+    def __str__(self) -> str:
+        lines = [] if self.after and self.differences else [f"onnxruntime-cpu: {super().__str__()}"]
+        for title, runs in (("before", self.before), ("after", self.after)):
+            for run in runs:
+                lines.append(f"{title}: {run.summary}")
+                lines += [f"  {finding.message}" for finding in run.findings]
+                lines += [f"  {describe_transient(failure)}" for failure in dict.fromkeys(run.transient)]
+        return "\n".join(lines)
+
+
+def verify_hardening(
+    before: str | os.PathLike[str],
+    after: str | os.PathLike[str],
+    *,
+    data_folder: str | os.PathLike[str] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    full: bool | None = None,
+) -> HardeningVerification:
+    """Compare a model with what it was hardened to.
+
+    On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider the model after must
+    compute what the model before computes on the CPU provider, within the tolerances of `run_model`.
+
+    Args:
+        before: The file of the model as it was.
+        after: The file of the hardened model.
+        data_folder: Where the external data of `after` lie, if not beside it.
+        input_shapes: Sizes for inputs whose shape is open, by name.
+        inputs: Arrays for inputs; random ones that fit are made for the others.
+        seed: For the random inputs.
+        full: See `open_provider`.
+
+    Raises:
+        DeviceError: DirectML is not installed.
+        NotVerified: The provider does not run the model after; or see `verify_rewriting`.
+        UsageError, ModelError, MissingExtra: See `verify_rewriting`.
+    """
+    with open_provider(full) as dml:
+        on_cpu = verify_rewriting(
+            before, after, data_folder=data_folder, input_shapes=input_shapes, inputs=inputs, seed=seed
+        )
+        if not on_cpu.is_equal:
+            return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
+        say("running the model before on DirectML")
+        first = tuple(_run(dml, before, run, locates=False) for run in on_cpu.runs)
+        dml.transient.clear()
+        say("running the model after on DirectML")
+        second = tuple(_run(dml, after, run, locates=True, data_folder=data_folder) for run in on_cpu.runs)
+    for run in second:
+        if any(finding.kind == "refused" for finding in run.findings):
+            raise NotVerified(" ".join(finding.message for finding in run.findings))
+    differences = tuple(
+        Difference(output.name, f"output {output.name!r} differs on the DirectML provider{given.label}.")
+        for given, run in zip(on_cpu.runs, second, strict=True)
+        for output in run.outputs
+        if output.status == "different"
+    )
+    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, first, second)
+
+
+def _run(
+    dml: Device,
+    path: str | os.PathLike[str],
+    run: InputRun,
+    *,
+    locates: bool,
+    data_folder: str | os.PathLike[str] | None = None,
+) -> ModelRun:
+    expected = {name: value for name, value in run.outputs.items() if isinstance(value, Captured)}
+    return run_on(dml, read_complete_model(path, data_folder)[1], run.inputs, expected, locates=locates, traces=False)

@@ -1,0 +1,534 @@
+"""Propagated values are those of onnx's reference; a node that ends or blocks onnx's inference costs only itself."""
+
+import itertools
+import logging
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import deadly
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from platforms import needs_custom_inference
+
+import onnx_ops
+import sliceport
+from onnx_ops.infer import inference
+from onnx_ops.infer.propagate import propagate
+from onnx_ops.model import shape_arithmetic
+from onnx_ops.model.facts import Found
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.prepare import inline_functions
+from onnx_ops.passes import PASSES, rewrite
+from sliceport import guarded, progress
+from sliceport.errors import ModelError
+
+OPSET = 18
+
+
+Dims = Sequence[int | str | None]
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Dims | None],
+    outputs: Sequence[str],
+    initializers: Mapping[str, npt.ArrayLike] | None = None,
+    opset: int = OPSET,
+    functions: Sequence[onnx.FunctionProto] = (),
+    ir_version: int = 10,
+    value_info: Sequence[onnx.ValueInfoProto] = (),
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in (initializers or {}).items()],
+        value_info=list(value_info),
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=ir_version)
+
+
+def data_of(entry: Found) -> npt.NDArray[Any]:
+    assert entry.data is not None
+    return entry.data
+
+
+def found(proto: onnx.ModelProto) -> dict[str, Found]:
+    """What is found of the outputs of the main graph's nodes, by name."""
+    listed = propagate(proto.SerializeToString())[len(proto.graph.input) :]
+    names = [name for node in proto.graph.node for name in node.output]
+    return dict(zip(names, listed, strict=False))
+
+
+def test_elementwise_operators_on_integers_are_those_of_the_reference() -> None:
+    """All pairs of small integers; what the reference wraps or floors, and ONNX truncates, is checked by hand below."""
+    a, b = (np.array(x, np.int64) for x in zip(*itertools.product(range(-3, 4), repeat=2), strict=True))
+    condition = (np.arange(a.size) % 2).astype(np.bool_)
+    names = ["Add", "Sub", "Mul", "Min", "Max", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
+    nodes = [helper.make_node(name, ["a", "b"], [name]) for name in names]
+    nodes += [helper.make_node(name, ["a"], [name]) for name in ("Neg", "Abs")]
+    nodes += [helper.make_node("Where", ["c", "a", "b"], ["Where"]), helper.make_node("Not", ["c"], ["Not"])]
+    nodes += [helper.make_node(name, ["c", "Not"], [name]) for name in ("And", "Or")]
+    proto = model(nodes, {}, [node.output[0] for node in nodes], {"a": a, "b": b, "c": condition})
+    expected = dict(zip([o.name for o in proto.graph.output], ReferenceEvaluator(proto).run(None, {}), strict=True))
+    got = found(proto)
+    for name, array in expected.items():
+        assert data_of(got[name]).dtype == array.dtype, name
+        np.testing.assert_array_equal(got[name].data, array, err_msg=name)
+
+
+def test_integers_are_divided_toward_zero() -> None:
+    pairs = [(a, b) for a, b in itertools.product(range(-5, 6), repeat=2) if b]
+    a, b = (np.array(x, np.int64) for x in zip(*pairs, strict=True))
+    got = found(
+        model(
+            [helper.make_node("Div", ["a", "b"], ["q"]), helper.make_node("Mod", ["a", "b"], ["r"])],
+            {},
+            ["q", "r"],
+            {"a": a, "b": b},
+        )
+    )
+    assert data_of(got["q"]).tolist() == [int(x / y) for x, y in pairs]
+    assert data_of(got["r"]).tolist() == [x % y for x, y in pairs]
+
+
+@pytest.mark.parametrize(("op", "a", "b"), [("Div", 1, 0), ("Mod", 1, 0), ("Add", 2**63 - 1, 1), ("Mul", 2**40, 2**40)])
+def test_what_overflows_or_divides_by_zero_is_not_known_to_shape_arithmetic(op: str, a: int, b: int) -> None:
+    arrays = [np.array([x], object) for x in (a, b)]
+    listed = shape_arithmetic.compute(op, arrays, {}, (1,), OPSET)
+    assert listed is not None
+    assert listed[0] is None or listed[0] > 2**63 - 1  # then it does not fit the element type
+
+
+def test_open_sizes_are_carried_among_known_ones() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "i"], ["second"]),
+        helper.make_node("Concat", ["second", "minus"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["x", "wanted"], ["y"]),
+        helper.make_node("Gather", ["s", "z"], ["first"]),
+        helper.make_node("Concat", ["first", "second", "second"], ["grid"], axis=0),
+        helper.make_node("ConstantOfShape", ["grid"], ["zeros"]),
+        helper.make_node("Concat", ["second", "first", "second"], ["wider"], axis=0),
+        helper.make_node("Expand", ["x", "wider"], ["e"]),
+    ]
+    constants = {"i": np.array([1]), "z": np.array([0]), "minus": np.array([-1])}
+    got = found(model(nodes, {"x": ["N", 6]}, ["y"], constants))
+    assert data_of(got["second"]).tolist() == [6]
+    assert got["first"].data is None
+    assert got["y"].dims == (6, None)
+    assert got["zeros"].dims == (None, 6, 6)
+    assert got["e"].dims == (6, None, 6)
+
+
+SIZES = st.integers(1, 4)
+
+
+@given(st.lists(SIZES, min_size=1, max_size=3), st.data())
+def test_reshaped_and_expanded_are_right_for_whatever_is_left_open(dims: list[int], data: st.DataObject) -> None:
+    """Hide some sizes and some of the wanted ones: what is said to be known is what NumPy gives."""
+    count = int(np.prod(dims))
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    first = data.draw(st.sampled_from(divisors))
+    wanted = data.draw(st.permutations([first, count // first]))
+    shape = data.draw(st.sampled_from([wanted, [wanted[0], -1], [-1, wanted[1]]]))
+    hidden = [None if data.draw(st.booleans()) else dim for dim in dims]
+    partly = [None if data.draw(st.booleans()) else size for size in shape]
+    result = np.zeros(dims).reshape(shape).shape
+    got = shape_arithmetic.reshape(tuple(hidden), partly, allowzero=False)
+    assert len(got) == len(result)
+    assert all(a is None or a == b for a, b in zip(got, result, strict=True))
+
+    broadcast = [data.draw(st.sampled_from([1, dim] if dim > 1 else [1, 3])) for dim in dims]
+    result = np.broadcast_shapes(dims, broadcast)
+    partly = [None if data.draw(st.booleans()) else size for size in broadcast]
+    got = shape_arithmetic.expand(tuple(hidden), partly)
+    assert all(a is None or a == b for a, b in zip(got, result, strict=True))
+
+
+def test_inferred_sizes_count_more_than_declared_ones() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Own", ["y"], ["z"], domain="local")]
+    declared = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [7, 7]) for name in ("y", "z")]
+    got = found(model(nodes, {"x": [2, "N"]}, ["z"], value_info=declared))
+    assert got["y"].dims == (2, 7)  # what cannot be inferred is believed
+    assert got["z"].dims == (7, 7)
+
+
+def test_declared_sizes_of_slices_do_not_hold_for_all_sizes_of_their_data() -> None:
+    nodes = [helper.make_node("Slice", ["x", "s", "e"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
+    declared = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
+    bounds = {"s": np.array([0]), "e": np.array([3])}
+    got = found(model(nodes, {"x": ["N", 3]}, ["z"], bounds, value_info=declared))
+    assert (got["y"].dims, got["z"].dims) == ((None, 3), (None, 3))
+
+
+def test_replaceable_initializers_are_no_constants() -> None:
+    nodes = [helper.make_node("Neg", ["c"], ["n"])]
+    for ir_version, expected in ((3, [-1.0, -2.0]), (4, None)):
+        proto = model(nodes, {"c": [2]}, ["n"], {"c": np.array([1, 2], np.float32)}, ir_version=ir_version)
+        data = found(proto)["n"].data
+        assert (None if data is None else data.tolist()) == expected
+
+
+def test_functions_are_followed_with_the_attributes_of_each_call() -> None:
+    body = [helper.make_node("Concat", ["a", "a"], ["b"])]
+    reference = onnx.AttributeProto(name="axis", type=onnx.AttributeProto.INT, ref_attr_name="at")
+    body[0].attribute.append(reference)
+    function = helper.make_function("local", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", OPSET)], ["at"])
+    calls = [helper.make_node("Twice", ["x"], [f"y{at}"], domain="local", at=at) for at in (0, 1)]
+    got = found(model(calls, {"x": [2, 3]}, ["y0", "y1"], functions=[function]))
+    assert (got["y0"].dims, got["y1"].dims) == ((4, 3), (2, 6))
+
+
+def test_branches_of_an_if_are_followed() -> None:
+    def branch(name: str, size: int) -> onnx.GraphProto:
+        node = helper.make_node("Expand", ["x", f"to_{size}"], [name])
+        return helper.make_graph([node], name, [], [onnx.ValueInfoProto(name=name)])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("t", 4), else_branch=branch("e", 5))
+    sizes = {"to_4": np.array([4, 3]), "to_5": np.array([5, 3])}
+    proto = model([node], {"x": [1, 3], "c": []}, ["y"], sizes)
+    proto.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
+    assert found(proto)["y"].dims == (None, 3)
+    known = model([node], {"x": [1, 3]}, ["y"], sizes | {"c": np.array(True)})
+    assert found(known)["y"].dims == (4, 3)
+
+
+@pytest.mark.parametrize("outputs", [["d", ""], ["d"], ["", "d"], ["", "d", ""]], ids=str)
+def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(outputs: list[str]) -> None:
+    """Whoever writes the model: onnx-ir does not write those at the end."""
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], outputs, hidden_size=5), helper.make_node("Neg", ["d"], ["y"])]
+    proto = model(nodes, {"x": [2, 3, 4], "w": [1, 20, 4], "r": [1, 20, 5]}, ["y"])
+    shape = (2, 1, 3, 5) if outputs[0] else (1, 3, 5)
+    assert found(proto)["y"].dims == shape
+    assert {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}["y"] == shape
+
+
+@pytest.mark.parametrize(
+    ("bounds", "size"),
+    [
+        ((0.0, 3.0, 1.0), 3),
+        ((0.0, 2.5, 0.5), None),
+        ((-1.0, 2.0**25, 2.0**25), None),
+        ((0.0, 70000.0, 0.7), None),
+    ],
+)
+def test_a_range_of_floats_has_a_size_where_rounding_changes_nothing(bounds: Sequence[Any], size: int | None) -> None:
+    """In 32 bits the third has one element, and the fourth 100000; onnxruntime counts one more in both."""
+    constants = {name: np.array(bound, np.float32) for name, bound in zip("abc", bounds, strict=True)}
+    got = found(model([helper.make_node("Range", ["a", "b", "c"], ["r"])], {}, ["r"], constants))
+    assert got["r"].dims == (size,)
+
+
+def test_slices_of_open_axes() -> None:
+    nodes = [helper.make_node("Slice", ["x", "s", "e", "a"], ["y"])]
+    bounds = {"s": np.array([0, 1]), "e": np.array([2**63 - 1, 3]), "a": np.array([0, -1])}
+    assert found(model(nodes, {"x": ["N", "M", 4]}, ["y"], bounds))["y"].dims == ("N", "M", 2)
+    bounds["s"][0] = 1
+    assert found(model(nodes, {"x": ["N", "M", 4]}, ["y"], bounds))["y"].dims == (None, "M", 2)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        ([helper.make_node("Split", ["x"], ["a", "b", "c"], num_outputs=2)], {}),
+        ([helper.make_node("Slice", ["x", "s", "e", "", "t"], ["y"])], {"s": [0], "e": [4], "t": [2**62]}),
+        ([helper.make_node("Gather", ["x", "s"], ["y"])], {"s": [0, 1]}),
+        ([helper.make_node("Range", ["s", "e", "t"], ["y"])], {"s": 0, "e": 2**62, "t": 1}),
+        ([helper.make_node("ConstantOfShape", ["s"], ["y"])], {"s": [2**40, 2**20]}),
+        ([helper.make_node("Tile", ["s", "e"], ["y"])], {"s": [1], "e": [2**40]}),
+    ],
+    ids=lambda value: value[0].op_type if isinstance(value, list) else "",
+)
+def test_single_nodes_that_are_fatal_elsewhere(
+    nodes: list[onnx.NodeProto], constants: dict[str, int | list[int]]
+) -> None:
+    arrays = {name: np.array(value, np.int64) for name, value in constants.items()}
+    proto = model(nodes, {"x": [2**40]}, [nodes[0].output[0]], arrays)
+    assert all(entry.data is None for entry in found(proto).values())
+
+
+@pytest.mark.parametrize(
+    ("op", "bits", "expected"),
+    [("NonZero", [[0x8000, 0x3F80]], [[1]]), ("Max", [[0xC000, 0x4000], [0xBF80, 0x3F80]], [0xBF80, 0x4000])],
+    ids=["NonZero", "Max"],
+)
+def test_bfloat16_is_computed_as_numbers_or_not_at_all(
+    op: str, bits: list[list[int]], expected: list[int] | list[list[int]]
+) -> None:
+    names = [f"c{i}" for i in range(len(bits))]
+    proto = model([helper.make_node(op, names, ["y"])], {}, ["y"])
+    for name, values in zip(names, bits, strict=True):
+        data = np.array(values, "<u2").tobytes()
+        proto.graph.initializer.add(name=name, data_type=TensorProto.BFLOAT16, dims=[len(values)], raw_data=data)
+    got = found(proto)["y"].data
+    if got is not None:
+        assert got.view("<u2" if got.itemsize == 2 else got.dtype).tolist() == expected
+
+
+def test_integers_of_bfloat16_that_no_int32_holds_are_not_known() -> None:
+    proto = model([helper.make_node("Cast", ["c"], ["y"], to=TensorProto.INT32)], {}, ["y"])
+    data = np.array([0x4F33], "<u2").tobytes()
+    proto.graph.initializer.add(name="c", data_type=TensorProto.BFLOAT16, dims=[1], raw_data=data)
+    assert found(proto)["y"].data is None
+
+
+@pytest.mark.parametrize("opset", [4, 11, 18])
+@pytest.mark.parametrize(
+    ("shapes", "axis", "expected"),
+    [
+        ([[2**33, 5], [2**33, 5]], 0, (2**34, 5)),
+        ([[2**31 - 1], [1]], 0, (2**31,)),
+        ([[2, 3], [2, 4], [2, 5]], 1, (2, 12)),
+        ([[2, 3], [2, 4]], -1, (2, 7)),
+        ([["n", 3], [2, 4]], 1, (2, 7)),
+        ([["n", 3], ["n", 4]], 1, ("n", 7)),
+        ([["n", 3], [2, 3]], 0, (None, 3)),
+        ([["n", 3]], 0, ("n", 3)),
+        ([[2, 3], [4, 3]], 1, None),
+        ([[2, 3], [2]], 0, None),
+        ([[2, 3], None], 0, None),
+        ([[2], [3]], 1, None),
+        ([[2], [3]], -2, None),
+        ([[], []], 0, None),
+    ],
+)
+def test_concat(
+    shapes: list[Dims | None], axis: int, expected: tuple[int | str | None, ...] | None, opset: int
+) -> None:
+    names = [f"x{i}" for i in range(len(shapes))]
+    inputs = dict(zip(names, shapes, strict=True))
+    got = found(model([helper.make_node("Concat", names, ["y"], axis=axis)], inputs, ["y"], opset=opset))["y"]
+    assert got.dims == expected
+    assert got.element == TensorProto.FLOAT
+
+
+def test_tensors_that_double_do_not_take_all_memory() -> None:
+    nodes = [helper.make_node("Concat", [f"v{i}", f"v{i}"], [f"v{i + 1}"], axis=0) for i in range(60)]
+    got = found(model(nodes, {}, ["v60"], {"v0": np.array([3, 1])}))
+    assert got["v60"].dims == (2**61,)
+    assert data_of(got["v9"]).tolist() == [3, 1] * 2**9
+    assert got["v40"].data is None
+
+
+@pytest.mark.parametrize("op", ["Slice", "Split", "Gather"])
+def test_sizes_beyond_64_bits_are_not_known(op: str) -> None:
+    """Of what no memory holds: neither inference nor a pass fails on it."""
+    node = {
+        "Slice": "y = Slice (c, s, e)",
+        "Split": "y, z = Split <axis = 0> (c)",
+        "Gather": "y = Gather <axis = 0> (c, s)",
+    }[op]
+    size = 2**63 - 1
+    text = f"""<ir_version: 9, opset_import: ["" : 13]> g (float[{size}] x) => (float[n] y)
+        <int64[1] s = {{1}}, int64[1] e = {{{size}}}> {{ c = Concat <axis = 0> (x, x) {node} }}"""
+    model = from_proto(onnx.parser.parse_model(text))
+    inference.infer_shapes(model)
+    shape = model.graph[0].outputs[0].shape
+    assert shape is None or shape == ir.Shape([None])
+    rewrite(model, list(PASSES))
+    if op != "Gather":
+        (lowered,) = onnx_ops.lower(onnx.parser.parse_model(text)).nodes
+        assert lowered.reason is not None
+        assert lowered.reason.code == "missing_shape"
+
+
+def test_functions_that_double_are_refused() -> None:
+    functions = []
+    for i in range(60):
+        inner = f"F{i + 1}" if i < 59 else "Neg"
+        domain = "local" if i < 59 else ""
+        body = [helper.make_node(inner, [a], [b], domain=domain) for a, b in (("a", "b"), ("b", "c"))]
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
+        functions.append(helper.make_function("local", f"F{i}", ["a"], ["c"], body, opsets))
+    proto = model([helper.make_node("F0", ["x"], ["y"], domain="local")], {"x": [2]}, ["y"], functions=functions)
+    propagate(proto.SerializeToString())
+    with pytest.raises(Exception, match="more than 1000000 nodes"):
+        inline_functions(from_proto(proto))
+
+
+def functions(bodies: Mapping[str, Sequence[onnx.NodeProto]]) -> list[onnx.FunctionProto]:
+    """Functions from `a` to the output of their last node."""
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
+    return [
+        helper.make_function("local", name, ["a"], [nodes[-1].output[0]], list(nodes), opsets)
+        for name, nodes in bodies.items()
+    ]
+
+
+def call(name: str, given: str = "a", result: str = "b") -> onnx.NodeProto:
+    return helper.make_node(name, [given], [result], domain="local")
+
+
+def test_functions_that_nothing_calls_are_not_inlined() -> None:
+    """Though they double, or it would take long to name the nodes of all calls."""
+    negation = helper.make_node("Neg", ["a"], ["b"])
+    doubling = {f"D{i}": [call(f"D{i + 1}"), call(f"D{i + 1}", "b", "c")] for i in range(60)}
+    bodies = {"used": [call("inner")], "inner": [negation], **doubling, "D60": [negation]}
+    made = from_proto(model([call("used", "x", "y")], {"x": [2]}, ["y"], functions=functions(bodies)))
+    inline_functions(made)
+    assert [(node.op_type, node.outputs[0].name) for node in made.graph] == [("Neg", "y")]
+    assert not made.functions
+
+
+def test_functions_that_call_each_other_too_deep_are_refused() -> None:
+    bodies = {f"F{i}": [call(f"F{i + 1}")] for i in range(500)} | {"F500": [helper.make_node("Neg", ["a"], ["b"])]}
+    made = functions(bodies)
+    inline_functions(from_proto(model([call("F401", "x", "y")], {"x": [2]}, ["y"], functions=made)))
+    with pytest.raises(ModelError, match="its functions call each other more than 100 deep"):
+        inline_functions(from_proto(model([call("F400", "x", "y")], {"x": [2]}, ["y"], functions=made)))
+
+
+def test_functions_that_would_take_too_long_to_inline_are_refused() -> None:
+    made = functions({"F": [helper.make_node("Neg", ["a"], ["b"])]})
+    nodes = [call("F", "x", f"y{i}") for i in range(25000)]
+    with pytest.raises(ModelError, match=r"it has too many functions, or too many calls of them, .*\(25000 calls\)"):
+        inline_functions(from_proto(model(nodes, {"x": [2]}, ["y0"], functions=made)))
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    made = from_proto(model([call("F", "x", "y")], {"x": [2]}, ["y"], functions=functions({"F": [call("G")]})))
+    made.functions["local", "F", ""].graph[0].op_type = "F"
+    with pytest.raises(ModelError, match="a function of the model cannot be inlined"):
+        inline_functions(made)
+
+
+@needs_custom_inference
+@pytest.mark.parametrize("op", ["Die", "Hang"])
+def test_a_node_that_ends_or_blocks_the_worker_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, op: str
+) -> None:
+    monkeypatch.setattr(inference, "propagate", deadly.propagate)
+    monkeypatch.setattr(inference, "SECONDS", 0.5)
+    monkeypatch.setattr(inference, "GRACE", 1.5)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node(op, ["a"], ["b"], domain="deadly"),
+        helper.make_node("Neg", ["a"], ["c"]),
+    ]
+    proto = model(nodes, {"x": [2, 3]}, ["b", "c"])
+    proto.opset_import.append(helper.make_opsetid("deadly", 1))
+    caplog.set_level(logging.DEBUG, "onnx_ops.infer.inference")
+    got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+    assert got == {"x": (2, 3), "a": (2, 3), "c": (2, 3)}
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == [2]
+    caplog.clear()
+    again = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+    assert (again, caplog.records) == (got, []), "what ended a worker once is not asked again"
+
+
+@pytest.mark.parametrize("kind", [guarded.WorkerKilled, guarded.WorkerTerminated])
+def test_a_worker_that_somebody_ends_says_nothing_of_a_node(
+    monkeypatch: pytest.MonkeyPatch, kind: type[guarded.WorkerDied]
+) -> None:
+    real_call = guarded.call
+    ended: list[int] = []
+
+    def call(function: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
+        answer = real_call(function, *arguments, **limits)
+        if function is inference.call_within and not ended:
+            ended.append(1)
+            raise kind("was ended by somebody")
+        return answer
+
+    monkeypatch.setattr(guarded, "call", call)
+    monkeypatch.setattr(inference, "_fatal", set())
+    proto = model([helper.make_node("Gemm", ["x", "y"], ["z"])], {"x": [2, 3], "y": [3, 4]}, ["z"])
+    for _ in range(2):
+        got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+        assert got == {"x": (2, 3), "y": (3, 4), "z": (2, 4)}
+    assert (ended, inference._fatal) == ([1], set())
+
+
+def test_a_worker_that_is_always_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(function: Callable[..., Any], *_: Any, **__: Any) -> None:
+        if function is inference.call_within:
+            raise guarded.WorkerKilled("was ended by SIGKILL")
+
+    monkeypatch.setattr(guarded, "call", call)
+    said: list[str] = []
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    with progress.announcing(said.append):
+        assert inference.infer(from_proto(proto)) == {}
+    assert said == ["shapes are not inferred: the worker process for it was ended by SIGKILL."]
+
+
+@pytest.mark.parametrize("has_worker", [True, False])
+def test_no_shapes_are_inferred_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_worker: bool
+) -> None:
+    said: list[str] = []
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    guarded.end_idle()
+    if has_worker:
+        guarded.start()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with progress.announcing(said.append):
+        assert inference.infer(from_proto(proto)) == {}
+    assert len(said) == 1
+    assert said[0].startswith("shapes are not inferred: the worker process for it could not be started (")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file keeps its name there")
+def test_the_journal_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "propagate", deadly.propagate_and_look)
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    found_by_name: dict[str, Any] = inference.infer_values(["y"], proto.SerializeToString)
+    assert found_by_name == {"y": False}
+
+
+def test_the_start_of_a_worker_takes_no_time_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    guarded.end_idle()
+    monkeypatch.setattr(inference, "get_ready", deadly.get_ready_slowly)
+    monkeypatch.setattr(inference, "SECONDS", 0.5)
+    monkeypatch.setattr(inference, "GRACE", 1.5)
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
+    assert got == {"x": (2, 3), "y": (2, 3)}
+
+
+def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:
+    constants = {"s": np.array([1]), "e": np.array([3])}
+    proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], constants)
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    from onnx_ops.model.prepare import detach_large_initializers
+
+    loaded = ir.load(tmp_path / "m.onnx")
+    detach_large_initializers(loaded)
+    (tmp_path / "m.data").unlink()
+    tensors = [value.const_value for value in loaded.graph.initializers.values()]
+    assert [tensor and tensor.numpy().tolist() for tensor in tensors] == [[1], [3]]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "u = Abs(x)",
+        "u = Transpose<perm = [0, 1]>(x)",
+        "v = Cast<to = 9>(x) w = Not(v) u = Cast<to = 7>(w)",
+        "s = Shape(x) u = Reshape(x, s)",
+        "v = Equal(x, x) u = Where(v, x, x)",
+        "c = Constant<value_ints = [0, 4611686018427387904]>() o = Constant<value_int = 1>() u = Expand(o, c)",
+    ],
+)
+def test_an_empty_tensor_whose_other_sizes_no_array_has(tmp_path: Path, nodes: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["" : 18]> g (int64[0,{2**62}] x) => (int64[a,b] y)
+        <int64[1] i = {{1}}, int64[1] j = {{3}}> {{ {nodes} y = Slice(u, i, j) }}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    (lowered,) = sliceport.lower(tmp_path / "m.onnx").nodes
+    assert lowered.verdict in ("empty", "folded")
+    sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "o.onnx")
+    with pytest.raises(sliceport.SliceportError, match="NumPy has no array of shape|onnxruntime"):
+        sliceport.compare(tmp_path / "m.onnx")

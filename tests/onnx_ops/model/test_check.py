@@ -1,0 +1,311 @@
+"""What makes a model malformed: each class its own sentence, whichever command reads the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import AttributeProto, TensorProto, helper, parser
+
+from onnx_ops.model.check import check_proto
+from sliceport.cli.main import main
+from sliceport.errors import ModelError
+
+TEXT = """<ir_version: 10, opset_import: ["" : 13, "own" : 1]>
+g (float[4,6] x) => (float[2,6] a, float[n,6] y) <int64[1] e = {3}>
+{
+    a, b = Split (x)
+    s = Constant <value = int64[1] {1}> ()
+    y = Slice (x, s, e)
+    z = own.f (x)
+}
+<domain: "own", opset_import: ["" : 13]>
+f (p) => (q) { q = Relu (p) }
+"""
+
+
+def good() -> onnx.ModelProto:
+    model = parser.parse_model(TEXT)
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [2, 3], [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]))
+    check_proto(model)
+    return model
+
+
+def not_utf8(model: onnx.ModelProto, word: bytes) -> onnx.ModelProto:
+    """The model with the first byte of a text changed to one that UTF-8 does not have there."""
+    data = model.SerializeToString()
+    assert data.count(word) >= 1
+    changed: onnx.ModelProto = onnx.ModelProto.FromString(data.replace(word, b"\xf7" + word[1:]))
+    return changed
+
+
+def constant(model: onnx.ModelProto) -> onnx.NodeProto:
+    node: onnx.NodeProto = model.graph.node[1]
+    return node
+
+
+def replace_data(model: onnx.ModelProto, **fields: Any) -> None:
+    model.graph.initializer[0].CopyFrom(TensorProto(name="e", **fields))
+
+
+def external(model: onnx.ModelProto, **entries: str) -> None:
+    replace_data(model, data_type=TensorProto.INT64, dims=[1], data_location=TensorProto.EXTERNAL)
+    for key, value in entries.items():
+        model.graph.initializer[0].external_data.add(key=key, value=value)
+
+
+DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
+    "a type of -1": (
+        lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", -1),
+        "value 'x' has element type -1, which ONNX does not define",
+    ),
+    "a type of 99": (
+        lambda m: setattr(m.graph.output[0].type.tensor_type, "elem_type", 99),
+        "value 'a' has element type 99, which ONNX does not define",
+    ),
+    "65 axes": (
+        lambda m: m.graph.output[1].type.CopyFrom(helper.make_tensor_type_proto(1, [1] * 65)),
+        "value 'y' has 65 axes, more than the 64 that an array can have",
+    ),
+    "a tensor of 65 axes": (
+        lambda m: replace_data(m, data_type=TensorProto.INT64, dims=[1] * 65, raw_data=bytes(8)),
+        "tensor 'e' has 65 axes, more than the 64 that an array can have",
+    ),
+    "a sequence of such": (
+        lambda m: m.graph.value_info.add(name="b").type.CopyFrom(
+            helper.make_sequence_type_proto(helper.make_tensor_type_proto(77, None))
+        ),
+        "value 'b' has element type 77, which ONNX does not define",
+    ),
+    "a tensor of type 0": (
+        lambda m: setattr(m.graph.initializer[0], "data_type", 0),
+        "tensor 'e' has no element type",
+    ),
+    "a tensor of type -1": (
+        lambda m: setattr(constant(m).attribute[0].t, "data_type", -1),
+        "a tensor of node 's' (Constant) has element type -1, which ONNX does not define",
+    ),
+    "a tensor that no machine holds": (
+        lambda m: m.graph.initializer[1].dims.__setitem__(0, 2**62),
+        "tensor 'w' has shape [4611686018427387904, 3], which is larger than any file",
+    ),
+    "raw data that are cut off": (
+        lambda m: replace_data(m, data_type=TensorProto.INT64, dims=[1], raw_data=b"\1\2\3"),
+        "tensor 'e' holds 3 bytes, but its shape [1] of INT64 takes 8",
+    ),
+    "64-bit data called 4-bit": (
+        lambda m: replace_data(m, data_type=TensorProto.INT4, dims=[1], raw_data=bytes(8)),
+        "tensor 'e' holds 8 bytes, but its shape [1] of INT4 takes 1",
+    ),
+    "more entries than elements": (
+        lambda m: replace_data(m, data_type=TensorProto.INT64, dims=[1], int64_data=[3, 4]),
+        "tensor 'e' holds 2 entries, but its shape [1] of INT64 takes 1",
+    ),
+    "half a complex number": (
+        lambda m: replace_data(m, data_type=TensorProto.COMPLEX64, dims=[2], float_data=[3, 4, 5]),
+        "tensor 'e' holds 3 entries, but its shape [2] of COMPLEX64 takes 4",
+    ),
+    "raw strings": (
+        lambda m: replace_data(m, data_type=TensorProto.STRING, dims=[1], raw_data=b"abc"),
+        "tensor 'e' holds strings as raw data, which ONNX forbids",
+    ),
+    "an offset that is no number": (
+        lambda m: external(m, location="w.bin", offset="-8"),
+        "tensor 'e' has '-8' as the offset of its external data",
+    ),
+    "a length of too many digits": (
+        lambda m: external(m, location="w.bin", length="9" * 5000),
+        "tensor 'e' has '999",
+    ),
+    "a Constant whose value is no tensor": (
+        lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value", 7)),
+        "node 's' (Constant) has a value that is no tensor",
+    ),
+    "a Constant whose integers are floats": (
+        lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value_ints", [7.5])),
+        "node 's' (Constant) has a value_ints that is no list of integers",
+    ),
+    "a tensor attribute without a tensor": (
+        lambda m: m.graph.node[0].attribute.add(name="t", type=AttributeProto.TENSOR),
+        "node 'a' (Split) has attribute 't' of type TENSOR, which holds none",
+    ),
+    "an attribute without a type": (
+        lambda m: m.graph.node[0].attribute.add(name="axis", i=1),
+        "node 'a' (Split) has attribute 'axis' of type 0, which is none of ONNX's",
+    ),
+    "a graph by reference": (
+        lambda m: m.functions[0].node[0].attribute.add(name="body", ref_attr_name="b", type=AttributeProto.GRAPH),
+        "node 'q' (Relu) has a graph 'body' that is an attribute of a function, which is not read",
+    ),
+    "an attribute twice": (
+        lambda m: m.graph.node[0].attribute.extend([helper.make_attribute("axis", 1)] * 2),
+        "node 'a' (Split) has attribute 'axis' twice",
+    ),
+    "an operator set of the far future": (
+        lambda m: setattr(m.opset_import[1], "version", 2**31),
+        "the model imports version 2147483648 of domain 'own', which is none",
+    ),
+    "an output without a name": (
+        lambda m: setattr(m.graph.output[1], "name", ""),
+        "graph 'g' has an output without a name",
+    ),
+    "an input without a name": (
+        lambda m: m.graph.input.add(),
+        "graph 'g' has an input without a name",
+    ),
+    "a function's output that nothing makes": (
+        lambda m: m.functions[0].output.__setitem__(0, "r"),
+        "function 'f' has output 'r', which nothing in it defines",
+    ),
+    "a function that calls itself": (
+        lambda m: m.functions[0].node.add(op_type="f", domain="own", input=["p"], output=["r"]),
+        "function 'f' calls itself, or one that calls it",
+    ),
+    "functions that call each other": (
+        lambda m: (
+            m.functions[0].node.add(op_type="h", domain="own", input=["p"], output=["r"]),
+            m.functions.add(name="h", domain="own", input=["p"], output=["r"]).node.add(
+                op_type="f", domain="own", input=["p"], output=["r"]
+            ),
+        ),
+        "function 'f' calls itself, or one that calls it",
+    ),
+    "a function twice": (
+        lambda m: m.functions.append(m.functions[0]),
+        "function 'f' of domain 'own' is defined twice",
+    ),
+    "a function by the name of an operator": (
+        lambda m: (
+            m.functions.add(name="Slice", input=["p"], output=["p"]),
+            m.functions[0].node.add(op_type="Slice", domain="ai.onnx", input=["p"], output=["unread"]),
+        ),
+        "function 'Slice' has the name of one of ONNX's operators",
+    ),
+    "a function by the other name of an operator": (
+        lambda m: (
+            m.functions.add(name="Relu", domain="ai.onnx", input=["p"], output=["p"]),
+            m.functions[0].node.add(op_type="Relu", input=["p"], output=["unread"]),
+        ),
+        "function 'Relu' has the name of one of ONNX's operators",
+    ),
+    "an operator set of the past": (
+        lambda m: setattr(m.opset_import[0], "version", -1),
+        "the model imports version -1 of ONNX's operators; the first is 1",
+    ),
+}
+
+
+def test_a_function_by_the_name_of_a_later_operator() -> None:
+    """What stands in for Gelu where the operator set has none."""
+    model = good()
+    (standard,) = (entry for entry in model.opset_import if not entry.domain)
+    standard.version = 18
+    model.functions.add(name="Gelu", input=["p"], output=["p"])
+    call = model.functions[0].node.add(op_type="Gelu", input=["p"], output=["unread"])
+    check_proto(model)
+    standard.version = 20
+    call.op_type = "Other"
+    check_proto(model)  # nothing calls it
+    call.op_type = "Gelu"
+    with pytest.raises(ModelError, match="function 'Gelu' has the name of one of ONNX's operators"):
+        check_proto(model)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_wrong(damage: str) -> None:
+    model = good()
+    change, message = DAMAGES[damage]
+    change(model)
+    with pytest.raises(ModelError) as error:
+        check_proto(onnx.ModelProto.FromString(model.SerializeToString()))
+    assert str(error.value).startswith(message)
+    assert str(error.value).endswith(".")
+
+
+def texts(model: onnx.ModelProto) -> None:
+    """Put a word of its own wherever a model has text."""
+    model.producer_name, model.producer_version, model.domain = "-producer-", "-version-", "-domain-"
+    model.doc_string, model.graph.doc_string = "-doc-", "-graph_doc-"
+    model.graph.name, model.graph.node[0].name, model.graph.node[0].doc_string = "-graph-", "-node-", "-node_doc-"
+    model.graph.node[0].op_type, model.graph.node[0].output[1] = "-op-", "-output-"
+    model.graph.node[0].attribute.add(name="-attribute-", type=AttributeProto.INT, doc_string="-attribute_doc-")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "-dim-"
+    model.graph.input[0].type.denotation, model.graph.input[0].doc_string = "-denotation-", "-input_doc-"
+    model.graph.value_info.add(name="-info-")
+    model.graph.initializer[0].doc_string = "-tensor_doc-"
+    model.functions[0].doc_string, model.functions[0].value_info.add().name = "-function_doc-", "-function_info-"
+    for i, holder in enumerate((model, model.graph, model.graph.node[0], model.graph.input[0], model.functions[0])):
+        holder.metadata_props.add(key=f"-key{i}-", value=f"-value{i}-")
+
+
+def test_text_that_is_not_utf8_wherever_it_stands() -> None:
+    model = good()
+    texts(model)
+    data = model.SerializeToString()
+    words = {part for part in data.split(b"-") if part and b"-" + part + b"-" in data and part.isascii()}
+    words = {word for word in words if word.replace(b"_", b"").isalnum()}
+    assert len(words) == 29
+    check_proto(model)
+    for word in words:
+        with pytest.raises(ModelError, match=r"has text that is not UTF-8: b'\\xf7"):
+            check_proto(not_utf8(model, b"-" + word + b"-"))
+
+
+def test_models_without_their_weights_are_well_formed() -> None:
+    model = good()
+    model.graph.initializer[1].ClearField("float_data")
+    check_proto(model)
+
+
+@pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
+def test_every_command_says_it_and_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    model = good()
+    model.graph.initializer[0].data_type = 0
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    output = ["-o", str(tmp_path / "out.onnx")] if command in ("rewrite", "harden") else []
+    assert main([command, str(tmp_path / "m.onnx"), *output]) == 2
+    assert capsys.readouterr() == ("", f"sliceport: '{tmp_path / 'm.onnx'}': tensor 'e' has no element type.\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_graphs_in_many_nodes_see_the_many_values_around_them() -> None:
+    """To join the names around each graph would take minutes."""
+    count = 10_000
+    model = good()
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    branch = onnx.GraphProto(node=[onnx.NodeProto(op_type="Neg", input=["v9999"], output=["n"])])
+    branch.output.add(name="n")
+    outer = onnx.GraphProto(node=[onnx.NodeProto(op_type="If", input=["c"], output=["o"])])
+    outer.node[0].attribute.add(name="then_branch", type=AttributeProto.GRAPH, g=branch)
+    outer.output.add(name="v0")
+    for k in range(count):
+        model.graph.node.add(op_type="Neg", input=["x"], output=[f"v{k}"])
+        node = model.graph.node.add(op_type="If", input=["c"], output=[f"i{k}"])
+        node.attribute.add(name="then_branch", type=AttributeProto.GRAPH, g=outer)
+    assert check_proto(model).is_sorted
+    graph = model.graph.node[-1].attribute[0].g.node[0].attribute[0].g
+    graph.node[0].input[0] = "n2"
+    with pytest.raises(ModelError, match="reads value 'n2', which nothing defines"):
+        check_proto(model)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_long_chain_of_functions(is_reversed: bool) -> None:
+    """To look through all of them for the next one would take minutes."""
+    model, count = good(), 20_000
+    numbers = range(count)
+    for k in reversed(numbers) if is_reversed else numbers:
+        function = model.functions.add(name=f"f{k}", domain="own", input=["p"], output=["q"])
+        function.opset_import.extend(model.opset_import)
+        function.node.add(op_type=f"f{k + 1}", domain="own", input=["p"], output=["q"])
+    check_proto(model)
+    model.functions.add(name=f"f{count}", domain="own", input=["p"], output=["q"]).node.add(
+        op_type="f100", domain="own", input=["p"], output=["q"]
+    )
+    with pytest.raises(ModelError, match="function 'f0' calls itself, or one that calls it"):
+        check_proto(model)

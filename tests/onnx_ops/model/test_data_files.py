@@ -1,0 +1,438 @@
+"""External data files: found wherever a tensor is stored, and let go when lowering is done."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, parser
+from running import as_arrays
+
+import onnx_ops
+import sliceport
+from onnx_ops.model import io
+from onnx_ops.model.external_data import external_locations
+from onnx_ops.model.external_data import external_tensors as external_tensors_of
+from onnx_ops.model.io import external_tensors, read_model
+from onnx_ops.passes.optimizers import OPTIMIZERS
+from sliceport.errors import ModelError, UsageError
+
+TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>
+g (float[n,6] x) => (float[a,b] y, float[c,d] z, float[e,f] v) <int64[1] s = {1}, int64[1] e = {3}>
+{
+    y = Slice (x, s, e)
+    c = Constant <value = int64[1] {1}> ()
+    z = Slice (y, c, e)
+    v = own.f (x, e)
+}
+<domain: "own", opset_import: ["" : 13]>
+f (p, q) => (r) { t = Constant <value = int64[1] {1}> () r = Slice (p, t, q) }
+"""
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    yield from model.graph.initializer
+    for node in (*model.graph.node, *(n for f in model.functions for n in f.node)):
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A model whose every tensor, the parameters of its slices included, is in another file."""
+    model = parser.parse_model(TEXT)
+    weights = onnx.numpy_helper.from_array(np.arange(1, 10001, dtype=np.float32).reshape(100, 100), "w")
+    model.graph.initializer.append(weights)
+    model.graph.node.append(onnx.helper.make_node("Split", ["w"], ["w1", "w2"], axis=0))
+    data = b""
+    for tensor in tensors(model):
+        raw = onnx.numpy_helper.to_array(tensor).tobytes()
+        for field in ("raw_data", "int64_data", "float_data"):
+            tensor.ClearField(field)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "m.data"), ("offset", len(data)), ("length", len(raw))):
+            tensor.external_data.add(key=key, value=str(value))
+        data += raw
+    (tmp_path / "m.data").write_bytes(data)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    return tmp_path / "m.onnx"
+
+
+def is_mapped(file: Path) -> bool:
+    return str(file) in Path("/proc/self/maps").read_text()
+
+
+def is_open(file: Path) -> bool:
+    return any(os.path.realpath(link) == str(file) for link in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
+class TestReleased:
+    @pytest.fixture(autouse=True)
+    def _no_collector(self) -> Iterator[None]:
+        """What only the garbage collector would let go of is still there."""
+        gc.collect()
+        gc.disable()
+        yield
+        gc.enable()
+
+    @pytest.mark.parametrize("shapes", [None, {"x": (4, 6)}])
+    def test_of_a_file(self, path: Path, shapes: dict[str, tuple[int, ...]] | None) -> None:
+        program = onnx_ops.lower(path, input_shapes=shapes)
+        assert program.summary["refused"] == (0 if shapes else 3)
+        assert not is_mapped(path.with_name("m.data"))
+        assert not is_open(path.with_name("m.data"))
+
+    def test_of_a_model_in_memory(self, path: Path) -> None:
+        model = read_model(path)
+        assert onnx_ops.lower(model, input_shapes={"x": (4, 6)}).summary["refused"] == 0
+        assert not is_mapped(path.with_name("m.data"))
+        assert all(isinstance(tensor, ir.ExternalTensor) for tensor, _ in external_tensors(model))
+
+    def test_what_the_caller_has_open_stays_open(self, path: Path) -> None:
+        model = read_model(path)
+        tensor = model.graph.initializers["s"].const_value
+        assert tensor is not None
+        array = tensor.numpy()
+        onnx_ops.lower(model, input_shapes={"x": (4, 6)})
+        assert is_mapped(path.with_name("m.data"))
+        assert array.tolist() == [1]
+        assert model.graph.initializers["s"].const_value is tensor
+        assert tensor.numpy() is array
+
+    @pytest.mark.parametrize(
+        ("command", "options"),
+        [
+            ("rewrite", {}),
+            ("rewrite", {"verify": True, "input_shapes": {"x": (4, 6)}}),
+            ("rewrite", {"simplify": "onnxscript"}),
+            ("harden", {"target": "onnxruntime-dml"}),
+        ],
+    )
+    @pytest.mark.parametrize("folder", ["", "other"])
+    def test_of_a_file_that_is_written_anew(
+        self, path: Path, folder: str, command: str, options: dict[str, Any]
+    ) -> None:
+        (path.parent / folder).mkdir(exist_ok=True)
+        getattr(sliceport, command)(path, path.parent / folder / "o.onnx", **options)
+        assert not is_mapped(path.with_name("m.data"))
+        assert not is_open(path.with_name("m.data"))
+
+    @pytest.mark.parametrize("size", [0, 1, 12])
+    def test_of_a_file_that_is_too_short(self, path: Path, size: int) -> None:
+        path.with_name("m.data").write_bytes(path.with_name("m.data").read_bytes()[:size])
+        program = onnx_ops.lower(path, input_shapes={"x": (4, 6)})
+        assert program.summary["refused"] == 3
+        assert not is_mapped(path.with_name("m.data"))
+
+
+def test_tensors_of_functions_are_found_beside_the_model_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert sum(1 for _ in external_tensors(read_model(path))) == 5
+    assert onnx_ops.lower(path, input_shapes={"x": (4, 6)}).summary["refused"] == 0
+
+
+@pytest.mark.parametrize("command", ["rewrite", "harden"])
+def test_all_of_it_goes_where_the_model_goes(path: Path, tmp_path: Path, command: str) -> None:
+    """Initializers into one data file, tensors of attributes into the model: no other file is needed there."""
+    other = tmp_path / "other"
+    other.mkdir()
+    model = onnx.load(path, load_external_data=False)
+    model.graph.node.append(onnx.helper.make_node("Neg", ["w"], ["negative"]))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("negative", TensorProto.FLOAT, [100, 100]))
+    path.write_bytes(model.SerializeToString())
+    options = {"target": "onnxruntime-dml"} if command == "harden" else {}
+    getattr(sliceport, command)(path, other / "o.onnx", **options)
+    written = onnx.load(other / "o.onnx", load_external_data=False)
+    assert external_locations(written) == {"o.onnx.data"}
+    assert sorted(os.listdir(other)) == ["o.onnx", "o.onnx.data"]
+    path.unlink()
+    (tmp_path / "m.data").unlink()
+    onnx.checker.check_model(other / "o.onnx", full_check=True)
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+    session = ort.InferenceSession(other / "o.onnx", providers=["CPUExecutionProvider"])
+    *slices, negative = as_arrays(session.run(None, {"x": x}))
+    assert [array.tolist() for array in slices] == [x[1:3].tolist(), x[2:3].tolist(), x[1:3].tolist()]
+    assert negative.tolist() == (-np.arange(1, 10001).reshape(100, 100)).tolist()
+
+
+def test_weights_that_lie_in_attributes_alone_need_no_file(path: Path, tmp_path: Path) -> None:
+    model = onnx.load(path, load_external_data=False)
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(
+        [onnx.numpy_helper.from_array(np.array([value]), name) for name, value in (("s", 1), ("e", 3))]
+    )
+    del model.graph.node[-1]
+    path.write_bytes(model.SerializeToString())
+    other = tmp_path / "other"
+    other.mkdir()
+    sliceport.rewrite(path, other / "o.onnx", verify=True, input_shapes={"x": (5, 6)})
+    assert os.listdir(other) == ["o.onnx"]
+    (tmp_path / "m.data").unlink()
+    with pytest.raises(ModelError, match="the data of tensor .* cannot be read"):
+        sliceport.rewrite(path, other / "again.onnx")
+    assert os.listdir(other) == ["o.onnx"]
+
+
+def test_a_file_that_the_model_reads_is_not_replaced(path: Path, tmp_path: Path) -> None:
+    """That would be the end of the model's own weights."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "m.data").rename(tmp_path / "sub" / "o.onnx.data")
+    model = onnx.load(path, load_external_data=False)
+    for tensor in external_tensors_of(model):
+        next(entry for entry in tensor.external_data if entry.key == "location").value = "sub/o.onnx.data"
+    path.write_bytes(model.SerializeToString())
+    before = (tmp_path / "sub" / "o.onnx.data").read_bytes()
+    with pytest.raises(UsageError, match="is where .* has its weights; give another name"):
+        sliceport.rewrite(path, tmp_path / "sub" / "o.onnx", overwrite=True)
+    assert (tmp_path / "sub" / "o.onnx.data").read_bytes() == before
+    assert os.listdir(tmp_path / "sub") == ["o.onnx.data"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_file_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
+    data = tmp_path / "m.data"
+    data.unlink()
+    if kind == "pipe":
+        os.mkfifo(data)
+    elif kind == "folder":
+        data.mkdir()
+    else:
+        data.symlink_to("/dev/zero")
+    for work in (onnx_ops.lower, read_model):
+        with pytest.raises(ModelError, match="its data file 'm.data' is no file"):
+            work(path)
+
+
+def test_large_attributes_do_not_move_into_the_model(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(io, "_MAX_IN_MODEL", 8)
+    with pytest.raises(ModelError, match="16 bytes of attributes or graphs of functions are in other files"):
+        io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
+    monkeypatch.setattr(io, "_MAX_IN_MODEL", 16)
+    io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
+
+
+EVERYWHERE = """<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
+g (bool c, float[2] x) => (float[2] y)
+{
+    a = Constant <value = float[2] {2, 2}> ()
+    b = own.many <several = 0> (x)
+    y = If (c) <
+        then_branch = then () => (float[2] d) { e = Constant <value = float[2] {4, 4}> () d = Add (e, x) },
+        else_branch = else () => (float[2] f) { f = own.F (c, x) }
+    >
+}
+<domain: "own", opset_import: ["" : 18, "own" : 1]>
+F (q, p) => (r)
+{
+    s = Constant <value = float[2] {6, 6}> ()
+    h = own.many <several = 0> (s)
+    r = If (q) <
+        then_branch = then () => (float[2] t) { u = Constant <value = float[2] {7, 7}> () t = Add (u, p) },
+        else_branch = else () => (float[2] v) { v = Add (p, w) }
+    >
+}
+"""
+PLACES = (
+    *("main", "attribute", "attributes", "body", "attribute of body"),
+    *("function", "attributes of function", "default", "body of function", "attribute of body of function"),
+)
+
+
+@pytest.fixture
+def everywhere(tmp_path: Path) -> Path:
+    """A model with a tensor, named so, in each of PLACES, all in another file; its elements are their numbers."""
+    model = parser.parse_model(EVERYWHERE)
+    (main_if,) = (node for node in model.graph.node if node.op_type == "If")
+    function = model.functions[0]
+    (inner_if,) = (node for node in function.node if node.op_type == "If")
+    default = function.attribute_proto.add(name="by_default", type=onnx.AttributeProto.TENSOR)
+    for many in (model.graph.node[1], function.node[1]):
+        del many.attribute[:]
+        many.attribute.add(name="several", type=onnx.AttributeProto.TENSORS).tensors.add()
+    holders = {
+        "main": model.graph.initializer.add(),
+        "attribute": model.graph.node[0].attribute[0].t,
+        "attributes": model.graph.node[1].attribute[0].tensors[0],
+        "body": main_if.attribute[1].g.initializer.add(),
+        "attribute of body": main_if.attribute[0].g.node[0].attribute[0].t,
+        "function": function.node[0].attribute[0].t,
+        "attributes of function": function.node[1].attribute[0].tensors[0],
+        "default": default.t,
+        "body of function": inner_if.attribute[1].g.initializer.add(),
+        "attribute of body of function": inner_if.attribute[0].g.node[0].attribute[0].t,
+    }
+    assert tuple(holders) == PLACES
+    for number, (place, tensor) in enumerate(holders.items()):
+        name = "w" if place == "body of function" else place
+        tensor.CopyFrom(TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[2]))
+        tensor.doc_string = place
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "m.data"), ("offset", 8 * number), ("length", 8)):
+            tensor.external_data.add(key=key, value=str(value))
+    (tmp_path / "m.data").write_bytes(np.arange(len(PLACES), dtype=np.float32).repeat(2).tobytes())
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    return tmp_path / "m.onnx"
+
+
+def elements(path: Path) -> dict[str, list[float]]:
+    """By place, the elements of a model's tensors."""
+    model = read_model(path)
+    with io.data_closed(model):
+        return {tensor.doc_string or "": tensor.numpy().tolist() for tensor in io._tensors(model) if tensor is not None}
+
+
+def test_tensors_are_found_in_all_places(everywhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "m.data").write_bytes(b"x" * 800)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = {tensor.doc_string: tensor.numpy().tolist() for tensor, _ in external_tensors(read_model(everywhere))}
+    assert found == elements(everywhere) == {place: [float(i)] * 2 for i, place in enumerate(PLACES)}
+
+
+@pytest.mark.parametrize("command", ["rewrite", "harden"])
+def test_tensors_of_all_places_move(
+    everywhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir("/")
+    other = tmp_path / "other"
+    other.mkdir()
+    expected = elements(everywhere)
+    options = {"target": "onnxruntime-dml"} if command == "harden" else {}
+    getattr(sliceport, command)(everywhere, other / "o.onnx", **options)
+    everywhere.unlink()
+    everywhere.with_name("m.data").unlink()
+    assert external_locations(onnx.load(other / "o.onnx", load_external_data=False)) <= {"o.onnx.data"}
+    assert elements(other / "o.onnx") == expected
+
+
+@pytest.mark.parametrize("name", ["everywhere", "path"])
+def test_tensors_that_the_caller_looks_at_move_too(tmp_path: Path, request: pytest.FixtureRequest, name: str) -> None:
+    source = request.getfixturevalue(name)
+    other = tmp_path / "other"
+    other.mkdir()
+    model = read_model(source)
+    held = [tensor.numpy() for tensor, _ in external_tensors(model)]
+    expected = [array.tolist() for array in held]
+    io.write_model(model, other / "o.onnx", source=source)
+    after = read_model(other / "o.onnx")
+    assert [tensor.numpy().tolist() for tensor in io._tensors(after) if tensor is not None] == expected
+    assert [array.tolist() for array in held] == expected
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_optimizers_leave_attributes_of_unknown_operators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str
+) -> None:
+    """Whatever their types, and with tensors in files beside the model, not in the current folder."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "m.data").write_bytes(np.arange(6, dtype=np.float32).tobytes())
+    (tmp_path / "elsewhere" / "m.data").write_bytes(b"x" * 24)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    tensors = [
+        TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[2], data_location="EXTERNAL") for name in "abc"
+    ]
+    for number, tensor in enumerate(tensors):
+        for key, value in (("location", "m.data"), ("offset", 8 * number), ("length", 8)):
+            tensor.external_data.add(key=key, value=str(value))
+    first, *others = tensors
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Constant", [], ["n"], value_floats=[1.0] * 4)],
+        "body",
+        [],
+        [onnx.helper.make_tensor_value_info("n", TensorProto.FLOAT, [4])],
+    )
+    own: dict[str, Any] = {
+        "float": 1.5,
+        "int": 2,
+        "string": "s",
+        "tensor": first,
+        "graph": body,
+        "floats": [1.5, 2.5],
+        "ints": [2, 3],
+        "strings": ["s", "t"],
+        "tensors": others,
+        "graphs": [body, body],
+        "type": onnx.helper.make_tensor_type_proto(TensorProto.FLOAT, [1]),
+    }
+    if optimizer == "onnxruntime":  # it changes no model with graphs in operators that it does not know
+        own = {name: value for name, value in own.items() if not name.startswith("graph")}
+    nodes = [
+        onnx.helper.make_node("Add", ["two", "two"], ["four"]),
+        onnx.helper.make_node("Reshape", ["x", "four"], ["x1"]),
+        onnx.helper.make_node("Neg", ["x1"], ["z"]),
+        onnx.helper.make_node("Many", ["z"], ["y"], domain="own", **own),
+    ]
+    floats = {name: onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xyz"}
+    graph = onnx.helper.make_graph(nodes, "g", [floats["x"]], [floats["y"], floats["z"]])
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([2]), "two"))
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("own", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
+    sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "out" / "o.onnx", simplify=optimizer)
+    after = onnx.load(tmp_path / "out" / "o.onnx")
+    assert "Add" not in {node.op_type for node in after.graph.node}, "simplified"
+    (tmp_path / "m.data").replace(tmp_path / "elsewhere" / "m.data")
+    before = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    onnx.external_data_helper.load_external_data_for_model(before, str(tmp_path / "elsewhere"))
+    expected = {each.name: each for each in before.graph.node[-1].attribute}
+    found = {each.name: each for each in after.graph.node[-1].attribute}
+    assert found.keys() == expected.keys() == own.keys()
+    for name in own:
+        if name.startswith("tensor"):
+            pairs = zip(*([each.t, *each.tensors] for each in (found[name], expected[name])), strict=True)
+            assert all(one.raw_data == other.raw_data for one, other in pairs), name
+        elif name.startswith("graph"):
+            graphs = [each for each in (found[name].g, *found[name].graphs) if each.node]
+            assert [[node.op_type for node in each.node] for each in graphs] == [["Constant"]] * (
+                1 + (name == "graphs")
+            )
+        else:
+            assert found[name] == expected[name], name
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_file_of_a_tensor_in_any_place_is_not_replaced(everywhere: Path, tmp_path: Path, place: str) -> None:
+    model = onnx.load(everywhere, load_external_data=False)
+    for tensor in external_tensors_of(model):
+        if tensor.doc_string == place:
+            next(entry for entry in tensor.external_data if entry.key == "location").value = "o.onnx"
+    everywhere.write_bytes(model.SerializeToString())
+    data = everywhere.with_name("m.data").read_bytes()
+    (tmp_path / "o.onnx").write_bytes(data)
+    for command, options in (("rewrite", {}), ("harden", {"target": "onnxruntime-dml"})):
+        with pytest.raises(UsageError, match="is where .* has its weights; give another name"):
+            getattr(sliceport, command)(everywhere, tmp_path / "o.onnx", overwrite=True, **options)
+    assert (tmp_path / "o.onnx").read_bytes() == data
+
+
+@pytest.mark.parametrize("name", ["o.xml", "o.bin"])
+def test_ir_does_not_replace_the_weights_of_an_onnx_model(path: Path, tmp_path: Path, name: str) -> None:
+    model = onnx.load(path, load_external_data=False)
+    for tensor in external_tensors_of(model):
+        next(entry for entry in tensor.external_data if entry.key == "location").value = name
+    path.write_bytes(model.SerializeToString())
+    data = (tmp_path / "m.data").rename(tmp_path / name).read_bytes()
+    with pytest.raises(UsageError, match=f"{name}' is where .* has its weights; give another name"):
+        sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu", overwrite=True)
+    assert (tmp_path / name).read_bytes() == data
+
+
+def test_text_is_no_model(tmp_path: Path) -> None:
+    file = tmp_path / "m.onnxtxt"
+    file.write_text(TEXT)
+    with pytest.raises(ModelError, match="it is not an ONNX model"):
+        onnx_ops.lower(file)

@@ -1,0 +1,132 @@
+"""A model is read alike whether it is a ModelProto, which is read where it is, or onnx-ir's; and what that loads."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from conftest import MODELS, SHARED
+from fuzz.modules import generate, load
+from fuzz.one_node import model_of
+
+import onnx_ops
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.read import read_proto
+from sliceport.errors import ModelError, UsageError
+
+InputShapes = Mapping[str, Sequence[int]] | None
+DEFECTS = sorted((SHARED / "vectors" / "found_defects").glob("*.onnx"))
+ZOO = sorted((SHARED / "zoo").glob("*.onnx"))
+FUZZED = 150
+SLOW_MODULES = ("onnx_ir", "sympy", "onnxscript", "onnxruntime", "openvino", "sliceport.guarded")
+"""What takes long to load, and the worker of shape inference."""
+
+
+def outcome(read: Callable[[], onnx.ModelProto | ir.Model], input_shapes: InputShapes) -> Any:
+    """The nodes of the program, or the error."""
+    try:
+        return onnx_ops.lower(read(), input_shapes=input_shapes).nodes
+    except (ModelError, UsageError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def assert_read_alike(proto: onnx.ModelProto, input_shapes: InputShapes = None) -> None:
+    assert outcome(lambda: proto, input_shapes) == outcome(lambda: from_proto(proto), input_shapes)
+
+
+def sizes_of_inputs(proto: onnx.ModelProto, of_open_ones: int) -> dict[str, list[int]]:
+    shapes: dict[str, Any] = {value.name: value.type.tensor_type.shape.dim for value in proto.graph.input}
+    return {name: [max(dim.dim_value, 0) or of_open_ones for dim in dims] for name, dims in shapes.items()}
+
+
+@pytest.mark.parametrize("entry", json.loads((MODELS / "models.json").read_text()), ids=lambda entry: entry["file"])
+def test_models(entry: dict[str, Any]) -> None:
+    path = MODELS / entry["file"]
+    if path.suffix == ".onnx":
+        proto = read_proto(path)
+        assert_read_alike(proto)
+        assert_read_alike(proto, entry["input_shapes"])
+
+
+@pytest.mark.parametrize("path", [*ZOO, *DEFECTS], ids=lambda path: path.name)
+def test_models_beside_the_project(path: Path) -> None:
+    try:
+        proto = read_proto(path)
+    except ModelError:
+        return
+    for size in (2, 7):
+        assert_read_alike(proto, sizes_of_inputs(proto, size))
+
+
+@pytest.mark.parametrize("numbers", [range(FUZZED), range(FUZZED, 2 * FUZZED)], ids=str)
+def test_single_nodes(numbers: range) -> None:
+    for number in numbers:
+        assert_read_alike(model_of(generate(load("one_node"), "views", number)))
+
+
+def test_graphs() -> None:
+    for number in range(FUZZED // 3):
+        case = generate(load("graphs"), "views", number)
+        assert_read_alike(onnx.ModelProto.FromString(base64.b64decode(case["model"])))
+
+
+@pytest.mark.parametrize("ir_version", [3, 8])
+def test_defaults_of_graphs_in_graphs(ir_version: int) -> None:
+    """Only those of the main graph were constants once; a loop gives the inputs of its body."""
+    proto = onnx.parser.parse_model(f"""<ir_version: {ir_version}, opset_import: ["" : 17]>
+        g (float[9] x, int64[1] e) => (float[9] y, float[a, b] parts) <int64[1] e = {{3}}> {{
+            z = Constant<value_ints=[0]>()  m = Constant<value_int=2>()  t = Constant<value_int=1>()  c = Cast<to=9>(t)
+            y, parts = Loop(m, c, x)
+        }}""")
+    body = onnx.parser.parse_graph("""body (int64 n, bool c, float[9] v) => (bool d, float[9] w, float[k] part) {
+        d = Identity(c)  w = Neg(v)  s = Unsqueeze(n, z)  part = Slice(v, s, e)
+    }""")
+    body.initializer.append(onnx.numpy_helper.from_array(np.array(1), "n"))
+    proto.graph.node[-1].attribute.append(onnx.helper.make_attribute("body", body))
+    assert_read_alike(proto)
+    (node,) = onnx_ops.lower(proto).nodes
+    assert node.reason is not None
+    assert "starts comes from node" in node.reason.message
+
+
+def test_damaged_files() -> None:
+    for number in range(FUZZED):
+        proto = onnx.ModelProto()
+        try:
+            proto.ParseFromString(base64.b64decode(generate(load("files"), "views", number)["file"]))
+        except Exception:  # protobuf has its own classes of errors
+            continue
+        assert_read_alike(proto)
+
+
+def loaded_by(*words: str) -> list[str]:
+    """Which of the slow modules a command line loads."""
+    code = "import sys; from sliceport.cli.main import main; main(sys.argv[1:]); "
+    code += f"print([name for name in {SLOW_MODULES} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(done.stderr.splitlines()[-1].replace("'", '"'))
+    return found
+
+
+@pytest.mark.parametrize("name", ["rule_coalesce.onnx", "rule_subgraphs.onnx", "rule_siblings.onnx"])
+def test_a_model_of_known_shapes_is_read_without_onnx_ir(name: str, tmp_path: Path) -> None:
+    assert loaded_by("lower", str(MODELS / name), "-o", str(tmp_path / "out")) == []
+    assert (tmp_path / "out" / "model.onnx").exists()
+
+
+def test_so_are_models_whose_shapes_are_inferred() -> None:
+    words = ["lower", str(MODELS / "ts_bert_dyn_14.onnx"), "--input-shapes", "x:1,16"]
+    assert loaded_by(*words) == ["sliceport.guarded"]
+
+
+def test_functions_are_inlined_by_onnx_ir() -> None:
+    assert "onnx_ir" in loaded_by("lower", str(MODELS / "rule_function.onnx"))

@@ -1,0 +1,90 @@
+"""Where engines differ because of a known defect, `compare` says so, and of which engine it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import parser
+
+from onnx_ops.lowering import lower
+from onnx_ops.verify import compare
+from onnx_ops.verify.known_defects import explain_findings, known_defects
+from sliceport.defects.defect import Defect
+from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
+from sliceport.defects.onnxruntime import (
+    BACKWARD_TO_THE_GREATEST,
+    BELOW_THE_AXIS,
+    EMPTY_PART,
+    FROM_THE_LEAST,
+    MORE_THAN_EIGHT_AXES,
+    NOTHING_SELECTED,
+    ONE_PART_GATES_ANOTHER,
+    STEPS_WITHOUT_AXES,
+)
+from sliceport.directml import device
+from sliceport.engines.model_run import Finding
+from sliceport.slicing.node import Resolved
+
+
+def model_of(graph: str) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> g {graph}')
+
+
+def case_of(defect: Defect) -> onnx.ModelProto:
+    return parser.parse_model(defect.examples[0].case.to_json()["onnx"])
+
+
+def test_ours_is_not_blamed_for_what_the_reference_does(tmp_path: Path) -> None:
+    onnx.save(case_of(BACKWARD_TO_THE_GREATEST), tmp_path / "m.onnx")
+    (found,) = compare(tmp_path / "m.onnx").comparisons
+    assert (found.executor, found.status) == ("dml-emulator", "mismatch")
+    reason = f"{BACKWARD_TO_THE_GREATEST.id} ({BACKWARD_TO_THE_GREATEST.reason})"
+    assert found.detail.endswith(f"; this is a known defect of onnxruntime-cpu: {reason}.")
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [BELOW_THE_AXIS, EMPTY_PART, FROM_THE_LEAST, MORE_THAN_EIGHT_AXES, STEPS_WITHOUT_AXES],
+    ids=lambda defect: defect.id,
+)
+def test_a_defect_of_the_directml_provider(directml: device.Device, tmp_path: Path, defect: Defect) -> None:
+    assert directml.facts()
+    onnx.save(case_of(defect), tmp_path / "m.onnx")
+    report = compare(tmp_path / "m.onnx", executors=("onnxruntime-cpu", "dml-emulator", "onnxruntime-dml"))
+    ours, theirs = report.comparisons
+    assert (ours.status, ours.detail) == ("equal", "")
+    assert theirs.status in ("mismatch", "error")
+    assert f"; this is a known defect of onnxruntime-dml: {defect.id} (" in theirs.detail
+
+
+def test_engines_have_their_own() -> None:
+    (node,) = lower(case_of(BELOW_THE_AXIS)).nodes
+    assert known_defects(node.resolved, ONNXRUNTIME_DML) == [BELOW_THE_AXIS]
+    assert known_defects(node.resolved, ONNXRUNTIME_CPU) == []
+    assert known_defects(node.resolved, "somebody's") == []
+
+
+def test_what_is_right_has_none() -> None:
+    constants = "<int64[1] s = {1}, int64[1] e = {3}, int64[1] a = {0}>"
+    (node,) = lower(model_of(f"(float[4] x) => (float[n] y) {constants} {{ y = Slice(x, s, e, a) }}")).nodes
+    assert isinstance(node.node, Resolved)
+    assert known_defects(node.node, ONNXRUNTIME_DML) == []
+    (first, _) = lower(case_of(NOTHING_SELECTED)).nodes
+    assert known_defects(first.resolved, ONNXRUNTIME_DML) == [NOTHING_SELECTED]
+
+
+def test_findings_in_whole_models_are_explained_by_the_node_or_what_it_reads() -> None:
+    graph = "(float[4] x) => (float[n] z) { p, q = Split(x)  s = Sigmoid(q)  y = Mul(p, s)  z = Neg(y) }"
+    model = model_of(graph)
+    for name, node in zip(("halves", "gate", "product", "last"), model.graph.node, strict=True):
+        node.name = name
+    known = f"; Split 'halves' has a known defect of onnxruntime-dml: {ONE_PART_GATES_ANOTHER.id} ("
+    product = Finding("different", "product", "Mul", "Mul 'product' differs.")
+    refused = Finding("refused", "product", "Mul", "Mul 'product' is refused.")
+    last = Finding("different", "last", "Neg", "Neg 'last' differs.")
+    unknown = Finding("refused", "", "", "the model is refused.")
+    (explained, *others) = explain_findings([product, refused, last, unknown], model)
+    assert explained.message == f"Mul 'product' differs{known}{ONE_PART_GATES_ANOTHER.reason})."
+    assert others == [refused, last, unknown]
