@@ -146,13 +146,13 @@ class ONNX:
         from onnx_ops.model.io import data_closed
         from onnx_ops.passes import harden_for_directml
         from onnx_ops.passes.first_look import can_harden
-        from onnx_ops.passes.harden_directml import report_hardening
+        from onnx_ops.passes.harden_directml import build_hardening_report
         from onnx_ops.verify.verify_directml import verify_hardening
 
         progress.say(f"rewriting {model}")
         hardened = _read(model, output, can_harden, options)
         if hardened is None:
-            return Result(report_hardening(0, ()))
+            return Result(build_hardening_report(0))
         with data_closed(hardened):
             with collector_paused():
                 report = harden_for_directml(hardened)
