@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from onnx_ops.infer.facts import Facts
-from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.model.nodes import LARGE_BYTES, Known, constant, is_known, is_standard, read_elements, resolve
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, is_static
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
+
+if TYPE_CHECKING:
+    from onnx_ops.infer.facts import Facts
 
 
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
@@ -111,6 +112,8 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     unresolved = _resolve_nodes(model, slicing, resolved.known)
     if _is_resolved(model, slicing, unresolved):
         return resolved
+    from onnx_ops.infer.inference import infer_shapes  # loads what most models do not need
+
     found = infer_shapes(model)
     resolved.dead = _find_dead(model, found)
     unresolved = _resolve_nodes(model, slicing, resolved.known)
