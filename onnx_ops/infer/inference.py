@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.infer.propagate import get_ready, propagate
-from onnx_ops.model.facts import NOTHING_FOUND, Found
+from onnx_ops.model.facts import NO_FACTS, Facts
 from onnx_ops.model.views import all_values
 from sliceport import guarded, limits, progress
 
@@ -43,7 +43,7 @@ _MAX_FATAL = 1024
 logger = logging.getLogger(__name__)
 
 
-def infer(model: ir.Model) -> dict[ir.Value, Found]:
+def infer(model: ir.Model) -> dict[ir.Value, Facts]:
     """What is known of the graph inputs and node outputs of a model's graphs, where something is.
 
     Args:
@@ -61,7 +61,7 @@ def _is_unwritten(value: Any) -> bool:
     return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 
 
-def infer_values(values: Iterable[Any], serialize: Callable[[], bytes]) -> dict[Any, Found]:
+def infer_values(values: Iterable[Any], serialize: Callable[[], bytes]) -> dict[Any, Facts]:
     """What is known of the values of a model, where something is.
 
     Args:
@@ -77,10 +77,10 @@ def infer_values(values: Iterable[Any], serialize: Callable[[], bytes]) -> dict[
     values = list(values)
     if len(values) != len(found):
         return {}
-    return {value: facts for value, facts in zip(values, found, strict=True) if facts != NOTHING_FOUND}
+    return {value: facts for value, facts in zip(values, found, strict=True) if facts != NO_FACTS}
 
 
-def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
+def infer_shapes(model: ir.Model) -> dict[ir.Value, Facts]:
     """Give values the types and sizes that can be inferred; what is written for them counts where nothing can.
 
     Returns:
@@ -100,7 +100,7 @@ def infer_shapes(model: ir.Model) -> dict[ir.Value, Found]:
     return found
 
 
-def _propagate(model: bytes) -> list[Found]:
+def _propagate(model: bytes) -> list[Facts]:
     most = SECONDS + _SECONDS_PER_BYTE * len(model)
     skipped: list[int] = []
     killed = ""
@@ -110,7 +110,7 @@ def _propagate(model: bytes) -> list[Found]:
             guarded.call(get_ready, timeout=_START)  # so that the time for a model is its own
             with _Journal() as journal:
                 try:
-                    result: list[Found] = guarded.call(
+                    result: list[Facts] = guarded.call(
                         call_within,
                         seconds + min(GRACE, seconds),
                         propagate,

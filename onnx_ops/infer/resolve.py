@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnx_ops.model.facts import LARGE_BYTES, Found
+from onnx_ops.model.facts import LARGE_BYTES, Facts
 from onnx_ops.model.nodes import Known, constant, is_known, is_standard, read_elements, resolve
 from onnx_ops.model.shape_arithmetic import Dims
 from onnx_ops.model.views import GRAPH, ModelView, NodeView, ValueView, all_values, dims_of, is_static
@@ -122,7 +122,7 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     return resolved
 
 
-def _find_dead(model: ModelView, found: Mapping[ValueView, Found]) -> set[int]:
+def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
     """The `id` of each node in a branch of an If that is never taken."""
     dead: set[int] = set()
     for node in model.graph.all_nodes():
@@ -139,7 +139,7 @@ def _find_dead(model: ModelView, found: Mapping[ValueView, Found]) -> set[int]:
 
 
 def fold_nodes(
-    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], found: Mapping[Any, Found]
+    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], found: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
     """Make constants of what nodes write where that is the same for all inputs and small.
 

@@ -82,7 +82,7 @@ class Fact:
             self.data = integers.astype(helper.tensor_dtype_to_np_dtype(self.element))
 
 
-class Found(NamedTuple):
+class Facts(NamedTuple):
     """What was found out about a value, as it is sent back.
 
     Attributes:
@@ -99,7 +99,7 @@ class Found(NamedTuple):
 
 
 NOTHING = Fact()
-NOTHING_FOUND = Found(0, None, b"", None)
+NO_FACTS = Facts(0, None, b"", None)
 
 
 def read_type(serialized: bytes) -> Fact:

@@ -10,7 +10,7 @@ from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.defaults import forget_defaults
 from onnx_ops.model.domains import usual_name
-from onnx_ops.model.facts import Found
+from onnx_ops.model.facts import Facts
 from onnx_ops.model.nodes import is_slicing, node_name
 from onnx_ops.model.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
 from onnx_ops.model.shape_arithmetic import Array, Dims
@@ -59,7 +59,7 @@ class IrModel:
         """See `ModelView`."""
         value.type = value.type or source.type
 
-    def infer_shapes(self) -> dict[ir.Value, Found]:
+    def infer_shapes(self) -> dict[ir.Value, Facts]:
         """See `ModelView`."""
         detach_large_initializers(self._model)
         name_left_out_outputs(self._model)
@@ -84,7 +84,7 @@ class IrModel:
         graph.remove(node, safe=True)
 
 
-def fold(model: ir.Model, slicing: Sequence[ir.Node], found: Mapping[ir.Value, Found]) -> dict[int, tuple[bytes, ...]]:
+def fold(model: ir.Model, slicing: Sequence[ir.Node], found: Mapping[ir.Value, Facts]) -> dict[int, tuple[bytes, ...]]:
     """Make initializers of what is the same for all inputs, as far as it is small.
 
     Args:

@@ -14,7 +14,7 @@ import onnx
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.element_type import BITS, ElementType
-from onnx_ops.model.facts import LARGE_BYTES, Found
+from onnx_ops.model.facts import LARGE_BYTES, Facts
 from onnx_ops.model.nodes import MISSING
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.shape_arithmetic import Array, Dims
@@ -281,7 +281,7 @@ class ProtoModel:
         if value.element is None:
             value.set(source.element, value.shape)
 
-    def infer_shapes(self) -> dict[Value, Found]:
+    def infer_shapes(self) -> dict[Value, Facts]:
         """See `ModelView`."""
         from onnx_ops.infer.inference import infer_values
 

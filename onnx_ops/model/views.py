@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from onnx_ops.model.facts import Found
+    from onnx_ops.model.facts import Facts
     from onnx_ops.model.shape_arithmetic import Array, Dims
 
 
@@ -239,7 +239,7 @@ class ModelView(Protocol):
         """Give a value without a type that of another."""
         ...
 
-    def infer_shapes(self) -> Mapping[Any, Found]:
+    def infer_shapes(self) -> Mapping[Any, Facts]:
         """Give values the types and sizes that can be inferred; what is written for them counts where nothing can.
 
         Large and missing constants are inputs from here on: only their shapes matter.

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.propagate import MAX_CALLS, max_visits
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
-from onnx_ops.model.facts import Found
+from onnx_ops.model.facts import Facts
 from onnx_ops.model.ir_model import fold
 from onnx_ops.model.nodes import SLICING, contested, is_standard
 from onnx_ops.model.prepare import detach_large_initializers, name_left_out_outputs
@@ -38,7 +38,7 @@ class ValueInfo:
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
     types: dict[ir.Value, ir.TypeProtocol] = field(default_factory=dict)
-    constants: dict[ir.Value, Found] = field(default_factory=dict)
+    constants: dict[ir.Value, Facts] = field(default_factory=dict)
 
     def copy(self, value: ir.Value, source: ir.Value) -> None:
         """Let what is known of a value hold for another that replaces it."""

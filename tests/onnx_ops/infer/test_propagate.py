@@ -25,7 +25,7 @@ import sliceport
 from onnx_ops.infer import inference
 from onnx_ops.infer.propagate import propagate
 from onnx_ops.model import shape_arithmetic
-from onnx_ops.model.facts import Found
+from onnx_ops.model.facts import Facts
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.passes import PASSES, rewrite
@@ -60,12 +60,12 @@ def model(
     return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=ir_version)
 
 
-def data_of(entry: Found) -> npt.NDArray[Any]:
+def data_of(entry: Facts) -> npt.NDArray[Any]:
     assert entry.data is not None
     return entry.data
 
 
-def found(proto: onnx.ModelProto) -> dict[str, Found]:
+def found(proto: onnx.ModelProto) -> dict[str, Facts]:
     """What is found of the outputs of the main graph's nodes, by name."""
     listed = propagate(proto.SerializeToString())[len(proto.graph.input) :]
     names = [name for node in proto.graph.node for name in node.output]
