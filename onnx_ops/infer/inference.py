@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.infer.propagate import get_ready, propagate
-from onnx_ops.model.facts import NO_FACTS, Facts
+from onnx_ops.model.facts import Facts
 from onnx_ops.model.views import all_values
 from sliceport import guarded, limits, progress
 
@@ -77,7 +77,7 @@ def infer_values(values: Iterable[Any], serialize: Callable[[], bytes]) -> dict[
     values = list(values)
     if len(values) != len(found):
         return {}
-    return {value: facts for value, facts in zip(values, found, strict=True) if facts != NO_FACTS}
+    return {value: facts for value, facts in zip(values, found, strict=True) if not facts.is_empty}
 
 
 def infer_shapes(model: ir.Model) -> dict[ir.Value, Facts]:
