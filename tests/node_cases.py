@@ -16,8 +16,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from sessions import open_unoptimized
 
+from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.propagate import propagate
-from onnx_ops.model.facts import Facts
 
 Array = npt.NDArray[Any]
 Drawn = tuple[dict[str, Any], list[Array | None]]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from node_cases import OPERATORS, check_case, draw_case
 
-from onnx_ops.infer import exact, rules
-from onnx_ops.model import shape_arithmetic
+from onnx_ops.infer import exact, rules, shape_arithmetic
 
 CASES = 200
 

@@ -10,11 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnx_ops.model import shape_arithmetic
-from onnx_ops.model.shape_arithmetic import Array, Dims
+from onnx_ops.infer import shape_arithmetic
+from onnx_ops.model.views import Array, Dims
 
-LARGE_BYTES = 8192
-"""Size above which a constant is a weight: its shape counts, its elements are not looked at."""
 MAX_BYTES = 2**20
 """Limit of the size of an intermediate constant that is computed."""
 MAX_RANK = 1024
