@@ -348,7 +348,7 @@ class _Builder:
 
     def add_transpose(self, source: str) -> None:
         rank = self.values[source].ndim
-        order = {} if self.random.random() < 0.3 else {"perm": self.random.sample(range(rank), rank)}
+        order: dict[str, Any] = {} if self.random.random() < 0.3 else {"perm": self.random.sample(range(rank), rank)}
         self.node("Transpose", [source], **order)
 
     def add_elementwise(self, source: str) -> None:
@@ -400,7 +400,7 @@ class _Builder:
         lists = [[bound[i] for bound in bounds] for i in range(3)]
         if all(step == 1 for step in lists[2]) and self.random.random() < 0.7:
             lists.pop()
-        masks = {name: mask for name, mask in drawing.masks(self.random, count).items() if mask}
+        masks: dict[str, Any] = {name: mask for name, mask in drawing.masks(self.random, count).items() if mask}
         inputs = [source, *map(self.constant, lists)]
         self.node("StridedSlice", inputs, domain=STRIDED_SLICE_DOMAIN, **masks)
 
