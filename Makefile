@@ -68,6 +68,7 @@ lint-style: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/check_budgets.py
 	$(BIN)/python .ci/check_english.py
 
 # The pages, into build/site: any warning fails it, and it needs no network. The variable leaves out an announcement.
@@ -111,7 +112,7 @@ test-wheel: dist
 test-lowest: .venv/lowest
 	rm -rf build/lowest && mkdir -p build/lowest
 	$(PYTHON) -m venv build/lowest/.venv
-	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --resolution lowest-direct '.[onnxruntime,openvino,batch,parquet,fsspec,dask]'
+	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --resolution lowest-direct '.[onnxruntime,openvino,batch,fsspec,dask]'
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --group test
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
 	cp -r $(BESIDE) build/lowest
