@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 from onnx_ops.infer import propagate as real
-from onnx_ops.model.facts import Found
+from onnx_ops.infer.facts import Facts
 from sliceport import guarded
 
 
@@ -23,7 +23,7 @@ def propagate(
     journal: str = "",
     seconds: float = 60.0,
     fatal: frozenset[bytes] = frozenset(),
-) -> list[Found]:
+) -> list[Facts]:
     """`propagate` where onnx knows these operators."""
     actions: dict[str, Callable[[object], None]] = {"Die": lambda _: os.abort(), "Hang": _spin}
     for name, action in actions.items():
@@ -43,10 +43,10 @@ def propagate(
     return real.propagate(proto, skipped, journal, seconds, fatal)
 
 
-def propagate_and_look(model: bytes, skipped: Sequence[int], journal: str, *more: Any) -> list[bool]:
+def propagate_and_look(model: bytes, skipped: Sequence[int], journal: str, *more: Any) -> list[Facts]:
     """`propagate`, but whether the journal's name is left at its end."""
     real.propagate(model, skipped, journal, *more)
-    return [os.path.exists(journal)]
+    return [Facts(1 + os.path.exists(journal))]
 
 
 def get_ready_slowly() -> None:

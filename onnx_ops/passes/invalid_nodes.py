@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.facts import Found
+from onnx_ops.infer.facts import Facts
 from onnx_ops.model.nodes import (
     MAX_AXES,
     is_slicing,
@@ -21,7 +21,7 @@ from sliceport.slicing.spec import normalize_axis
 
 
 def find_invalid(
-    nodes: Sequence[tuple[ir.Node, ir.Node]], facts: Mapping[ir.Value, Found], opset: int
+    nodes: Sequence[tuple[ir.Node, ir.Node]], facts: Mapping[ir.Value, Facts], opset: int
 ) -> dict[ir.Node, str]:
     """Return the slicing nodes that break their specification, each with the rule and the value that breaks it.
 
@@ -43,7 +43,7 @@ def find_invalid(
     return invalid
 
 
-def _set_constants(twin: ir.Node, facts: Mapping[ir.Value, Found]) -> None:
+def _set_constants(twin: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
     for value in twin.inputs[1:]:
         known = None if value is None or value.const_value is not None else facts.get(value)
         if value is not None and known is not None and known.data is not None:

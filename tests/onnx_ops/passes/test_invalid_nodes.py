@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -51,16 +52,19 @@ VALID = (
 
 def make_model(opset: int, dims: str, constants: str, body: str) -> onnx.ModelProto:
     outputs = [f"float[{letter}] {letter}" for letter in "abc" if f"{letter} =" in body or f" {letter}," in f" {body}"]
-    named = f"<int64[{constants.split('}')[0].count(',') + 1}] {constants}>" if constants else ""
-    return onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : {opset}]> g (float[{dims}] x) => ({", ".join(outputs)}) {named} {{ {body} }}'
-    )
+    named = f"<int64[{constants.split('}', maxsplit=1)[0].count(',') + 1}] {constants}>" if constants else ""
+    head = f'<ir_version: 8, opset_import: ["" : {opset}]> g (float[{dims}] x) =>'
+    return onnx.parser.parse_model(f"{head} ({', '.join(outputs)}) {named} {{ {body} }}")
 
 
 @pytest.mark.parametrize("reason", INVALID)
 def test_reason_is_reported_once(reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     proto = make_model(*INVALID[reason])
-    reports = [rewrite(from_proto(proto)), harden_for_directml(from_proto(proto)), simplify(from_proto(proto))[1]]
+    reports: list[Any] = [
+        rewrite(from_proto(proto)),
+        harden_for_directml(from_proto(proto)),
+        simplify(from_proto(proto))[1],
+    ]
     for report in reports:
         assert [node.reason for node in report.invalid] == [reason]
         assert not report.is_complete
@@ -76,7 +80,8 @@ def test_reason_is_reported_once(reason: str, tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize("model", VALID)
 def test_valid_nodes_are_not_reported(model: tuple[int, str, str, str]) -> None:
     proto = make_model(*model)
-    for report in (rewrite(from_proto(proto)), harden_for_directml(from_proto(proto))):
+    reports: list[Any] = [rewrite(from_proto(proto)), harden_for_directml(from_proto(proto))]
+    for report in reports:
         assert not report.invalid
         assert report.is_complete
 

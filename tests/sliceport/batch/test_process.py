@@ -21,7 +21,7 @@ from platforms import POSIX, ended_by
 from sliceport import guarded
 from sliceport.batch import process as process_module
 from sliceport.batch.process import RunStopped, process
-from sliceport.batch.result import read_result, result_name, to_row
+from sliceport.batch.result import read_result, read_stderr, result_name, to_row
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
@@ -145,24 +145,6 @@ def test_options_of_a_model_and_the_arrays_that_they_name_count(job: Job, tmp_pa
     file.write_text("no array")
     assert "holds no" in (said := do(job, GLU, inputs={"x": str(file)})).message or "cannot be read" in said.message
     assert said.verdict == "error"
-
-
-def test_weights_beside_a_model_count_by_size_and_time(job: Job, tmp_path: Path) -> None:
-    import onnx
-
-    model = onnx.load(GLU)
-    weights = onnx.numpy_helper.from_array(np.arange(512, dtype=np.float32), "weights")
-    model.graph.initializer.append(weights)
-    model.graph.node.append(onnx.helper.make_node("Identity", ["weights"], ["copied"]))
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    first = do(job, tmp_path / "m.onnx")
-    assert first.verdict == "clean", first.message
-    assert do(job, tmp_path / "m.onnx").cached
-    os.utime(tmp_path / "m.data", (1, 1))
-    second = do(job, tmp_path / "m.onnx")
-    assert (second.cached, second.key != first.key) == (False, True)
-    (tmp_path / "m.data").unlink()
-    assert do(job, tmp_path / "m.onnx").key not in (first.key, second.key)
 
 
 def test_a_result_that_was_cut_off_is_made_again(job: Job) -> None:
@@ -365,9 +347,10 @@ class TestDeadlyModels:
         assert (done.verdict, result(job, done)["result"]) == ("error", None)
         assert "not JSON serializable" in done.message
 
-    def test_its_last_words_are_told(self, job: Job, tmp_path: Path) -> None:
+    def test_stderr_of_a_crash_is_kept_beside_its_result(self, job: Job, tmp_path: Path) -> None:
         done = do(job, deadly(tmp_path, "say and abort"))
-        assert result(job, done)["stderr"] == ["Assertion `size > 0' failed."]
+        assert "stderr" not in result(job, done)
+        assert read_stderr(Folder(job.root), done.key) == ["Assertion `size > 0' failed."]
 
     @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
     def test_memory_is_bounded(self, job: Job, tmp_path: Path) -> None:
