@@ -75,7 +75,7 @@ def read_cached(token: str) -> str | None:
 
 
 def write_cached(token: str, digest: str) -> None:
-    """Cache the digest, or the entry of a model, for a state of a file. A cache that cannot be written is left as it is."""
+    """Cache the digest, or the entry of a model, for a state of a file. Do nothing if the cache cannot be written."""
     entry = _entry(token)
     temporary = f"{entry}.{secrets.token_hex(4)}"
     with suppress(OSError):
