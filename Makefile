@@ -68,6 +68,7 @@ lint-style: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/check_budgets.py
 	$(BIN)/python .ci/check_english.py
 
 # The pages, into build/site: any warning fails it, and it needs no network. The variable leaves out an announcement.

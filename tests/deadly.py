@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 from onnx_ops.infer import propagate as real
-from onnx_ops.model.facts import Facts
+from onnx_ops.infer.facts import Facts
 from sliceport import guarded
 
 

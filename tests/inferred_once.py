@@ -9,7 +9,7 @@ import functools
 import pickle
 
 from onnx_ops.infer import inference
-from onnx_ops.model.facts import Facts
+from onnx_ops.infer.facts import Facts
 
 _ask = inference._propagate
 

@@ -25,14 +25,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.exact import evaluate, has_clear_length
-from onnx_ops.infer.rules import apply_own_rule
-from onnx_ops.model import shape_arithmetic
-from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
-from onnx_ops.model.facts import (
+from onnx_ops.infer.facts import (
     INTEGERS,
-    LARGE_BYTES,
     MAX_BYTES,
     MAX_RANK,
     NO_FACTS,
@@ -43,7 +39,11 @@ from onnx_ops.model.facts import (
     read_tensor,
     read_type,
 )
-from onnx_ops.model.shape_arithmetic import Dims
+from onnx_ops.infer.rules import apply_own_rule
+from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
+from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.views import Dims
 from sliceport.collector import collector_paused
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX

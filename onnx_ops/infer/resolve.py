@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from onnx_ops.model.facts import LARGE_BYTES, Facts
-from onnx_ops.model.nodes import Known, constant, is_known, is_standard, read_elements, resolve
-from onnx_ops.model.shape_arithmetic import Dims
-from onnx_ops.model.views import GRAPH, ModelView, NodeView, ValueView, all_values, dims_of, is_static
+from onnx_ops.model.nodes import LARGE_BYTES, Known, constant, is_known, is_standard, read_elements, resolve
+from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, is_static
+from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
+
+if TYPE_CHECKING:
+    from onnx_ops.infer.facts import Facts
 
 
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
@@ -110,7 +112,9 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     unresolved = _resolve_nodes(model, slicing, resolved.known)
     if _is_resolved(model, slicing, unresolved):
         return resolved
-    found = model.infer_shapes()
+    from onnx_ops.infer.inference import infer_shapes  # loads what most models do not need
+
+    found = infer_shapes(model)
     resolved.dead = _find_dead(model, found)
     unresolved = _resolve_nodes(model, slicing, resolved.known)
     if _is_resolved(model, slicing, unresolved):
@@ -125,7 +129,7 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
 def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
     """The `id` of each node in a branch of an If that is never taken."""
     dead: set[int] = set()
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
         if condition is None:
             continue
@@ -133,8 +137,8 @@ def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
         if data is None or data.size != 1:
             continue
         branch = node.attributes.get("else_branch" if data.all() else "then_branch")
-        if branch is not None and not branch.is_ref() and branch.type == GRAPH:
-            dead.update(map(id, branch.as_graph().all_nodes()))
+        if branch is not None and not branch.ref_attr_name and branch.type == GRAPH:
+            dead.update(map(id, all_nodes(branch.value)))
     return dead
 
 
@@ -196,7 +200,7 @@ def any_constant(model: ModelView, slicing: Sequence[NodeView]) -> bool:
     """Whether some slicing node cuts a constant, or what is computed from constants and known shapes alone."""
     static: set[int] = set()
     wanted = {id(node) for node in slicing}
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type in ("Shape", "Size"):
             known = all(is_static(value.shape) for value in inputs)

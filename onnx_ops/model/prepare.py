@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -12,9 +12,8 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.facts import LARGE_BYTES
-from onnx_ops.model.nodes import MISSING, is_slicing
-from onnx_ops.model.walk import all_graphs, all_nodes, model_graphs, model_nodes
+from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
+from onnx_ops.model.walk import all_nodes, all_values, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
@@ -183,16 +182,8 @@ def release(tensor: ir.ExternalTensor) -> None:
 def open_negative_sizes(model: ir.Model) -> bool:
     """Make sizes below 0, which some exporters write for an open one, open; whether there were any."""
     changed = False
-    for value in all_values(model):
+    for value in all_values(model.graph):
         if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
             value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])
             changed = True
     return changed
-
-
-def all_values(model: ir.Model) -> Iterator[ir.Value]:
-    """Every graph input and node output of the model, its control flow bodies included."""
-    for graph in all_graphs(model):
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs

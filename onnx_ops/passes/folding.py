@@ -12,10 +12,10 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, OPERATORS
+from onnx_ops.infer.facts import MAX_BYTES, Facts
 from onnx_ops.infer.inference import infer_shapes
-from onnx_ops.model.facts import LARGE_BYTES, MAX_BYTES, Facts
-from onnx_ops.model.nodes import MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
-from onnx_ops.model.prepare import detach_large_initializers, name_left_out_outputs
+from onnx_ops.model.ir_model import IrModel
+from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
 from onnx_ops.model.read_once import read_once
 from onnx_ops.model.walk import all_nodes, count_uses
 from onnx_ops.passes.probe import build_probe
@@ -41,9 +41,7 @@ def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
         return {}
     probe = build_probe(model)
     twins = list(zip(nodes, all_nodes(probe.graph), strict=True))
-    name_left_out_outputs(probe)
-    detach_large_initializers(probe)
-    found = infer_shapes(probe)
+    found = infer_shapes(IrModel(probe))
     written = [pair for node, twin in twins for pair in zip(node.outputs, twin.outputs, strict=True)]
     facts = {value: known for value, twin in written if (known := found.get(twin)) is not None}
     return select_folded(nodes, facts)

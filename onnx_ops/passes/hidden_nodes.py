@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
+from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
-from onnx_ops.model.facts import NO_FACTS, Facts
+from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_standard
-from onnx_ops.model.shape_arithmetic import Array
+from onnx_ops.model.views import Array
 from onnx_ops.passes.cleanup import RANDOM
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from onnx_ops.passes.probe import OPAQUE_DOMAIN
@@ -45,7 +46,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
             holds are inputs.
         optimizer: One of `OPTIMIZERS`.
     """
-    found = infer(model)
+    found = infer(IrModel(model))
     nodes = list(model.graph.all_nodes())
     hidden = {node: None for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)}
     hidden.update(dict.fromkeys(_parameters_of_contested(nodes)))

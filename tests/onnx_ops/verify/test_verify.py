@@ -18,10 +18,10 @@ from platforms import ended_by
 
 from onnx_ops import passes
 from onnx_ops.passes.rewrite import Rewriting
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.session import Captured, Value
 from onnx_ops.strided_slice_op import embed_function
-from onnx_ops.verify import onnxruntime_cpu
 from onnx_ops.verify.run_model import read_complete_model
-from onnx_ops.verify.session import Captured, Value
 from onnx_ops.verify.verify import Verification, verify_rewriting
 from sliceport import guarded
 from sliceport.cli.main import main

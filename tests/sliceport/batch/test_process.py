@@ -147,24 +147,6 @@ def test_options_of_a_model_and_the_arrays_that_they_name_count(job: Job, tmp_pa
     assert said.verdict == "error"
 
 
-def test_weights_beside_a_model_count_by_size_and_time(job: Job, tmp_path: Path) -> None:
-    import onnx
-
-    model = onnx.load(GLU)
-    weights = onnx.numpy_helper.from_array(np.arange(512, dtype=np.float32), "weights")
-    model.graph.initializer.append(weights)
-    model.graph.node.append(onnx.helper.make_node("Identity", ["weights"], ["copied"]))
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    first = do(job, tmp_path / "m.onnx")
-    assert first.verdict == "clean", first.message
-    assert do(job, tmp_path / "m.onnx").cached
-    os.utime(tmp_path / "m.data", (1, 1))
-    second = do(job, tmp_path / "m.onnx")
-    assert (second.cached, second.key != first.key) == (False, True)
-    (tmp_path / "m.data").unlink()
-    assert do(job, tmp_path / "m.onnx").key not in (first.key, second.key)
-
-
 def test_a_result_that_was_cut_off_is_made_again(job: Job) -> None:
     done = do(job, GLU)
     file = Path(job.root, result_name(done.key))

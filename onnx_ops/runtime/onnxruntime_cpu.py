@@ -9,9 +9,9 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
-from onnx_ops.verify import session
-from onnx_ops.verify.external import external_bytes
-from onnx_ops.verify.session import Captured, Job, Value
+from onnx_ops.model.external_data import count_file_bytes
+from onnx_ops.runtime import session
+from onnx_ops.runtime.session import Captured, Job, Value
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError
 from sliceport.limits import lifted
@@ -72,7 +72,7 @@ def run(
     load()
     feeds = {name: Captured.of(array) for name, array in inputs.items()}
     job = Job(_serialize(proto), feeds, tuple(names), data_folder, is_optimized)
-    size = len(job.model) + external_bytes(proto, data_folder) + sum(value.data.size for value in feeds.values())
+    size = len(job.model) + count_file_bytes(proto, data_folder) + sum(value.data.size for value in feeds.values())
     seconds = round(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20, 1)
     memory = MEMORY + MEMORY_FOR_EACH_BYTE * size + MEMORY_FOR_EACH_CORE * (os.cpu_count() or 1)
     try:

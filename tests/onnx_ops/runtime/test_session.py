@@ -14,9 +14,9 @@ import pytest
 from onnx import TensorProto, helper
 from platforms import ended_by
 
-from onnx_ops.verify import onnxruntime_cpu
-from onnx_ops.verify.onnxruntime_cpu import Captured, Exhausted
-from onnx_ops.verify.session import NotComparable, Value
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.onnxruntime_cpu import Captured, Exhausted
+from onnx_ops.runtime.session import NotComparable, Value
 from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError
 
