@@ -22,7 +22,6 @@ from sliceport.cli.main import main
 from sliceport.directml import dxdispatch
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Operator
-from sliceport.directml.operators import Operator
 from sliceport.errors import UsageError
 from sliceport.shell import join
 
