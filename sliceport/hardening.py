@@ -1,4 +1,4 @@
-"""The report of `sliceport harden`: the defects that were found in a model, and what was done about them."""
+"""The report of `sliceport harden`: the nodes with defects in a model, and the change to each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sliceport.defects.defect import Defect
 
 @dataclass(frozen=True)
 class Violation:
-    """What a node does against its specification, so that nothing is right.
+    """A broken rule of a node's specification, so that no result of the node is right.
 
     Attributes:
-        reason: The rule and what was found, as part of a sentence.
+        reason: The rule and the value that breaks it, as part of a sentence.
     """
 
     id: ClassVar[str] = "against the specification"
@@ -23,13 +23,13 @@ class Violation:
 
 @dataclass(frozen=True)
 class Change:
-    """What was done with one node.
+    """The change to one node.
 
     Attributes:
         node: Its name.
         op: Its operator.
-        replacement: The operators that do its work now; None where no replacement is right, and the node stays.
-        defects: What the engine does wrong with it, or what is wrong with it.
+        replacement: The operators that replace it; None if no replacement is right and the node stays.
+        defects: The defects of the engine that it triggers, or the rules that it breaks.
     """
 
     node: str
@@ -43,7 +43,7 @@ class Change:
         return self.replacement is not None and self.replacement.startswith("ov_ext.")
 
     def to_json(self) -> dict[str, Any]:
-        """The change as JSON."""
+        """Return the change as JSON values."""
         return {
             "node": self.node,
             "op": self.op,
@@ -54,12 +54,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Hardening:
-    """What was done with a model.
+    """The changes to a model.
 
     Attributes:
-        target: The engine that it was done for.
+        target: The engine that the model was hardened for.
         version: The version of the engine whose defects are known.
-        nodes: How many nodes were looked at.
+        nodes: The number of slicing nodes in the model.
         changes: One for each node that the engine computes wrongly or refuses.
     """
 
@@ -79,7 +79,7 @@ class Hardening:
         return all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON values."""
         return {
             "target": self.target,
             "version": self.version,
@@ -89,7 +89,7 @@ class Hardening:
         }
 
     def text(self, *, verbose: bool = False) -> str:  # noqa: ARG002 - all reports have it
-        """The report for people."""
+        """Format the report for people."""
         return str(self)
 
     def __str__(self) -> str:
