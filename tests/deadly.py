@@ -43,10 +43,10 @@ def propagate(
     return real.propagate(proto, skipped, journal, seconds, fatal)
 
 
-def propagate_and_look(model: bytes, skipped: Sequence[int], journal: str, *more: Any) -> list[bool]:
+def propagate_and_look(model: bytes, skipped: Sequence[int], journal: str, *more: Any) -> list[Facts]:
     """`propagate`, but whether the journal's name is left at its end."""
     real.propagate(model, skipped, journal, *more)
-    return [os.path.exists(journal)]
+    return [Facts(1 + os.path.exists(journal))]
 
 
 def get_ready_slowly() -> None:

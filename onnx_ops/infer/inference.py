@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from onnx_ops.infer.facts import NO_FACTS, Facts
+from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.propagate import get_ready, propagate
 from onnx_ops.model.views import ModelView
 from sliceport import guarded, limits, progress
@@ -54,7 +54,7 @@ def infer(model: ModelView) -> dict[Any, Facts]:
     facts = _propagate(serialized)
     if len(values) != len(facts):
         return {}
-    return {value: found for value, found in zip(values, facts, strict=True) if found != NO_FACTS}
+    return {value: found for value, found in zip(values, facts, strict=True) if not found.is_empty}
 
 
 def infer_shapes(model: ModelView) -> dict[Any, Facts]:

@@ -11,8 +11,8 @@ from hashlib import blake2b
 from sys import intern
 from typing import Any
 
-from sliceport.batch.row import FAILURES, INFORMATIVE, Finding, Header, Row
-from sliceport.batch.summary import MAX_LISTED, count_models, fold, more
+from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Finding, Header, Row
+from sliceport.batch.summary import count_models, fold, more
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table
 

@@ -64,6 +64,7 @@ class OpenVINOCase:
         index_types: The element type of each index input; by default i64.
         run_time: Whether each index input is an input of the model rather than a constant; by default none is.
         is_constant: Whether the data are a constant.
+        one_thread: Whether the CPU plugin runs the model in one thread.
     """
 
     op: str
@@ -75,6 +76,7 @@ class OpenVINOCase:
     index_types: tuple[str, ...] = ()
     run_time: tuple[bool, ...] = ()
     is_constant: bool = False
+    one_thread: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the case as JSON values; see `Case`."""
@@ -88,7 +90,7 @@ class OpenVINOCase:
             "index_types": list(self.index_types or ["i64"] * len(self.indices)),
             "run_time": list(self.run_time or [False] * len(self.indices)),
             "constant": self.is_constant,
-        }
+        } | ({"config": {"INFERENCE_NUM_THREADS": 1}} if self.one_thread else {})
 
     def __str__(self) -> str:
         """Describe the case in words.
@@ -104,7 +106,7 @@ class OpenVINOCase:
             parts.append("at run time" if len(late) == len(self.indices) else f"{', '.join(late)} at run time")
         if self.index_types:
             parts.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
-        parts += ["constant"] * self.is_constant
+        parts += ["constant"] * self.is_constant + ["in one thread"] * self.one_thread
         shape = self.sizes if self.shape is None else self.shape
         declared = "" if shape == self.sizes else f" known as {list(self.sizes)}"
         return _name_limits(f"{self.element}{list(shape)}{declared}, {', '.join(parts)}")
