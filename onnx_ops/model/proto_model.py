@@ -48,7 +48,6 @@ class Attribute:
 
     @property
     def value(self) -> Any:
-        """See `AttributeView`."""
         if self.type in (GRAPH, GRAPHS):
             return self._graphs[0] if self.type == GRAPH else self._graphs
         if self.type == TENSOR:
@@ -58,15 +57,12 @@ class Attribute:
 
     @property
     def ref_attr_name(self) -> str:
-        """See `AttributeView`."""
         return self._proto.ref_attr_name
 
     def as_int(self) -> int:
-        """See `AttributeView`."""
         return self._proto.i
 
     def as_ints(self) -> Sequence[int]:
-        """See `AttributeView`."""
         return tuple(self._proto.ints)
 
 
@@ -91,37 +87,30 @@ class Value:
 
     @property
     def shape(self) -> Shape | None:
-        """Its sizes; None where the rank is not known."""
         if not self._is_read:
             self._read()
         return self._shape
 
     @property
     def element(self) -> int | None:
-        """The number of its element type."""
         if not self._is_read:
             self._read()
         return self._element
 
     @property
     def dtype(self) -> ElementType | None:
-        """Its element type."""
         return None if self.element is None else ElementType(self.element)
 
     def producer(self) -> Node | None:
-        """See `ValueView`."""
         return self.maker
 
     def uses(self) -> bool:
-        """See `ValueView`."""
         return self.is_used
 
     def is_graph_input(self) -> bool:
-        """See `ValueView`."""
         return self.is_input
 
     def is_graph_output(self) -> bool:
-        """See `ValueView`."""
         return self.is_output
 
     def set(self, element: int | None, shape: Shape | None) -> None:
@@ -256,31 +245,25 @@ class ProtoModel:
         self.graph = self._read_graph(proto.graph, ())
 
     def origin(self, _: Node) -> str:
-        """See `ModelView`."""
         return ""
 
     def set_shape(self, value: Value, dims: Dims) -> None:
-        """See `ModelView`."""
         value.set(value.element, _shape_of(dims))
 
     def copy_type(self, value: Value, source: Value) -> None:
-        """See `ModelView`."""
         if value.element is None:
             value.set(source.element, value.shape)
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
-        """See `ModelView`."""
         known = element if element and element in BITS else value.element
         value.set(known, value.shape if dims is None else _shape_of(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
-        """See `ModelView`."""
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
         self.graph.write_into(proto.graph)
         return proto.SerializeToString(), list(all_values(self.graph))
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
-        """See `ModelView`."""
         for output, (element, array) in zip(node.outputs, constants, strict=True):
             output.set(element, array.shape)
             output.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
@@ -347,7 +330,6 @@ class ProtoModel:
             node.read_attributes(lambda each: [self._read_graph(graph, inner) for graph in graphs_of(each)])
 
     def detach_weights(self) -> None:
-        """See `ModelView`."""
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
