@@ -1,4 +1,4 @@
-"""An onnx-ir model as `views` have it: what is given as one, and files whose reading takes more than looking."""
+"""A view of an onnx-ir model, for models given as one and for files that must be inlined or sorted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IrModel:
 
     @classmethod
     def prepared(cls, model: ir.Model) -> IrModel:
-        """The view of any model, which is changed: its functions are inlined and its defaults set aside.
+        """Return a view of any model, and change the model: inline its functions and set its defaults aside.
 
         Raises:
             ModelError: A function cannot be inlined.

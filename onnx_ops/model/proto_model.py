@@ -1,4 +1,4 @@
-"""A ModelProto as `views` have it: read where it is, without a copy and without onnx-ir, which takes long to load.
+"""A view of a ModelProto: read in place, without a copy and without onnx-ir, which takes long to load.
 
 Not for a model with functions, with unsorted nodes or with values other than dense tensors: see `Findings`.
 """
@@ -24,7 +24,7 @@ _NO_META: Mapping[str, Any] = MappingProxyType({})
 
 
 class Symbol:
-    """A size that is open."""
+    """An open size; see `DimView`."""
 
     __slots__ = ("value",)
 
@@ -67,7 +67,7 @@ class Attribute:
 
 
 class Value:
-    """A value; see `ValueView`. What is written of its type and shape is read when it is asked for."""
+    """A value; see `ValueView`. Its written type and shape are read when they are asked for."""
 
     const_value: Tensor | None = None
     meta = _NO_META
@@ -114,11 +114,11 @@ class Value:
         return self.is_output
 
     def set(self, element: int | None, shape: Shape | None) -> None:
-        """Let it be a tensor of other elements and sizes."""
+        """Make it a tensor of another element type and other sizes."""
         self._element, self._shape, self._is_read = element, shape, True
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
-        """Write what is known of it."""
+        """Write the value with the type and sizes that it has now."""
         proto.name = self.name
         if self.element is None:
             return
@@ -168,20 +168,19 @@ class Node:
 
     @property
     def attributes(self) -> Mapping[str, Attribute]:
-        """By name."""
         if self._attributes is None:
             self.read_attributes(lambda _: ())
         assert self._attributes is not None
         return self._attributes
 
     def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes, and the graphs in them by `read_graphs`."""
+        """Read the attributes, with `read_graphs` for the graphs in them."""
         self._attributes = {
             each.name: Attribute(each, self._base_dir, read_graphs(each)) for each in self.proto.attribute
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write it with what is known of the values of the graphs in it."""
+        """Write the node with the graphs in it, as `Graph.write_into` does."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -213,7 +212,7 @@ class Graph:
         return (node for node in self.nodes if node.graph is not None)
 
     def write_into(self, proto: onnx.GraphProto) -> None:
-        """Write it with what is known of its values."""
+        """Write the graph with the types and sizes that its values have now."""
         proto.name = "graph"
         for value in self.inputs:
             value.write_into(proto.input.add())
@@ -235,7 +234,7 @@ class ProtoModel:
 
     Args:
         proto: A well-formed model that is plain and sorted, without functions.
-        base_dir: Where its external data are looked for.
+        base_dir: The folder of its external data files.
     """
 
     def __init__(self, proto: onnx.ModelProto, base_dir: str = "") -> None:
@@ -304,7 +303,7 @@ class ProtoModel:
         *,
         keeps_inputs: bool,
     ) -> None:
-        """Read the initializers; those that are inputs too are inputs alone (see `defaults`)."""
+        """Read the initializers; one that is an input too becomes an input alone (see `defaults`)."""
         keeps_inputs = keeps_inputs and self._proto.ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
             name = tensor.name
@@ -317,7 +316,7 @@ class ProtoModel:
             graph.initializers[name] = value
 
     def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
-        """Give a node its inputs, and read the graphs in it."""
+        """Set the inputs of a node, and read the graphs in it."""
         for name in node.proto.input[:]:
             value = None
             if name:
