@@ -219,15 +219,14 @@ def _split(d: _Draw) -> Drawn:
 
 def _slice(d: _Draw) -> Drawn:
     axes = d.some_axes()
-    given = [
-        _list([d.pick((0, 0, 1, -1, 2, -5)) for _ in axes]),
-        _list([d.pick((2, 3, -1, 2**31 - 1, -9)) for _ in axes]),
-    ]
+    starts, ends = [[d.pick(bounds) for _ in axes] for bounds in ((0, 0, 1, -1, 2, -5), (2, 3, -1, 2**31 - 1, -9))]
     if d.opset < 10:
-        axes_given = {"axes": axes} if axes else {}
-        return {"starts": given[0].tolist() or [0], "ends": given[1].tolist() or [1], **axes_given}, [d.data()]
-    steps = _list([d.pick((1, 1, 2, -1)) for _ in axes]) if d.number(0, 2) else None
-    return {}, [d.data(), *given, _list(axes), steps]
+        return {"starts": starts or [0], "ends": ends or [1], **({"axes": axes} if axes else {})}, [d.data()]
+    steps = [d.pick((1, 1, 2, -1)) for _ in axes] if d.number(0, 2) else None
+    for i in [i for i, step in enumerate(steps or ()) if step < 0]:
+        # `sliceport.defects` has the backward Slices that onnxruntime computes wrongly: their bounds are farther away.
+        starts[i], ends[i] = max(starts[i], -d.shape[axes[i]]), d.pick((0, -1, -9))
+    return {}, [d.data(), _list(starts), _list(ends), _list(axes), None if steps is None else _list(steps)]
 
 
 def _shape(d: _Draw) -> Drawn:

@@ -316,6 +316,8 @@ def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) 
         return None
     tensor = constant(value)
     if tensor is None:
+        if value.shape is not None and len(value.shape) != 1:
+            raise InvalidSlice(f"{name} must have one dimension, got {len(value.shape)}")
         if MISSING in value.meta:
             raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
         producer = value.producer()

@@ -118,7 +118,11 @@ def _rewrite(model: str, folder: Path | None, options: Options) -> Outcome:
     assert folder is not None
     result = rewrite(model, folder / "model.onnx", **options)
     data = result.to_json()
-    findings = [finding("contested", left["op"], left["node"], left["reason"]) for left in data["contested"]]
+    findings = [
+        finding(kind, left["op"], left["node"], left["reason"])
+        for kind in ("contested", "invalid")
+        for left in data[kind]
+    ]
     return _changed(result, data, "model.onnx", [*findings, *_differences(data)])
 
 
@@ -141,6 +145,7 @@ def _harden(model: str, folder: Path | None, options: Options) -> Outcome:
         for change in data["changes"]
         for defect in change["defects"]
     ]
+    findings += [finding("invalid", left["op"], left["node"], left["reason"]) for left in data["invalid"]]
     return _changed(result, data, name, [*findings, *_differences(data)])
 
 

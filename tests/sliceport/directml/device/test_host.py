@@ -220,5 +220,5 @@ def test_frames() -> None:
     frame = protocol.encode({"do": "x"}, b"abc")
     header, payload = protocol.PREFIX.unpack(frame[:12])
     assert (frame[12 : 12 + header], frame[-payload:]) == (b'{"do":"x"}', b"abc")
-    with pytest.raises(ValueError, match="no object"):
+    with pytest.raises(ValueError, match="not an object"):
         protocol.decode_header(b"[]")
