@@ -217,5 +217,5 @@ def test_frames_hold_a_header_and_a_payload() -> None:
     frame = protocol.encode({"do": "x"}, b"abc")
     header, payload = protocol.PREFIX.unpack(frame[:12])
     assert (frame[12 : 12 + header], frame[-payload:]) == (b'{"do":"x"}', b"abc")
-    with pytest.raises(ValueError, match="no object"):
+    with pytest.raises(ValueError, match="not an object"):
         protocol.decode_header(b"[]")
