@@ -20,7 +20,7 @@ from ov_ext.passes import inputs_of, note_operators
 from ov_ext.read import bind_shapes, slicing_nodes
 from ov_ext.values import list_bounds
 from sliceport import guarded
-from sliceport.arguments import read_input_shapes, read_path
+from sliceport.arguments import check_path, read_input_shapes
 from sliceport.atomic_write import write_files
 from sliceport.errors import ModelError, SliceportError, UsageError
 
@@ -69,7 +69,7 @@ def read_with_shapes(path: str | os.PathLike[str], shapes: Mapping[str, Sequence
 
 def _read_after_try(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]] | None) -> ov.Model:
     """Read a model, first in a worker process: OpenVINO computes what slicing nodes read, however long and large."""
-    read_path(path, "model")
+    check_path(path, "model")
     name = os.fspath(path)
     weights = f"{os.path.splitext(name)[0]}.bin"
     for file in (name, weights):
