@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
-from sliceport.arguments import check_nodes, read_names, too_large
-from sliceport.collector import collector_paused
+from sliceport.arguments import read_names
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import (
     ChangeOptions,
@@ -29,11 +28,6 @@ if TYPE_CHECKING:
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
-
-MAX_NODES = 15_000
-"""Up to here rewriting ends within 10 s: it takes up to 0.6 ms a node."""
-_ENTRIES = 20
-"""Entries (`onnx_ops.model.entries`) that a model may have for each node; exporters write 5 to 12."""
 
 
 class ONNX:
@@ -108,9 +102,6 @@ class ONNX:
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
-        from sliceport import guarded
-
-        guarded.start("onnx_ops.infer.propagate")  # it imports onnx while this process does
         from onnx_ops.model.io import data_closed
         from onnx_ops.passes import BY_DEFAULT, Rewriting, rewrite, simplify
         from onnx_ops.passes.first_look import can_rewrite
@@ -125,11 +116,10 @@ class ONNX:
         if before is None:
             return Result(report_nothing(names))
         with data_closed(before):
-            with collector_paused():
-                if optimizers:
-                    rewritten, report = simplify(before, names, optimizers)
-                else:
-                    rewritten, report = before, rewrite(before, names)
+            if optimizers:
+                rewritten, report = simplify(before, names, optimizers)
+            else:
+                rewritten, report = before, rewrite(before, names)
             return Result(report, _write(rewritten, output, model, verify_rewriting, options))
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
@@ -140,9 +130,6 @@ class ONNX:
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
-        from sliceport import guarded
-
-        guarded.start("onnx_ops.infer.propagate")
         from onnx_ops.model.io import data_closed
         from onnx_ops.passes import harden_for_directml
         from onnx_ops.passes.first_look import can_harden
@@ -154,34 +141,22 @@ class ONNX:
         if hardened is None:
             return Result(report_hardening(0, ()))
         with data_closed(hardened):
-            with collector_paused():
-                report = harden_for_directml(hardened)
+            report = harden_for_directml(hardened)
             return Result(report, _write(hardened, output, model, verify_hardening, options))
 
 
 def _read(
     model: Path, output: Path, can_change: Callable[[onnx.ModelProto], bool], options: ChangeOptions
 ) -> ir.Model | None:
-    """A model to change; None where there is nothing to change, and it has been written as it is.
-
-    Raises:
-        UsageError: It has too many nodes, or too much else.
-    """
-    from onnx_ops.model.entries import count_entries
+    """Read a model to change; return None if nothing is to be changed, after writing it as it is."""
     from onnx_ops.model.io import from_checked_file, read_checked, write_proto
-    from onnx_ops.passes.first_look import count_nodes, is_kept_as_read
+    from onnx_ops.passes.first_look import is_kept_as_read
 
-    with collector_paused():
-        proto, found = read_checked(model)
-        if not (options.get("verify") or can_change(proto)) and is_kept_as_read(proto, found):
-            write_proto(proto, output, overwrite=options.get("overwrite", False))
-            return None
-        most = options.get("max_nodes", MAX_NODES)
-        check_nodes(count_nodes(proto), most)
-        if count_entries(proto, _ENTRIES * most) > _ENTRIES * most > 0:
-            listed = "nodes, values, attributes, tensors and sizes"
-            raise too_large(f"more than {_ENTRIES * most} {listed}, {_ENTRIES} times as many as it may have nodes")
-        return from_checked_file(proto, found, model)
+    proto, found = read_checked(model)
+    if not (options.get("verify") or can_change(proto)) and is_kept_as_read(proto, found):
+        write_proto(proto, output, overwrite=options.get("overwrite", False))
+        return None
+    return from_checked_file(proto, found, model)
 
 
 def _write(

@@ -61,11 +61,6 @@ def can_harden(proto: onnx.ModelProto) -> bool:
     )
 
 
-def count_nodes(proto: onnx.ModelProto) -> int:
-    """The nodes of the graph, of the functions, and of the graphs in them."""
-    return sum(1 for _ in _all_nodes(proto))
-
-
 def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """The nodes of the graph, of the functions, and of the graphs in them."""
     holders: list[Sequence[onnx.NodeProto]] = [proto.graph.node, *(function.node for function in proto.functions)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.verify.inputs import overridable_inputs
-from onnx_ops.verify.onnxruntime_cpu import Exhausted
+from onnx_ops.verify.onnxruntime_cpu import Exhausted, bounded
 from sliceport.errors import ModelError
 
 Array = npt.NDArray[Any]
@@ -74,7 +74,8 @@ def run_with_other_values(
     if not others:
         return OtherValues(dict(inputs), (), left, None)
     try:
-        arrays, result, refused = _all_at_once(run, inputs, others) or _one_by_one(run, inputs, others)
+        with bounded():
+            arrays, result, refused = _all_at_once(run, inputs, others) or _one_by_one(run, inputs, others)
     except Exhausted:
         return OtherValues(dict(inputs), (), left + tuple(others), None)
     return OtherValues(arrays, tuple(others.keys() - set(refused)), left + refused, result)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sliceport.atomic_write import write_files
 from sliceport.batch.row import Row, reasons_of
 from sliceport.errors import MissingExtra
+from sliceport.sandbox.place import write_files
 
 _MAX_ROWS = 1000
 _MAX_SIZE = 2**24

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sliceport.atomic_write import fill_folder, write_json
 from sliceport.directml import dxdispatch
 from sliceport.directml.program import Call, Program
+from sliceport.sandbox.place import fill_folder, write_json
 
 MAX_INPUT_BYTES = 64 * 2**20
 """Inputs of more bytes are not written as `.npy`; their DxDispatch file fills them with a sequence."""

@@ -17,7 +17,7 @@ from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.engines.engine import Engine, OperatorEngine, SingleNode
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import SliceportError
-from sliceport.guarded import call_status
+from sliceport.sandbox.supervisor import ChildLost
 from sliceport.shell import input_shapes_option, join
 
 Bytes = npt.NDArray[np.uint8]
@@ -130,9 +130,9 @@ def compare_node(
         else:
             outputs = engine.run_node(SingleNode(lowered, model), known[node.input].data)
             got = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
+    except (MemoryError, ChildLost):  # nothing that the node is to blame for
+        raise
     except Exception as error:
-        if isinstance(error, MemoryError):
-            call_status().hit_memory_limit = True
         if isinstance(error, SliceportError):
             said = str(error)
         else:  # whatever another's engine raises

@@ -22,10 +22,10 @@ from onnx import TensorProto, helper, numpy_helper
 from platforms import POSIX
 
 from onnx_ops.model.io import read_model, write_model
-from sliceport import atomic_write as beside
 from sliceport import json_text
 from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError
+from sliceport.sandbox import place as beside
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -16,12 +16,12 @@ from typing import Any
 import onnx
 import pytest
 from guarded_calls import spin_for
+from sliceport.limits import LimitExceeded, lifted, limited, seconds_left, uninterrupted
 
 from sliceport import guarded, limits
-from sliceport.atomic_write import write_files
 from sliceport.cli.main import main
 from sliceport.errors import ModelError
-from sliceport.limits import LimitExceeded, lifted, limited, seconds_left, uninterrupted
+from sliceport.sandbox.place import write_files
 
 ENOUGH = 60.0
 """Seconds after which a loop that should have been interrupted ends by itself."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx_ops.model.entries import count_entries
 
 import sliceport
 from onnx_ops.format import _ENTRIES
 from onnx_ops.model import check
 from onnx_ops.model.check import check_proto
-from onnx_ops.model.entries import count_entries
 from onnx_ops.passes.first_look import count_nodes
 from sliceport.errors import ModelError, UsageError
 
