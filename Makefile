@@ -6,7 +6,7 @@ DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
 
 # What `make test-lowest` and `make test-wheel` run, and what lies beside the packages that it reads.
 TESTS ?= tests
-BESIDE := tests models docs benchmarks mkdocs.yml Makefile pyproject.toml hatch_build.py LICENSE $(wildcard *.md)
+BESIDE := .ci tests models docs benchmarks mkdocs.yml Makefile pyproject.toml hatch_build.py LICENSE $(wildcard *.md)
 
 # `make unit SHUFFLE=7` runs the files, and the tests of each, in the order that 7 stands for.
 SHUFFLE ?=
@@ -68,6 +68,8 @@ lint-style: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/check_budgets.py
+	$(BIN)/python .ci/check_english.py
 
 # The pages, into build/site: any warning fails it, and it needs no network. The variable leaves out an announcement.
 docs: .venv/docs

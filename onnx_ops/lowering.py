@@ -14,7 +14,7 @@ from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.annotate import OnnxSource
 from onnx_ops.model.check import Findings, check_data_files, check_proto
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.facts import LARGE_BYTES
+from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.read import file_named, read_proto
 from onnx_ops.model.views import ModelView

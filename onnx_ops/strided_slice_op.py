@@ -19,6 +19,7 @@ from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN as DOMAIN
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import STRIDED_SLICE_VERSION as VERSION
 from onnx_ops.model.nodes import constant, is_strided_slice
+from onnx_ops.model.walk import model_nodes
 from sliceport.errors import InvalidSlice, UsageError
 from sliceport.slicing import Masks, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -70,8 +71,7 @@ def embed_function(model: ir.Model) -> bool:
     Raises:
         UsageError: The model's standard operator set is below 14; `ExpandStridedSlicePass` does without the function.
     """
-    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    nodes = [node for holder in holders for node in holder.all_nodes() if is_strided_slice(node)]
+    nodes = list(filter(is_strided_slice, model_nodes(model)))
     key = (DOMAIN, "StridedSlice", "")
     if not nodes or key in model.functions:
         return False

@@ -9,7 +9,7 @@ import functools
 import pickle
 
 from onnx_ops.infer import inference
-from onnx_ops.model.facts import Found
+from onnx_ops.infer.facts import Facts
 
 _ask = inference._propagate
 
@@ -19,7 +19,7 @@ def _answer(model: bytes) -> bytes:
     return pickle.dumps(_ask(model))
 
 
-def propagate(model: bytes) -> list[Found]:
+def propagate(model: bytes) -> list[Facts]:
     """Replace `onnx_ops.infer.inference._propagate`: return a fresh copy of its cached answer."""
-    found: list[Found] = pickle.loads(_answer(model))
+    found: list[Facts] = pickle.loads(_answer(model))
     return found

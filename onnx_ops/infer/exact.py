@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnx_ops.model.shape_arithmetic import Array, divide
+from onnx_ops.infer.shape_arithmetic import divide
+from onnx_ops.model.views import Array
 
 _MOVE = """
     Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose

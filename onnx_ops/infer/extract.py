@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from onnx_ops.infer.resolve import bind_shapes, resolve_shapes, unknown_inputs
 from onnx_ops.model.nodes import Known, MissingParameter, constant, is_slicing, known_shape, node_name, resolve
-from onnx_ops.model.views import GRAPH, GRAPHS, GraphView, ModelView, NodeView, ValueView
+from onnx_ops.model.views import GraphView, ModelView, NodeView, ValueView
+from onnx_ops.model.walk import all_nodes, graphs_of
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
@@ -30,7 +31,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
     bind_shapes(model, input_shapes or {})
     written = [_describe(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
     resolved = resolve_shapes(model, [w.node for w in written])
-    remaining = {id(node) for node in model.graph.all_nodes() if is_slicing(node)} - resolved.dead
+    remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.dead
     hint = _shapes_hint(model)
     return [
         _resolve(w, resolved.known.get(id(w.node)), hint)
@@ -67,10 +68,7 @@ def _slicing_nodes(graph: GraphView, scope: tuple[str, ...]) -> Iterator[tuple[t
             yield scope, node
         elif node.attributes:
             for name, attribute in node.attributes.items():
-                if attribute.is_ref() or attribute.type not in (GRAPH, GRAPHS):
-                    continue
-                graphs = attribute.as_graphs() if attribute.type == GRAPHS else [attribute.as_graph()]
-                for subgraph in graphs:
+                for subgraph in graphs_of(attribute):
                     yield from _slicing_nodes(subgraph, (*scope, f"{node_name(node)}.{name}"))
 
 

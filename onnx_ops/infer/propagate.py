@@ -20,25 +20,25 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.exact import evaluate, has_clear_length
-from onnx_ops.infer.rules import apply_own_rule
-from onnx_ops.model import shape_arithmetic
-from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
-from onnx_ops.model.facts import (
+from onnx_ops.infer.facts import (
     INTEGERS,
-    LARGE_BYTES,
     MAX_BYTES,
     MAX_RANK,
+    NO_FACTS,
     NOTHING,
-    NOTHING_FOUND,
     Fact,
-    Found,
+    Facts,
     fits,
     read_tensor,
     read_type,
 )
-from onnx_ops.model.shape_arithmetic import Dims
+from onnx_ops.infer.rules import apply_own_rule
+from onnx_ops.model.check import REPLACEABLE_VERSION
+from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
+from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.views import Dims
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX
 
@@ -90,7 +90,7 @@ def max_visits(nodes: int) -> int:
     return 20 * nodes + 20000
 
 
-def propagate(model: bytes, *, asks_onnx: bool = True) -> list[Found]:
+def propagate(model: bytes, *, asks_onnx: bool = True) -> list[Facts]:
     """Return what is known of every graph input and node output of a model, its subgraphs included.
 
     Args:
@@ -108,13 +108,13 @@ class _Propagation:
         self._model = model
         self._asks_onnx = asks_onnx
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
-        self._found: list[Found] = []
+        self._found: list[Facts] = []
         self._visited = 0
         self._bytes = 0
         self._dims = 0
         self._types: dict[tuple[int, Dims | None], bytes] = {}
 
-    def run(self) -> list[Found]:
+    def run(self) -> list[Facts]:
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -151,7 +151,7 @@ class _Propagation:
         inputs = [scope.find(name) if name else NOTHING for name in node.input]
         place = len(self._found)
         if is_reported:
-            self._found += [NOTHING_FOUND] * len(node.output)
+            self._found += [NO_FACTS] * len(node.output)
         outputs = self._outputs(node, inputs, scope, is_reported=is_reported)
         for i, name in enumerate(node.output):
             fact = outputs[i] if i < len(outputs) else NOTHING
@@ -343,9 +343,9 @@ class _Propagation:
     def _report(self, fact: Fact) -> None:
         self._found.append(self._as_found(fact))
 
-    def _as_found(self, fact: Fact) -> Found:
+    def _as_found(self, fact: Fact) -> Facts:
         data = fact.data if fact.data is not None and fact.data.nbytes <= LARGE_BYTES else None
-        return Found(fact.element, fact.dims, fact.other, data)
+        return Facts(fact.element, fact.dims, fact.other, data)
 
     def _type_of(self, fact: Fact) -> bytes:
         key = (fact.element, fact.dims)

@@ -9,14 +9,16 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from onnx_ops.model.facts import LARGE_BYTES, Found
-from onnx_ops.model.nodes import Known, constant, is_known, is_standard, read_elements, resolve
-from onnx_ops.model.shape_arithmetic import Dims
-from onnx_ops.model.views import GRAPH, ModelView, NodeView, ValueView, all_values, dims_of, is_static
+from onnx_ops.model.nodes import LARGE_BYTES, Known, constant, is_known, is_standard, read_elements, resolve
+from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, is_static
+from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
+
+if TYPE_CHECKING:
+    from onnx_ops.infer.facts import Facts
 
 
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
@@ -77,9 +79,9 @@ def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
         return sizes[name]
     if name.isidentifier():
         return name
-    size = _compute_size(name, sizes)
-    if size is not None:
-        return name if size < 0 else size
+    computed = _compute_size(name, sizes)
+    if computed is not None:
+        return name if computed < 0 else computed
     import onnx_ir as ir  # with sympy, which takes longer to load than most models take to lower
 
     try:
@@ -136,7 +138,9 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     unresolved = _resolve_nodes(model, slicing, resolved.known)
     if _is_resolved(model, slicing, unresolved):
         return resolved
-    found = model.infer_shapes()
+    from onnx_ops.infer.inference import infer_shapes  # loads what most models do not need
+
+    found = infer_shapes(model)
     resolved.dead = _find_dead(model, found)
     unresolved = _resolve_nodes(model, slicing, resolved.known)
     if _is_resolved(model, slicing, unresolved):
@@ -148,10 +152,10 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     return resolved
 
 
-def _find_dead(model: ModelView, found: Mapping[ValueView, Found]) -> set[int]:
+def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
     """The `id` of each node in a branch of an If that is never taken."""
     dead: set[int] = set()
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
         if condition is None:
             continue
@@ -159,13 +163,13 @@ def _find_dead(model: ModelView, found: Mapping[ValueView, Found]) -> set[int]:
         if data is None or data.size != 1:
             continue
         branch = node.attributes.get("else_branch" if data.all() else "then_branch")
-        if branch is not None and not branch.is_ref() and branch.type == GRAPH:
-            dead.update(map(id, branch.as_graph().all_nodes()))
+        if branch is not None and not branch.ref_attr_name and branch.type == GRAPH:
+            dead.update(map(id, all_nodes(branch.value)))
     return dead
 
 
 def fold_nodes(
-    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], found: Mapping[Any, Found]
+    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], found: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
     """Make constants of what nodes write where that is the same for all inputs and small.
 
@@ -222,7 +226,7 @@ def any_constant(model: ModelView, slicing: Sequence[NodeView]) -> bool:
     """Whether some slicing node cuts a constant, or what is computed from constants and known shapes alone."""
     static: set[int] = set()
     wanted = {id(node) for node in slicing}
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type in ("Shape", "Size"):
             known = all(is_static(value.shape) for value in inputs)

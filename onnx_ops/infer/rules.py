@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnx_ops.model import shape_arithmetic
+from onnx_ops.infer import shape_arithmetic
+from onnx_ops.infer.facts import MAX_RANK, NOTHING, Fact, read_tensor
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.facts import LARGE_BYTES, MAX_RANK, NOTHING, Fact, read_tensor
+from onnx_ops.model.nodes import LARGE_BYTES
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES

@@ -14,6 +14,7 @@ import onnx
 from onnx_ops.model.causes import describe_cause
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import SLICING
+from onnx_ops.model.proto_walk import all_nodes
 from sliceport.directml.operators import to_json
 from sliceport.directml.program import LoweredNode
 from sliceport.errors import ModelError
@@ -96,11 +97,11 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
     """The slicing nodes of the main graph by their outputs, and those of functions by `SlicingNode.origin`."""
-    for node in _nodes(proto.graph):
+    for node in _find_slicing(proto.graph):
         yield _graph_key(node.output), node
     for function in proto.functions:
         overload = getattr(function, "overload", "")
-        for i, node in enumerate(_nodes(function)):
+        for i, node in enumerate(_find_slicing(function)):
             yield f"{function.domain}:{function.name}:{overload}#{i}", node
 
 
@@ -108,12 +109,9 @@ def _graph_key(outputs: Sequence[str]) -> str:
     return "\0".join(outputs)
 
 
-def _nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
+def _find_slicing(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    for node in all_nodes(holder):
         if (node.op_type in SLICING and node.domain in STANDARD_DOMAINS) or (
             node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
         ):
             yield node
-        for attribute in node.attribute:
-            for subgraph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _nodes(subgraph)

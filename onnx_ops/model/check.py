@@ -18,6 +18,7 @@ import onnx
 from onnx_ops.model.domains import STANDARD_DOMAINS, usual_name
 from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import MAX_AXES
+from onnx_ops.model.proto_walk import all_nodes, graphs_of, model_nodes
 from sliceport.errors import ModelError
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
@@ -129,10 +130,9 @@ def _check_operators(proto: onnx.ModelProto) -> None:
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
     functions = [each for each in proto.functions if each.domain in STANDARD_DOMAINS and not each.overload]
     taken = {each.name for each in functions if any(onnx.defs.has(each.name, version, "") for version in versions)}
-    for nodes in (proto.graph.node, *(function.node for function in proto.functions)) if taken else ():
-        for domain, name, overload in _find_called(nodes):
-            if name in taken and not domain and not overload:
-                raise ModelError(f"function {name!r} has the name of one of ONNX's operators.")
+    for node in model_nodes(proto) if taken else ():
+        if node.op_type in taken and node.domain in STANDARD_DOMAINS and not node.overload:
+            raise ModelError(f"function {node.op_type!r} has the name of one of ONNX's operators.")
 
 
 _Scopes = tuple[set[str], ...]
@@ -151,7 +151,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         key = _key(function.domain, function.name, function.overload)
         if key in calls:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
-        calls[key] = set(_find_called(function.node))
+        calls[key] = set(_find_called(function))
     waiting = {key: called & calls.keys() for key, called in calls.items()}
     callers: dict[_Key, list[_Key]] = {key: [] for key in calls}
     for key, called in waiting.items():
@@ -169,12 +169,8 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         raise ModelError(f"function {min(waiting)[1]!r} calls itself, or one that calls it.")
 
 
-def _find_called(nodes: Sequence[onnx.NodeProto]) -> Iterator[_Key]:
-    for node in nodes:
-        yield _key(node.domain, node.op_type, node.overload)
-        for attribute in node.attribute:
-            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _find_called(graph.node)
+def _find_called(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[_Key]:
+    return (_key(node.domain, node.op_type, node.overload) for node in all_nodes(holder))
 
 
 def _check_graph(graph: onnx.GraphProto, outer: _Scopes, found: Findings) -> None:
@@ -279,7 +275,7 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes,
     if holder is not None and not attribute.HasField(holder):
         kind = _ATTRIBUTE.AttributeType.Name(attribute.type)
         raise ModelError(f"{where} has attribute {attribute.name!r} of type {kind}, which holds none.")
-    for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+    for graph in graphs_of(attribute):
         _check_graph(graph, outer, found)
     for tensor in (*((attribute.t,) if attribute.HasField("t") else ()), *attribute.tensors):
         _check_tensor(tensor, where, found)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.causes import describe_cause
 from onnx_ops.model.nodes import node_name
+from onnx_ops.model.walk import graphs_in, model_graphs
 from sliceport.errors import ModelError
 
 logger = logging.getLogger(__name__)
@@ -41,8 +42,8 @@ def explain_no_clone(model: ir.Model, error: BaseException) -> str:
         model: The model.
         error: What it raised.
     """
-    tops = [model.graph, *(function.graph for function in model.functions.values())]
-    graphs = {id(graph): graph for top in tops for graph in (top, *top.subgraphs())}
+    functions = [function.graph for function in model.functions.values()]
+    graphs = {id(graph): graph for graph in (*model_graphs(model), *functions)}
     nodes = [node for graph in graphs.values() for node in graph]
     for node in nodes:
         for value in _values_read(node):
@@ -143,15 +144,7 @@ def _producers(node: ir.Node) -> Iterator[ir.Node]:
 def _values_read(node: ir.Node) -> Iterator[ir.Value]:
     """The values that a node reads, then those of the graphs in it, and what these give out."""
     yield from (value for value in node.inputs if value is not None)
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        graphs: list[ir.Graph] = []
-        if attribute.type == ir.AttributeType.GRAPH:
-            graphs = [attribute.as_graph()]
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            graphs = list(attribute.as_graphs())
-        for graph in graphs:
-            for inner in graph:
-                yield from _values_read(inner)
-            yield from graph.outputs
+    for graph in graphs_in(node):
+        for inner in graph:
+            yield from _values_read(inner)
+        yield from graph.outputs

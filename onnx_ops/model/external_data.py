@@ -1,51 +1,53 @@
-"""Which tensors of an ONNX model are in other files, and in which."""
+"""The tensors of a ModelProto that are stored in other files: their files, their sizes, and loading the small ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from math import prod
 
 import onnx
+from onnx.external_data_helper import load_external_data_for_tensor
+
+from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.proto_walk import all_tensors
+from sliceport.errors import ModelError
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """All of them: those of subgraphs, functions, attributes and training graphs, and the parts of sparse ones."""
-    return (tensor for tensor in _all_tensors(proto) if tensor.data_location == onnx.TensorProto.EXTERNAL)
+    """Yield the tensors in other files."""
+    return (tensor for tensor in all_tensors(proto) if tensor.data_location == onnx.TensorProto.EXTERNAL)
 
 
 def external_locations(proto: onnx.ModelProto) -> set[str]:
-    """The names of the files that they are in, as the model writes them."""
+    """Return the names of their files, as the model writes them."""
     entries = (entry for tensor in external_tensors(proto) for entry in tensor.external_data)
     return {entry.value for entry in entries if entry.key == "location"}
 
 
-def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from _graph_tensors(proto.graph)
-    for function in proto.functions:
-        yield from _node_tensors(function.node)
-        yield from _attribute_tensors(function.attribute_proto)
-    for training in proto.training_info:
-        yield from _graph_tensors(training.initialization)
-        yield from _graph_tensors(training.algorithm)
+def count_external_bytes(proto: onnx.ModelProto) -> int:
+    """Return the bytes by which a model grows when its external tensors are loaded."""
+    return sum(map(_size, external_tensors(proto)))
 
 
-def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _node_tensors(graph.node)
+def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
+    """Load the small external tensors into the model: onnxruntime reads parameters before it opens data files.
+
+    Raises:
+        ModelError: The data of a tensor cannot be read.
+    """
+    for tensor in external_tensors(proto):
+        if _size(tensor) <= LARGE_BYTES:
+            try:
+                load_external_data_for_tensor(tensor, folder)
+            except Exception as error:  # onnx checks paths and sizes with errors of its own
+                raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from None
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
 
 
-def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
-        yield from _attribute_tensors(node.attribute)
-
-
-def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
-    for attribute in attributes:
-        if attribute.HasField("t"):
-            yield attribute.t
-        yield from attribute.tensors
-        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-            yield from (sparse.values, sparse.indices)
-        for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-            yield from _graph_tensors(graph)
+def _size(tensor: onnx.TensorProto) -> int:
+    try:
+        width = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except (KeyError, TypeError):
+        return 0
+    return int(prod(tensor.dims)) * width

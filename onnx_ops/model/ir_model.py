@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.infer.inference import infer_shapes
-from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.defaults import forget_defaults
 from onnx_ops.model.domains import usual_name
-from onnx_ops.model.facts import Found
 from onnx_ops.model.nodes import is_slicing, node_name
 from onnx_ops.model.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
-from onnx_ops.model.shape_arithmetic import Array, Dims
-from onnx_ops.model.walk import all_nodes
+from onnx_ops.model.views import Array, Dims
+from onnx_ops.model.walk import all_nodes, all_values
 
 _ORIGIN = "io.sliceport.origin"
+_ELEMENTS = frozenset(ir.DataType)
 
 
 class IrModel:
@@ -59,11 +57,24 @@ class IrModel:
         """See `ModelView`."""
         value.type = value.type or source.type
 
-    def infer_shapes(self) -> dict[ir.Value, Found]:
+    def set_type(self, value: ir.Value, element: int, dims: Dims | None) -> None:
+        """See `ModelView`."""
+        if dims is not None:
+            value.shape = ir.Shape(dims)
+        if element and element in _ELEMENTS:
+            dtype = ir.DataType(element)
+            if not isinstance(value.type, ir.TensorType) or value.type.dtype != dtype:
+                value.type = ir.TensorType(dtype)
+
+    def detach_weights(self) -> None:
         """See `ModelView`."""
         detach_large_initializers(self._model)
         name_left_out_outputs(self._model)
-        return infer_shapes(self._model)
+
+    def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
+        """See `ModelView`."""
+        serialized: bytes = ir.serde.serialize_model(self._model).SerializeToString()
+        return serialized, [value for value in all_values(self.graph) if not _is_unwritten(value)]
 
     def fold(self, node: ir.Node, constants: Sequence[tuple[int, Array]]) -> None:
         """See `ModelView`."""
@@ -84,18 +95,10 @@ class IrModel:
         graph.remove(node, safe=True)
 
 
-def fold(model: ir.Model, slicing: Sequence[ir.Node], found: Mapping[ir.Value, Found]) -> dict[int, tuple[bytes, ...]]:
-    """Make initializers of what is the same for all inputs, as far as it is small.
-
-    Args:
-        model: The model.
-        slicing: Its slicing nodes.
-        found: What `infer_shapes` found.
-
-    Returns:
-        The bytes of each output of the slicing nodes that were folded, by the node's `id`.
-    """
-    return fold_nodes(IrModel(model), list(all_nodes(model.graph)), slicing, found)
+def _is_unwritten(value: ir.Value) -> bool:
+    """Return whether a value and all later outputs of its node are left out: onnx-ir does not write trailing ones."""
+    producer = None if value.name else value.producer()
+    return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 
 
 def _mark_origins(model: ir.Model) -> None:

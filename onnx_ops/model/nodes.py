@@ -24,7 +24,7 @@ from sliceport.slicing.spec import normalize_axis
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_ops.model.shape_arithmetic import Array
+    from onnx_ops.model.views import Array
     from sliceport.defects.defect import Defect
 
 SLICING = ("Slice", "Split")
@@ -35,6 +35,8 @@ _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
 """The attributes of Constant that are read, by their types."""
 _Formats = dict[int, tuple[str, int]]
 _MAX_PARAMETERS = 2**20
+LARGE_BYTES = 8192
+"""Constants of more bytes are weights: their shape counts, and nothing reads their elements."""
 MAX_AXES = 64
 """Models with tensors of more axes are not read: NumPy has none."""
 MARK = "sliceport.contested"
@@ -116,7 +118,7 @@ def constant(value: ValueView) -> TensorView | None:
     if producer is None or producer.op_type != "Constant" or producer.domain not in STANDARD_DOMAINS:
         return None
     for name, attribute in producer.attributes.items():
-        if _CONSTANTS.get(name) == attribute.type and not attribute.is_ref():
+        if _CONSTANTS.get(name) == attribute.type and not attribute.ref_attr_name:
             return _as_tensor(attribute)
     return None
 
@@ -378,7 +380,7 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
 
 def _attribute(node: NodeView, name: str) -> AttributeView | None:
     attribute = node.attributes.get(name)
-    if attribute is not None and attribute.is_ref():
+    if attribute is not None and attribute.ref_attr_name:
         raise DynamicSlice(
             f"attribute {name} is the function's attribute {attribute.ref_attr_name!r}, which each call sets for itself"
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -12,16 +11,11 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.facts import LARGE_BYTES
-from onnx_ops.model.nodes import MISSING, is_slicing
-from onnx_ops.model.walk import all_graphs, all_nodes, model_graphs, model_nodes
+from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
+from onnx_ops.model.walk import all_nodes, all_values, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
-_MAX_INLINED = 10**6
-_MAX_DEPTH = 100
-_MAX_STEPS = 4 * 10**8
-"""What `InlinePass` may do in all, in looks at a name: about a minute."""
 _Calls = dict[ir.OperatorIdentifier | None, Counter[ir.OperatorIdentifier]]
 """By function, and None for the main graph, how often it calls which."""
 
@@ -41,9 +35,6 @@ def inline_functions(model: ir.Model) -> None:
         del model.functions[key]
     if not model.functions:
         return
-    times = _count_times(calls)
-    if times:  # else they call themselves, as the pass says
-        _check_size(model, times)
     try:
         InlinePass()(model)
     except Exception as error:
@@ -62,58 +53,6 @@ def _find_calls(model: ir.Model) -> _Calls:
             calls[key] = Counter(each for each in called if each in model.functions)
             waiting += calls[key]
     return calls
-
-
-def _count_times(calls: _Calls) -> dict[ir.OperatorIdentifier | None, int]:
-    """How often there would be the body of each function; empty if some call themselves.
-
-    Raises:
-        ModelError: Calls are nested too deep.
-    """
-    callers = Counter(each for called in calls.values() for each in called)
-    times: dict[ir.OperatorIdentifier | None, int] = defaultdict(int, {None: 1})
-    ready: list[ir.OperatorIdentifier | None] = [None]
-    done = depth = 0
-    while ready:
-        following: list[ir.OperatorIdentifier | None] = []
-        for key in ready:
-            done += 1
-            for called, number in calls[key].items():
-                times[called] += times[key] * number
-                callers[called] -= 1
-                if not callers[called]:
-                    following.append(called)
-        ready, depth = following, depth + 1
-        if depth > _MAX_DEPTH + 1:
-            raise ModelError(f"its functions call each other more than {_MAX_DEPTH} deep.")
-    return dict(times) if done == len(calls) else {}
-
-
-def _check_size(model: ir.Model, times: Mapping[ir.OperatorIdentifier | None, int]) -> None:
-    """Check how many nodes there would be without functions, and how long it would take.
-
-    `InlinePass` looks at the name of each function for each, at each output of the graph for each call, and, to name a
-    value or a node, at all that have been named after the same one.
-
-    Raises:
-        ModelError: There would be too many, or it would take too long.
-    """
-    nodes = calls = 0
-    names: Counter[tuple[bool, str]] = Counter()
-    for key, number in times.items():
-        for node in all_nodes(model.graph if key is None else model.functions[key]):
-            is_call = node.op_identifier() in model.functions
-            nodes += 0 if is_call else number
-            calls += number if is_call else 0
-            if key is not None:
-                names[True, node.name or "node"] += number
-                for output in node.outputs:
-                    names[False, output.name or "val"] += number
-    if nodes > _MAX_INLINED:
-        raise ModelError(f"its functions call each other so often that it would have more than {_MAX_INLINED} nodes.")
-    steps = sum(number * number // 2 for number in names.values())
-    if steps + 3 * calls * len(model.graph.outputs) + 2 * len(model.functions) ** 2 > _MAX_STEPS:
-        raise ModelError(f"it has too many functions, or too many calls of them, to inline them ({calls} calls).")
 
 
 def name_left_out_outputs(model: ir.Model) -> None:
@@ -183,16 +122,8 @@ def release(tensor: ir.ExternalTensor) -> None:
 def open_negative_sizes(model: ir.Model) -> bool:
     """Make sizes below 0, which some exporters write for an open one, open; whether there were any."""
     changed = False
-    for value in all_values(model):
+    for value in all_values(model.graph):
         if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
             value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])
             changed = True
     return changed
-
-
-def all_values(model: ir.Model) -> Iterator[ir.Value]:
-    """Every graph input and node output of the model, its control flow bodies included."""
-    for graph in all_graphs(model):
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs

@@ -14,11 +14,11 @@ import onnx
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.element_type import BITS, ElementType
-from onnx_ops.model.facts import LARGE_BYTES, Found
-from onnx_ops.model.nodes import MISSING
+from onnx_ops.model.nodes import LARGE_BYTES, MISSING
 from onnx_ops.model.proto_tensor import Tensor
-from onnx_ops.model.shape_arithmetic import Array, Dims
-from onnx_ops.model.views import GRAPH, GRAPHS, INT, TENSOR, all_values
+from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.model.views import GRAPH, GRAPHS, INT, TENSOR, Array, Dims
+from onnx_ops.model.walk import all_values
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
 
@@ -47,8 +47,10 @@ class Attribute:
         self.type: int = proto.type
 
     @property
-    def value(self) -> Tensor:
-        """A tensor that is held, or that stands for integers."""
+    def value(self) -> Any:
+        """See `AttributeView`."""
+        if self.type in (GRAPH, GRAPHS):
+            return self._graphs[0] if self.type == GRAPH else self._graphs
         if self.type == TENSOR:
             return Tensor(self._proto.t, self._base_dir)
         shape, values = ((), [self._proto.i]) if self.type == INT else ((len(self._proto.ints),), self._proto.ints)
@@ -56,12 +58,8 @@ class Attribute:
 
     @property
     def ref_attr_name(self) -> str:
-        """The attribute of the function that it refers to; empty if it holds something itself."""
-        return self._proto.ref_attr_name
-
-    def is_ref(self) -> bool:
         """See `AttributeView`."""
-        return bool(self._proto.ref_attr_name)
+        return self._proto.ref_attr_name
 
     def as_int(self) -> int:
         """See `AttributeView`."""
@@ -70,14 +68,6 @@ class Attribute:
     def as_ints(self) -> Sequence[int]:
         """See `AttributeView`."""
         return tuple(self._proto.ints)
-
-    def as_graph(self) -> Graph:
-        """See `AttributeView`."""
-        return self._graphs[0]
-
-    def as_graphs(self) -> Sequence[Graph]:
-        """See `AttributeView`."""
-        return self._graphs
 
 
 class Value:
@@ -208,9 +198,14 @@ class Node:
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
             written.ClearField("g")
             written.ClearField("graphs")
-            for graph in attribute.as_graphs():
-                graph.write_into(written.g if attribute.type == GRAPH else written.graphs.add())
-            if attribute.type == TENSOR and not attribute.is_ref():
+            if attribute.ref_attr_name:
+                continue
+            if attribute.type == GRAPH:
+                attribute.value.write_into(written.g)
+            elif attribute.type == GRAPHS:
+                for graph in attribute.value:
+                    graph.write_into(written.graphs.add())
+            elif attribute.type == TENSOR:
                 tensor = attribute.value
                 tensor.try_to_load()
                 written.t.CopyFrom(tensor.raw)
@@ -227,14 +222,6 @@ class Graph:
 
     def __iter__(self) -> Iterator[Node]:
         return (node for node in self.nodes if node.graph is not None)
-
-    def all_nodes(self) -> Iterator[Node]:
-        """Its nodes and those of the graphs in them."""
-        for node in self:
-            yield node
-            for attribute in node.proto.attribute and node.attributes.values():
-                for graph in attribute.as_graphs():
-                    yield from graph.all_nodes()
 
     def write_into(self, proto: onnx.GraphProto) -> None:
         """Write it with what is known of its values."""
@@ -281,16 +268,16 @@ class ProtoModel:
         if value.element is None:
             value.set(source.element, value.shape)
 
-    def infer_shapes(self) -> dict[Value, Found]:
+    def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
         """See `ModelView`."""
-        from onnx_ops.infer.inference import infer_values
+        known = element if element and element in BITS else value.element
+        value.set(known, value.shape if dims is None else _shape_of(dims))
 
-        self._detach_weights()
-        found = infer_values(all_values(self.graph), self._serialize)
-        for value, facts in found.items():
-            element = facts.element if facts.element in BITS and facts.element else value.element
-            value.set(element, value.shape if facts.dims is None else _shape_of(facts.dims))
-        return found
+    def serialize(self) -> tuple[bytes, Sequence[Value]]:
+        """See `ModelView`."""
+        proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
+        self.graph.write_into(proto.graph)
+        return proto.SerializeToString(), list(all_values(self.graph))
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
         """See `ModelView`."""
@@ -357,10 +344,10 @@ class ProtoModel:
         attributes = node.proto.attribute
         if attributes and any(each.type in (GRAPH, GRAPHS) for each in attributes):
             inner = (*scopes, values)
-            node.read_attributes(lambda each: [self._read_graph(graph, inner) for graph in _graphs(each)])
+            node.read_attributes(lambda each: [self._read_graph(graph, inner) for graph in graphs_of(each)])
 
-    def _detach_weights(self) -> None:
-        """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
+    def detach_weights(self) -> None:
+        """See `ModelView`."""
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
@@ -378,19 +365,6 @@ class ProtoModel:
             if not value.is_input:
                 value.is_input = True
                 self.graph.inputs.append(value)
-
-    def _serialize(self) -> bytes:
-        """The model with what is known of its values, for `propagate`."""
-        proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
-        self.graph.write_into(proto.graph)
-        serialized: bytes = proto.SerializeToString()
-        return serialized
-
-
-def _graphs(attribute: onnx.AttributeProto) -> Sequence[onnx.GraphProto]:
-    if attribute.ref_attr_name:
-        return ()
-    return [attribute.g] if attribute.type == GRAPH else attribute.graphs if attribute.type == GRAPHS else ()
 
 
 def _shape_of(dims: Dims) -> Shape:

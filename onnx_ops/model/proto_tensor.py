@@ -12,8 +12,8 @@ import onnx
 from onnx.numpy_helper import to_array
 
 from onnx_ops.model.element_type import BITS, ElementType
-from onnx_ops.model.facts import LARGE_BYTES
-from onnx_ops.model.shape_arithmetic import Array
+from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.views import Array
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -1,231 +1,126 @@
-"""What is read of a model, whether it is a ModelProto (`proto_model`) or onnx-ir's (`ir_model`): one reader for both.
+"""The parts of a model that its readers need, from a ModelProto (`proto_model`) and from onnx-ir (`ir_model`) alike.
 
-Their values and nodes have the names that onnx-ir gives them; this is the part of it that is used.
+Names are those of onnx-ir, whose classes are views as they are; only a model takes a wrapper (`ir_model.IrModel`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from enum import IntEnum
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from onnx_ops.model.facts import Found
-    from onnx_ops.model.shape_arithmetic import Array, Dims
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Dims = tuple[int | str | None, ...]
+"""Sizes: numbers, symbols, or None for an open size without a name."""
+INT, TENSOR, GRAPH, INTS, GRAPHS = 2, 4, 5, 7, 10
+"""Types of attributes, as AttributeProto numbers them."""
 
 
 class DimView(Protocol):
-    """A size that is open."""
+    """An open size; its value is its name, if it has one."""
 
     @property
-    def value(self) -> str | None:
-        """Its name, if it has one."""
-        ...
+    def value(self) -> str | None: ...
 
 
 class ShapeView(Protocol):
     """The sizes of a tensor, numbers and open ones."""
 
     def __len__(self) -> int: ...
-
     def __iter__(self) -> Iterator[int | DimView]: ...
 
 
-class ElementView(Protocol):
-    """An element type; see `ElementType`."""
-
-    @property
-    def name(self) -> str:
-        """Its name in ONNX."""
-        ...
-
-    @property
-    def value(self) -> int:
-        """Its number."""
-        ...
-
-
 class TensorView(Protocol):
-    """A constant."""
+    """A constant. Its elements are read when they are asked for, which fails with several classes of errors."""
 
     @property
-    def dtype(self) -> ElementView:
-        """Its element type."""
-        ...
-
+    def dtype(self) -> IntEnum: ...
     @property
-    def shape(self) -> ShapeView:
-        """Its sizes."""
-        ...
-
+    def shape(self) -> ShapeView: ...
     @property
-    def size(self) -> int:
-        """How many elements it has."""
-        ...
-
+    def size(self) -> int: ...
     @property
-    def nbytes(self) -> int:
-        """How many bytes they take."""
-        ...
-
-    def numpy(self) -> Array:
-        """Its elements, read now."""
-        ...
-
-    def tobytes(self) -> bytes:
-        """The same as bytes, the least first."""
-        ...
+    def nbytes(self) -> int: ...
+    def numpy(self) -> Array: ...
+    def tobytes(self) -> bytes: ...
 
 
 class AttributeView(Protocol):
-    """An attribute of a node."""
+    """An attribute of a node.
+
+    Its value is a tensor, a graph or a list of graphs; of integers it is these in onnx-ir, and a tensor of them in a
+    ModelProto. An attribute that refers to one of its function has the name of that one, and no value.
+    """
 
     @property
-    def type(self) -> int:
-        """The number of its type in AttributeProto."""
-        ...
-
+    def type(self) -> int: ...
     @property
-    def value(self) -> Any:
-        """The tensor that it holds, or that its integers are; onnx-ir gives the integers."""
-        ...
-
+    def value(self) -> Any: ...
     @property
-    def ref_attr_name(self) -> str | None:
-        """The attribute that it refers to, if it does."""
-        ...
-
-    def is_ref(self) -> bool:
-        """Whether it refers to an attribute of the function that the node is in."""
-        ...
-
-    def as_int(self) -> int:
-        """Its integer."""
-        ...
-
-    def as_ints(self) -> Sequence[int]:
-        """Its integers."""
-        ...
-
-    def as_graph(self) -> GraphView:
-        """Its graph."""
-        ...
-
-    def as_graphs(self) -> Sequence[GraphView]:
-        """Its graphs."""
-        ...
+    def ref_attr_name(self) -> str | None: ...
+    def as_int(self) -> int: ...
+    def as_ints(self) -> Sequence[int]: ...
 
 
 class ValueView(Protocol):
-    """A value: an input of a graph, a constant or an output of a node."""
+    """A graph input, a constant or an output of a node.
+
+    A left-out output has an empty name. `const_value` is set on initializers only (`nodes.constant` finds the others);
+    `meta` holds notes by name; `uses()` is true if a node reads the value.
+    """
 
     @property
-    def name(self) -> str | None:
-        """Its name; empty for an output that is left out."""
-        ...
-
+    def name(self) -> str | None: ...
     @property
-    def shape(self) -> ShapeView | None:
-        """Its sizes; None where the rank is not known."""
-        ...
-
+    def shape(self) -> ShapeView | None: ...
     @property
-    def dtype(self) -> ElementView | None:
-        """Its element type, if it is known."""
-        ...
-
+    def dtype(self) -> IntEnum | None: ...
     @property
-    def const_value(self) -> TensorView | None:
-        """What it always is, if it is a constant that no node makes."""
-        ...
-
+    def const_value(self) -> TensorView | None: ...
     @property
-    def meta(self) -> Mapping[str, Any]:
-        """What was found out about it, by name."""
-        ...
-
-    def producer(self) -> NodeView | None:
-        """The node that writes it, if one does."""
-        ...
-
-    def uses(self) -> Any:
-        """Something true if a node reads it."""
-        ...
-
-    def is_graph_input(self) -> bool:
-        """Whether it is an input of a graph."""
-        ...
-
-    def is_graph_output(self) -> bool:
-        """Whether it is an output of a graph."""
-        ...
+    def meta(self) -> Mapping[str, Any]: ...
+    def producer(self) -> NodeView | None: ...
+    def uses(self) -> Any: ...
+    def is_graph_input(self) -> bool: ...
+    def is_graph_output(self) -> bool: ...
 
 
 class NodeView(Protocol):
-    """A node of a graph."""
+    """A node. An input that is left out is None; `graph` is None once the node is folded."""
 
     @property
-    def name(self) -> str | None:
-        """Its name, if it has one."""
-        ...
-
+    def name(self) -> str | None: ...
     @property
-    def op_type(self) -> str:
-        """Its operator."""
-        ...
-
+    def op_type(self) -> str: ...
     @property
-    def domain(self) -> str:
-        """The domain of that; empty for the standard one."""
-        ...
-
+    def domain(self) -> str: ...
     @property
-    def inputs(self) -> Sequence[ValueView | None]:
-        """What it reads; None for what is left out."""
-        ...
-
+    def inputs(self) -> Sequence[ValueView | None]: ...
     @property
-    def outputs(self) -> Sequence[ValueView]:
-        """What it writes."""
-        ...
-
+    def outputs(self) -> Sequence[ValueView]: ...
     @property
-    def attributes(self) -> Mapping[str, AttributeView]:
-        """Its attributes by name."""
-        ...
-
+    def attributes(self) -> Mapping[str, AttributeView]: ...
     @property
-    def graph(self) -> Any:
-        """The graph that it is in; None once it is folded."""
-        ...
+    def graph(self) -> Any: ...
 
 
 class GraphView(Protocol):
-    """A graph: its inputs, and its nodes in an order in which they can run."""
+    """A graph, which iterates over its nodes in an order in which they can run."""
 
     @property
-    def inputs(self) -> Sequence[ValueView]:
-        """Its inputs."""
-        ...
-
+    def inputs(self) -> Sequence[ValueView]: ...
     def __iter__(self) -> Iterator[NodeView]: ...
-
-    def all_nodes(self) -> Iterator[NodeView]:
-        """Its nodes and those of the graphs in them."""
-        ...
 
 
 class ModelView(Protocol):
-    """A model without functions whose defaults are aside, and what changes in it while it is read."""
+    """A model without functions whose defaults are aside, and the changes that are made while it is read."""
 
     @property
-    def graph(self) -> GraphView:
-        """The main graph."""
-        ...
-
+    def graph(self) -> GraphView: ...
     @property
-    def opset_imports(self) -> Mapping[str, int]:
-        """The version of each operator set."""
-        ...
+    def opset_imports(self) -> Mapping[str, int]: ...
 
     def origin(self, node: Any) -> str:
         """See `NodeInModel.origin`."""
@@ -236,54 +131,31 @@ class ModelView(Protocol):
         ...
 
     def copy_type(self, value: Any, source: Any) -> None:
-        """Give a value without a type that of another."""
+        """Give a value without a type the type of another."""
         ...
 
-    def infer_shapes(self) -> Mapping[Any, Found]:
-        """Give values the types and sizes that can be inferred; what is written for them counts where nothing can.
+    def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
+        """Give a value an inferred element type and inferred sizes; 0 and None keep those that it has."""
+        ...
 
-        Large and missing constants are inputs from here on: only their shapes matter.
+    def detach_weights(self) -> None:
+        """Make inputs of the large and the missing constants of the main graph: only their shapes matter from here."""
+        ...
 
-        Returns:
-            What was found, constants included.
-        """
+    def serialize(self) -> tuple[bytes, Sequence[Any]]:
+        """Serialize the model for `propagate`, and list its values in the order in which `propagate` reports them."""
         ...
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
-        """Let a node's outputs be constants, by element type and elements, and remove it from its graph."""
+        """Make constants of a node's outputs, given as element types and elements, and remove it from its graph."""
         ...
 
 
-INT, TENSOR, GRAPH, INTS, GRAPHS = 2, 4, 5, 7, 10
-"""Types of attributes, as AttributeProto numbers them."""
-
-
-def subgraphs(node: NodeView) -> Iterator[GraphView]:
-    """The graphs in the attributes of a node."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == GRAPHS:
-            yield from attribute.as_graphs()
-
-
-def all_values(graph: GraphView) -> Iterator[ValueView]:
-    """The inputs of a graph, then for each node its outputs and the values of the graphs in it."""
-    yield from graph.inputs
-    for node in graph:
-        yield from node.outputs
-        if node.attributes:
-            for subgraph in subgraphs(node):
-                yield from all_values(subgraph)
-
-
 def dims_of(shape: ShapeView | None) -> Dims | None:
-    """Sizes as numbers, symbols or None."""
+    """Return sizes as numbers, symbols or None."""
     return None if shape is None else tuple([dim if isinstance(dim, int) else dim.value for dim in shape])
 
 
 def is_static(shape: ShapeView | None) -> bool:
-    """Whether there is a shape, and all its sizes are known."""
+    """Return whether there is a shape, and all its sizes are known."""
     return shape is not None and all(isinstance(dim, int) for dim in shape)

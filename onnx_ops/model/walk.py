@@ -1,69 +1,88 @@
-"""Walking onnx-ir models of many nodes.
+"""Walks over the nodes, graphs and values of a model, as either of its readers has it.
 
-The orders are those of onnx-ir's own iterators, which take several times as long.
+Loading this module does not load onnx-ir. The orders are those of onnx-ir's own iterators, which take several times as
+long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-import onnx_ir as ir
+from onnx_ops.model.views import GRAPH, GRAPHS, AttributeView, GraphView, NodeView
 
-_GRAPH = ir.AttributeType.GRAPH
-_HOLDING = (_GRAPH, ir.AttributeType.GRAPHS)
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Node = TypeVar("Node", bound=NodeView)
 
 
-def all_nodes(holder: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """The nodes of a graph or a function, each followed by those of the graphs in it; they may change meanwhile."""
+def graphs_in(node: NodeView) -> Sequence[Any]:
+    """Return the graphs in the attributes of a node, without the graphs in their nodes."""
+    attributes = node.attributes
+    attributes = getattr(attributes, "data", attributes)  # the dictionary inside onnx-ir's
+    if not attributes:
+        return ()
+    graphs: tuple[Any, ...] = ()
+    for attribute in attributes.values():
+        if attribute.type in (GRAPH, GRAPHS):
+            graphs += graphs_of(attribute)
+    return graphs
+
+
+def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
+    """Return the graphs that an attribute holds."""
+    if attribute.type not in (GRAPH, GRAPHS) or attribute.ref_attr_name:
+        return ()
+    return (attribute.value,) if attribute.type == GRAPH else tuple(attribute.value)
+
+
+def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
+    """Yield the nodes of a graph or a function, each followed by those of the graphs in it.
+
+    The nodes may change meanwhile.
+    """
     for node in holder:
         yield node
         for graph in graphs_in(node):
             yield from all_nodes(graph)
 
 
+@overload
+def all_values(graph: ir.Graph) -> Iterator[ir.Value]: ...
+@overload
+def all_values(graph: GraphView) -> Iterator[Any]: ...
+def all_values(graph: GraphView) -> Iterator[Any]:
+    """Yield the inputs of a graph, then for each node its outputs and the values of the graphs in it."""
+    yield from graph.inputs
+    for node in graph:
+        yield from node.outputs
+        for subgraph in graphs_in(node):
+            yield from all_values(subgraph)
+
+
 def all_graphs(model: ir.Model) -> list[ir.Graph]:
-    """The main graph and the graphs in its nodes, as `ir.Model.graphs` has them."""
-    return [model.graph, *dict.fromkeys(_subgraphs(model.graph))]
+    """Return the main graph and the graphs in its nodes, as `ir.Model.graphs` has them."""
+    return [model.graph, *_subgraphs(model.graph)]
 
 
 def model_graphs(model: ir.Model) -> list[ir.Graph]:
-    """The main graph, and the graphs in its nodes and in those of the functions."""
-    found = dict.fromkeys(all_graphs(model))
-    for function in model.functions.values():
-        found.update(dict.fromkeys(_subgraphs(function)))
-    return list(found)
+    """Return the main graph, and the graphs in its nodes and in those of the functions."""
+    holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    return [model.graph, *dict.fromkeys(graph for holder in holders for graph in _subgraphs(holder))]
 
 
 def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
-    """The nodes of the main graph and of the functions, and of the graphs in them."""
-    yield from all_nodes(model.graph)
-    for function in model.functions.values():
-        yield from all_nodes(function)
+    """Yield the nodes of the main graph and of the functions, and of the graphs in them."""
+    for holder in (model.graph, *model.functions.values()):
+        yield from all_nodes(holder)
 
 
-def _subgraphs(graph: ir.Graph | ir.Function) -> Iterator[ir.Graph]:
-    for node in graph:
-        for inner in graphs_in(node):
-            yield inner
-            yield from _subgraphs(inner)
-
-
-def graphs_in(node: ir.Node) -> list[ir.Graph]:
-    """The graphs in the attributes of a node, not those in their nodes."""
-    attributes = node.attributes.data  # the dictionary itself
-    if not attributes:
-        return _NONE
-    found = _NONE
-    for attribute in attributes.values():
-        if attribute.type in _HOLDING and not attribute.is_ref():
-            found = [*found, *((attribute.value,) if attribute.type == _GRAPH else attribute.value)]
-    return found
+def _subgraphs(holder: ir.Graph | ir.Function) -> Iterable[ir.Graph]:
+    return dict.fromkeys(graph for node in all_nodes(holder) for graph in graphs_in(node))
 
 
 def count_uses(value: ir.Value) -> int:
-    """How often nodes read a value: `len(value.uses())` without the copy, which is long where many nodes do."""
+    """Return how often nodes read a value: `len(value.uses())` without the copy, which is long where many nodes do."""
     uses = getattr(value, "_uses", None)
     return len(value.uses() if uses is None else uses)
-
-
-_NONE: list[ir.Graph] = []

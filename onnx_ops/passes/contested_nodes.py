@@ -8,8 +8,9 @@ import onnx_ir as ir
 
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.model.domains import standard_opset
+from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import MARK, contested, is_standard, read_elements, slice_spec
-from onnx_ops.model.prepare import detach_large_initializers, inline_functions
+from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.passes.probe import build_probe
 from onnx_ops.passes.walk import every_node
@@ -52,8 +53,7 @@ def mark_computed(model: ir.Model) -> None:
             inline_functions(probe)
         except ModelError:
             return
-        detach_large_initializers(probe)
-        for value, facts in infer_shapes(probe).items():
+        for value, facts in infer_shapes(IrModel(probe)).items():
             if facts.data is not None and value.const_value is None:
                 value.const_value = ir.tensor(facts.data)
         version = standard_opset(model.opset_imports)

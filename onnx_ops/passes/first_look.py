@@ -5,12 +5,11 @@ Most of the time that a pass takes goes into reading a model as onnx-ir has it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
 import onnx
 
 from onnx_ops.model.check import Findings
 from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.proto_walk import model_nodes
 
 _CUTTING = frozenset(("Slice", "Split", "Gather", "StridedSlice"))
 _VIEWS = frozenset(("Squeeze", "Unsqueeze", "Identity"))
@@ -35,7 +34,7 @@ def can_rewrite(proto: onnx.ModelProto) -> bool:
         proto: A model that is well-formed.
     """
     views: set[str] = set()
-    for node in _all_nodes(proto):
+    for node in model_nodes(proto):
         op_type = node.op_type
         if op_type in _CUTTING:
             return True
@@ -57,23 +56,5 @@ def can_harden(proto: onnx.ModelProto) -> bool:
     return any(
         node.op_type in _CUTTING
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
-        for node in _all_nodes(proto)
+        for node in model_nodes(proto)
     )
-
-
-def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of the graph, of the functions, and of the graphs in them."""
-    holders: list[Sequence[onnx.NodeProto]] = [proto.graph.node, *(function.node for function in proto.functions)]
-    while holders:
-        for node in holders.pop():
-            yield node
-            if node.attribute:
-                holders += [graph.node for graph in _graphs(node.attribute)]
-
-
-def _graphs(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
-    for attribute in attributes:
-        if attribute.HasField("g"):
-            yield attribute.g
-        if attribute.graphs:
-            yield from attribute.graphs

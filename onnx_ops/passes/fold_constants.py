@@ -10,13 +10,13 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, OPERATORS
+from onnx_ops.infer.facts import MAX_BYTES
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.facts import MAX_BYTES
 from onnx_ops.model.nodes import MARK, constant
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.cleanup import RANDOM, is_used
 from onnx_ops.passes.folding import as_tensors
-from onnx_ops.verify import onnxruntime_cpu
+from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26

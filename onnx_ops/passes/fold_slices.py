@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.model.facts import LARGE_BYTES
-from onnx_ops.model.nodes import MARK, SLICING, constant, has_its_values, is_operator, node_name
+from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, has_its_values, is_operator, node_name
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass

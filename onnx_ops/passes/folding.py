@@ -12,10 +12,10 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, OPERATORS
+from onnx_ops.infer.facts import MAX_BYTES, Facts
 from onnx_ops.infer.inference import infer_shapes
-from onnx_ops.model.facts import LARGE_BYTES, MAX_BYTES, Found
-from onnx_ops.model.nodes import MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
-from onnx_ops.model.prepare import detach_large_initializers, name_left_out_outputs
+from onnx_ops.model.ir_model import IrModel
+from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
 from onnx_ops.model.read_once import read_once
 from onnx_ops.model.walk import all_nodes, count_uses
 from onnx_ops.passes.probe import build_probe
@@ -41,22 +41,20 @@ def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
         return {}
     probe = build_probe(model)
     twins = list(zip(nodes, all_nodes(probe.graph), strict=True))
-    name_left_out_outputs(probe)
-    detach_large_initializers(probe)
-    found = infer_shapes(probe)
+    found = infer_shapes(IrModel(probe))
     written = [pair for node, twin in twins for pair in zip(node.outputs, twin.outputs, strict=True)]
     facts = {value: known for value, twin in written if (known := found.get(twin)) is not None}
     return select_folded(nodes, facts)
 
 
-def select_folded(nodes: Iterable[ir.Node], found: Mapping[ir.Value, Found]) -> dict[ir.Value, ir.TensorProtocol]:
+def select_folded(nodes: Iterable[ir.Node], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
     """`fold_slicing_values` of a graph with these nodes, of whose values this was found."""
     slicing = [node for node in nodes if is_operator(node, *FOLDED)]
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     return as_tensors(read, found)
 
 
-def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Found]) -> dict[ir.Value, ir.TensorProtocol]:
+def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
     """What is known of the elements of values."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
+from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
-from onnx_ops.model.facts import NOTHING_FOUND, Found
+from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_standard
-from onnx_ops.model.shape_arithmetic import Array
+from onnx_ops.model.views import Array
 from onnx_ops.passes.cleanup import RANDOM
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from onnx_ops.passes.probe import OPAQUE_DOMAIN
@@ -28,7 +29,7 @@ _ALIKE = OPERATORS - _DIFFERENT
 _KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
-Facts = Mapping[ir.Value, Found]
+FactsByValue = Mapping[ir.Value, Facts]
 Withheld = Mapping[str, Mapping[str, ir.Attr]]
 """The attributes of hidden nodes, by what the operator of each is called while it is hidden."""
 
@@ -45,7 +46,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
             holds are inputs.
         optimizer: One of `OPTIMIZERS`.
     """
-    found = infer(model)
+    found = infer(IrModel(model))
     nodes = list(model.graph.all_nodes())
     hidden = {node: None for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)}
     hidden.update(dict.fromkeys(_parameters_of_contested(nodes)))
@@ -96,7 +97,7 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
                 yield producer
 
 
-def _computed_differently(nodes: Iterable[ir.Node], found: Facts) -> Iterator[ir.Node]:
+def _computed_differently(nodes: Iterable[ir.Node], found: FactsByValue) -> Iterator[ir.Node]:
     """The nodes that compute with known integers, sizes among them, and of which optimizers may make something else."""
     known: set[ir.Value] = set()
     for node in nodes:
@@ -107,13 +108,13 @@ def _computed_differently(nodes: Iterable[ir.Node], found: Facts) -> Iterator[ir
                 yield node
 
 
-def _computes_alike(node: ir.Node, found: Facts) -> bool:
+def _computes_alike(node: ir.Node, found: FactsByValue) -> bool:
     """Whether an optimizer computes with known integers, and with floats made of them, what every engine does."""
     if is_standard(node, *_KEPT):
         return True
     if not is_standard(node, *_ALIKE):
         return False
-    if all(found.get(output, NOTHING_FOUND).data is not None for output in node.outputs if output.name):
+    if all(found.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
         return True
     read, written = _elements(node.inputs, found), _elements(node.outputs, found)
     if all(element is not None and _is_no_float(element) for element in read | written):
@@ -122,20 +123,20 @@ def _computes_alike(node: ir.Node, found: Facts) -> bool:
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
 
 
-def _data(value: ir.Value | None, found: Facts) -> Array | None:
+def _data(value: ir.Value | None, found: FactsByValue) -> Array | None:
     """The elements of a value, if they are known."""
     if value is None:
         return None
     tensor = constant(value)
-    return found.get(value, NOTHING_FOUND).data if tensor is None else tensor.numpy()
+    return found.get(value, NO_FACTS).data if tensor is None else tensor.numpy()
 
 
-def _elements(values: Iterable[ir.Value | None], found: Facts) -> set[ir.DataType | None]:
+def _elements(values: Iterable[ir.Value | None], found: FactsByValue) -> set[ir.DataType | None]:
     """The types of the elements of values, None among them where one is not known."""
     elements: set[ir.DataType | None] = set()
     for value in values:
         if value is not None and (value.name or value.const_value is not None):
-            number = found.get(value, NOTHING_FOUND).element
+            number = found.get(value, NO_FACTS).element
             elements.add(value.dtype if value.const_value is not None else ir.DataType(number) if number else None)
     return elements
 
@@ -144,13 +145,13 @@ def _is_no_float(element: ir.DataType) -> bool:
     return element.is_integer() or element in (ir.DataType.BOOL, ir.DataType.STRING)
 
 
-def _wrongly_inferred(model: ir.Model, found: Facts) -> Iterator[ir.Node]:
+def _wrongly_inferred(model: ir.Model, found: FactsByValue) -> Iterator[ir.Node]:
     """The nodes of which onnx infers that they keep a size that is not known: each Slice of operator set 10."""
     if standard_opset(model.opset_imports) != _WRONGLY_INFERRED_OPSET:
         return
     for node in model.graph.all_nodes():
         if is_standard(node, "Slice"):
-            dims = found.get(node.outputs[0], NOTHING_FOUND).dims
+            dims = found.get(node.outputs[0], NO_FACTS).dims
             if dims is None or not all(isinstance(dim, int) for dim in dims):
                 yield node
 

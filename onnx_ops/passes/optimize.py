@@ -10,11 +10,10 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphI
 
 from onnx_ops.model.clone import model_like
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.facts import LARGE_BYTES
 from onnx_ops.model.io import external_tensors, load_externals
-from onnx_ops.model.nodes import MARK, constant
-from onnx_ops.model.prepare import all_values, inline_functions, name_left_out_outputs
-from onnx_ops.model.walk import all_graphs
+from onnx_ops.model.nodes import LARGE_BYTES, MARK, constant
+from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.model.walk import all_graphs, all_values
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
 from onnx_ops.passes.optimizers import run_optimizer
@@ -118,7 +117,7 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
     """Let a copy be the output: optimizers rename an input that is one."""
-    taken = {each.name for each in all_values(model)}.union(model.graph.initializers)
+    taken = {each.name for each in all_values(model.graph)}.union(model.graph.initializers)
     copy = ir.node("Identity", [value])
     output, name = copy.outputs[0], value.name
     output.shape, output.type = value.shape, value.type
@@ -184,9 +183,9 @@ def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
-    said = {value.name: value for value in all_values(original)}
+    said = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
-    for value in all_values(model):
+    for value in all_values(model.graph):
         known = said.get(value.name)
         if known is not None:
             value.type, value.shape = known.type, known.shape

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.propagate import MAX_CALLS, max_visits
+from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
-from onnx_ops.model.facts import Found
-from onnx_ops.model.ir_model import fold
+from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, contested, is_standard
-from onnx_ops.model.prepare import detach_large_initializers, name_left_out_outputs
 from onnx_ops.model.walk import all_graphs, all_nodes
 from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.probe import build_probe
@@ -38,7 +38,7 @@ class ValueInfo:
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
     types: dict[ir.Value, ir.TypeProtocol] = field(default_factory=dict)
-    constants: dict[ir.Value, Found] = field(default_factory=dict)
+    constants: dict[ir.Value, Facts] = field(default_factory=dict)
 
     def copy(self, value: ir.Value, source: ir.Value) -> None:
         """Let what is known of a value hold for another that replaces it."""
@@ -217,13 +217,13 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:
     graphs = list(zip(all_graphs(model), all_graphs(probe), strict=True))
     nodes = [pair for graph, twin in graphs for pair in zip(graph, twin, strict=True)]
     values = [pair for graph, twin in graphs for pair in zip(graph.inputs, twin.inputs, strict=True)]
-    name_left_out_outputs(probe)
-    detach_large_initializers(probe)
-    facts = infer_shapes(probe)
+    view = IrModel(probe)
+    facts = infer_shapes(view)
     written = [pair for node, twin in nodes for pair in zip(node.outputs, twin.outputs, strict=True)]
     constants = {value: known for value, twin in written if (known := facts.get(twin)) and known.data is not None}
     if folding:
-        fold(probe, [twin for _, twin in nodes if is_standard(twin, *SLICING)], facts)
+        slicing = [twin for _, twin in nodes if is_standard(twin, *SLICING)]
+        fold_nodes(view, list(all_nodes(probe.graph)), slicing, facts)
     values += [pair for node, twin in nodes for pair in zip(node.outputs, twin.outputs, strict=True)]
     found = ValueInfo(constants=constants)
     for value, twin in values:

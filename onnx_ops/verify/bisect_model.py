@@ -9,8 +9,9 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.verify import onnxruntime_cpu
-from onnx_ops.verify.onnxruntime_cpu import Captured
+from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.onnxruntime_cpu import Captured
 from sliceport.directml.device import CallFailed, Device, HostDied
 from sliceport.engines.model_run import Finding
 
@@ -279,7 +280,7 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
     """What a node reads, its control flow bodies included."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
-        for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+        for graph in graphs_of(attribute):
             made = {name for one in graph.node for name in one.output}
             made |= {value.name for value in (*graph.input, *graph.initializer)}
             for one in graph.node:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_ops.runtime.onnxruntime_cpu import Exhausted, bounded
 from onnx_ops.verify.inputs import overridable_inputs
-from onnx_ops.verify.onnxruntime_cpu import Exhausted, bounded
 from sliceport.errors import ModelError
 
 Array = npt.NDArray[Any]

@@ -12,8 +12,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.verify import onnxruntime_cpu
-from onnx_ops.verify.onnxruntime_cpu import Captured
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.onnxruntime_cpu import Captured
 from sliceport.errors import ModelError, UsageError
 from sliceport.wording import example_shapes, spell
 

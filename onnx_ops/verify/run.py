@@ -14,16 +14,16 @@ import onnx_ir as ir
 
 from onnx_ops.lowering import lower
 from onnx_ops.model.annotate import OnnxSource
-from onnx_ops.model.facts import LARGE_BYTES
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.onnxruntime_cpu import Captured
 from onnx_ops.strided_slice_op import embed_function
-from onnx_ops.verify import onnxruntime_cpu
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.inputs import random_array, run_with_inputs
 from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import one_node, output_names
-from onnx_ops.verify.onnxruntime_cpu import Captured
 from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program

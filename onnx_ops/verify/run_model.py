@@ -13,10 +13,11 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.external_data import count_external_bytes
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
-from onnx_ops.verify import bisect_model, onnxruntime_cpu
-from onnx_ops.verify.external import loaded_bytes
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify import bisect_model
 from onnx_ops.verify.inputs import make_inputs, run_with_inputs
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
@@ -197,7 +198,7 @@ def read_complete_model(
     folder = os.fspath(data_folder if data_folder is not None else os.path.dirname(os.path.abspath(path)))
     try:
         proto = onnx.load(os.fspath(path), load_external_data=False)
-        size = proto.ByteSize() + loaded_bytes(proto)
+        size = proto.ByteSize() + count_external_bytes(proto)
         if size <= _MAX_BYTES:
             onnx.external_data_helper.load_external_data_for_model(proto, folder)
     except OSError as error:

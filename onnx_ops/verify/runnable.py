@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -11,10 +10,11 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.model.external_data import load_small_tensors
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.proto_walk import model_nodes
 from onnx_ops.model.read import read_proto
 from onnx_ops.strided_slice_op import embed_function
-from onnx_ops.verify.external import load_small_tensors
 from sliceport.errors import ModelError
 
 
@@ -59,7 +59,7 @@ def read_runnable(path: str | os.PathLike[str], data_folder: str | os.PathLike[s
         load_small_tensors(proto, folder)
     except ModelError as error:
         raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
-    if any(node.op_type == "StridedSlice" for node in _all_nodes(proto)):
+    if any(node.op_type == "StridedSlice" for node in model_nodes(proto)):
         embedded = from_proto(proto, folder)
         if embed_function(embedded):
             proto = ir.serde.serialize_model(embedded)
@@ -68,7 +68,7 @@ def read_runnable(path: str | os.PathLike[str], data_folder: str | os.PathLike[s
 
 
 def _name_left_out_parts(proto: onnx.ModelProto) -> None:
-    nodes = list(_all_nodes(proto))
+    nodes = list(model_nodes(proto))
     names = {name for node in nodes for name in (*node.input, *node.output)}
     numbers = count()
     for node in nodes:
@@ -76,17 +76,3 @@ def _name_left_out_parts(proto: onnx.ModelProto) -> None:
             node.output[:] = [
                 name or next(made for n in numbers if (made := f"left_out_{n}") not in names) for name in node.output
             ]
-
-
-def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    yield from _nodes(proto.graph.node)
-    for function in proto.functions:
-        yield from _nodes(function.node)
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _nodes(graph.node)

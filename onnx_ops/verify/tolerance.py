@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.verify.session import Captured
+from onnx_ops.runtime.session import Captured
 
 TOLERANCES = {"FLOAT16": 1e-2, "BFLOAT16": 1e-1}
 """How far an output that arithmetic made may differ, over its largest absolute value or 1."""

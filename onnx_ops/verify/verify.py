@@ -13,11 +13,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.io import write_model
-from onnx_ops.verify import onnxruntime_cpu
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.session import STRING, Captured, NotComparable, Value
 from onnx_ops.verify.defaults import list_names, run_with_other_values
 from onnx_ops.verify.inputs import first_that_runs
 from onnx_ops.verify.runnable import Runnable, read_runnable
-from onnx_ops.verify.session import STRING, Captured, NotComparable, Value
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.errors import ModelError, SliceportError

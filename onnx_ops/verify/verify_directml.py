@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from onnx_ops.verify.onnxruntime_cpu import Captured
+from onnx_ops.runtime.onnxruntime_cpu import Captured
 from onnx_ops.verify.run_model import open_provider, read_complete_model, run_on
 from onnx_ops.verify.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
 from sliceport.directml.device import Device

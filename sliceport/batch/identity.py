@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sliceport.batch.digests import State, digest_file, state_of
 from sliceport.batch.result import SCHEMA_VERSION
 from sliceport.batch.sources import is_url
 from sliceport.batch.task import Job, Task
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import ManyFiles, format_of
-
-State = tuple[int, int] | None
-"""The size and time of change of a file, which show that it was changed; None where it is not there."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Identity:
 
     def is_current(self) -> bool:
         """Whether no file was changed since: nobody keeps others from it."""
-        return all(_state_of(file) == state for file, state in self.files.items())
+        return all(state_of(file) == state for file, state in self.files.items())
 
 
 def identify(job: Job, task: Task, folder: Path) -> Identity:
@@ -57,31 +55,28 @@ def identify(job: Job, task: Task, folder: Path) -> Identity:
         raise ModelError("it is a folder, a pipe or a device, not a file.")
     one = format_of(path)
     names = one.files_beside(path) if isinstance(one, ManyFiles) else ()
-    beside = {name: _state_of(os.path.join(os.path.dirname(path), name)) for name in names}
+    beside = {name: os.path.join(os.path.dirname(path), name) for name in names}
     inputs = [file for file in options_of(job, task).get("inputs", {}).values() if not is_url(file)]
-    files = {os.path.join(os.path.dirname(path), name): state for name, state in beside.items()}
-    files |= {file: _state_of(file) for file in (path, *inputs)}
+    files = {file: state_of(file) for file in (path, *beside.values(), *inputs)}
     return Identity(_make_key(job, task, path, beside, folder), path, files)
 
 
-def _state_of(file: str) -> State:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+def _make_key(job: Job, task: Task, path: str, beside: Mapping[str, str], folder: Path) -> str:
+    """Return the hash of all that a result depends on.
 
-
-def _make_key(job: Job, task: Task, path: str, beside: Mapping[str, State], folder: Path) -> str:
-    """The hash of all that a result depends on.
-
-    Of the other files of a model it has names, sizes and times of change, as weights may be larger than all else.
+    Args:
+        job: The job.
+        task: The task.
+        path: The model's file.
+        beside: The other files of the model, by the name that the model has for each.
+        folder: A local folder for downloaded arrays.
 
     Raises:
         ModelError: The model cannot be read.
     """
     try:
-        content = _digest(path)
+        content = digest_file(path)
+        contents = [[name, _digest_if_there(file)] for name, file in beside.items()]
     except OSError as error:
         raise ModelError(f"it cannot be read ({error.strerror or error}).") from None
     options = options_of(job, task)
@@ -95,7 +90,7 @@ def _make_key(job: Job, task: Task, path: str, beside: Mapping[str, State], fold
         "versions": dict(job.versions),
         "format": format_of(path).name,
         "content": content,
-        "beside": [[name, *(state or (None, None))] for name, state in beside.items()],
+        "beside": contents,
     }
     return hashlib.sha256(json.dumps(depends, sort_keys=True).encode("ascii")).hexdigest()
 
@@ -109,14 +104,14 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
     return options
 
 
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest_if_there(file: str) -> str | None:
+    """Return the digest of a data file, or None if it is missing: the command says so."""
+    return digest_file(file) if os.path.isfile(file) else None
 
 
 def _digest_input(file: str, folder: Path) -> str | None:
     try:
-        return _digest(fetch(file, folder))
+        return digest_file(fetch(file, folder))
     except (OSError, UsageError):
         return None  # the work says what is wrong with it
 

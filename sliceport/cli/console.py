@@ -187,14 +187,16 @@ def showing_progress() -> Iterator[None]:
 
     def listen(what: str) -> None:
         current[0] = what
+        if thread.ident is None:  # not before, for a process with threads must not fork
+            thread.start()
 
     thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
     try:
         with listening(listen):
             yield
     finally:
         ended.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         with _lock:
             _clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,11 +102,15 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
     """
     work: Work = options.work(options)
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
-    if is_supervised or timeout is not None or memory is not None:
-        answer = _supervise(work, timeout, memory, is_supervised=is_supervised)
-    else:
-        with console.showing_progress():
-            answer = do(work)
+    try:
+        if is_supervised or timeout is not None or memory is not None:
+            answer = _supervise(work, timeout, memory, is_supervised=is_supervised)
+        else:
+            with console.showing_progress():
+                answer = do(work)
+    except MemoryError as error:
+        bound = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 sets no limit."
+        raise ModelError(f"'{work.model}': {bound if memory else describe_unforeseen(error)}") from None
     if work.output is not None:
         reason = "" if answer.is_written else ", because the rewritten model computes something else"
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
@@ -117,17 +121,15 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
     """Have a child do the work, and put its files into place."""
     token = new_token()
-    is_loud = work.verbose > 1
-    child = supervisor.fork_child(2 if is_loud else None) if is_supervised else None
+    log = 2 if work.verbose > 1 else None
     try:
         with console.showing_progress():
-            answer: Answer = supervisor.call_twice(do, work, token, child=child, timeout=timeout, memory=memory)
+            answer: Answer = supervisor.call_twice(
+                do, work, token, timeout=timeout, memory=memory, forks=is_supervised, log=log
+            )
         with supervisor.shielded():
             for placement in answer.placements:
                 placement.commit()
-    except MemoryError as error:
-        bound = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 sets no limit."
-        raise ModelError(f"'{work.model}': {bound if memory else describe_unforeseen(error)}") from None
     except supervisor.ChildTimedOut:
         reason = f"it takes more than {timeout:g} s; --timeout 0 sets no limit."
         raise ModelError(f"'{work.model}': {reason}") from None
@@ -153,7 +155,9 @@ def do(work: Work, token: str = "") -> Answer:
         UsageError, SliceportError: The work cannot be done; the message says why.
     """
     output = None if work.output is None else Path(work.output)
-    context = deferred(output, token) if token and output is not None else nullcontext([])
+    context: AbstractContextManager[list[Placement]] = nullcontext([])
+    if token and output is not None:
+        context = deferred(output, token)
     try:
         with command_line(), context as placements:
             outcome = COMMANDS[work.command].run(
@@ -172,13 +176,13 @@ def do(work: Work, token: str = "") -> Answer:
         is_named = not isinstance(error, ModelError) or os.fspath(work.model) in str(error)
         # A plain error: the main process need not import the module of its class.
         raise SliceportError(str(error) if is_named else f"'{work.model}': {error}") from error
-    except MemoryError:
-        raise
     except Exception as error:  # whatever a library raises is about the file that it was given
         if work.verbose > 1:
             import traceback
 
             traceback.print_exc()
+        if isinstance(error, MemoryError):
+            raise
         raise SliceportError(f"'{work.model}': {describe_unforeseen(error, '; -vv shows where')}") from error
 
 

@@ -154,16 +154,15 @@ def _count_allocated() -> int | None:
 
 def _die_with_parent(parent: int) -> None:
     """Have the kernel kill this process, and the group that it leads, when the parent's pipe breaks."""
-    if sys.platform == "win32" or parent == NO_PIPE:
-        return
-    leads = os.getpgrp() == os.getpid()
-    fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
-    fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
-    poll = select.poll()
-    poll.register(parent, 0)
-    if poll.poll(0):  # the parent died before the signal was set up
-        os._exit(1)
+    if sys.platform != "win32" and parent != NO_PIPE:
+        leads = os.getpgrp() == os.getpid()
+        fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
+        fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
+        poll = select.poll()
+        poll.register(parent, 0)
+        if poll.poll(0):  # the parent died before the signal was set up
+            os._exit(1)
 
 
 def write_message(stream: IO[bytes], data: bytes, kind: bytes = ANSWER) -> None:

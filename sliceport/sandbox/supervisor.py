@@ -101,6 +101,7 @@ class _Forked:
     returncode: int | None = None
 
     def __init__(self, log: int, parent: int, ours: IO[bytes] | None) -> None:
+        assert sys.platform != "win32"
         requests, to_child = os.pipe()
         from_child, answers = os.pipe()
         self.pid = os.fork()
@@ -240,7 +241,7 @@ class _Child:
 
     def _has_message(self, process: int | None) -> bool:
         """Wait for a message, or for the child's end, which the pipe does not show while a grandchild holds it."""
-        if process is None:
+        if sys.platform == "win32" or process is None:
             return True
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
@@ -278,7 +279,9 @@ class _Child:
                 end(target, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the process and log its output."""
+        """End the process and log its output; do nothing the second time."""
+        if self._stdout.closed:
+            return
         self.kill()
         self._process.wait()
         logger.debug("child: %s", self._read_log())
@@ -431,27 +434,14 @@ def take(waiting: queue.Queue[T]) -> T:
             return waiting.get(timeout=_TURN if sys.platform == "win32" else None)
 
 
-def fork_child(log: int | None = None) -> _Child | None:
-    """Fork a child for one call; None on systems that cannot fork, and where another thread runs already.
-
-    Args:
-        log: The descriptor that the child writes its own output to; by default a file for `ChildDied.stderr`.
-
-    Raises:
-        ChildNotStarted: The system has no process for it.
-    """
-    if sys.platform in ("win32", "darwin") or threading.active_count() > 1:  # macOS's libraries do not survive a fork
-        return None
-    return _Child(forks=True, log=log)
-
-
 def call(
     function: Callable[..., Any],
     *args: Any,
     timeout: float | None = None,
     memory: int | None = None,
-    child: _Child | None = None,
     is_isolated: bool = False,
+    forks: bool = False,
+    log: int | None = None,
 ) -> Any:
     """Call a function in a child.
 
@@ -461,8 +451,9 @@ def call(
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
             Linux alone. None for no limit but that of the call that this process answers.
-        child: A child of `fork_child`, which this call ends; by default a warm one.
         is_isolated: Whether the function hands code that may crash to a child of its own; see `child.is_expendable`.
+        forks: Whether the child is forked for this call, if the system can, instead of taken from the warm ones.
+        log: The descriptor that a forked child writes its own output to; by default a file for `ChildDied.stderr`.
 
     Raises:
         ChildDied: The child ended, or was ended; see its subclasses.
@@ -471,7 +462,8 @@ def call(
     bounds = [bound for bound in (memory, this_process.memory) if bound is not None]
     limit = min(bounds) if bounds else None
     request = pickle.dumps((function.__module__, function.__qualname__, args, limit, is_isolated))
-    if child is not None:
+    if forks and _can_fork():
+        child = _Child(forks=True, log=log)
         try:
             is_error, value = child.call(request, timeout)
         finally:
@@ -481,6 +473,11 @@ def call(
     if is_error:
         raise value
     return value
+
+
+def _can_fork() -> bool:
+    """Return whether a fork is safe: libraries of macOS do not survive one, nor do locks that other threads hold."""
+    return sys.platform not in ("win32", "darwin") and threading.active_count() == 1
 
 
 def _call_warm(request: bytes, timeout: float | None) -> tuple[bool, Any]:
@@ -494,16 +491,16 @@ def _call_warm(request: bytes, timeout: float | None) -> tuple[bool, Any]:
     return answer
 
 
-def call_twice(function: Callable[..., Any], *args: Any, child: _Child | None = None, **limits: Any) -> Any:
+def call_twice(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Call a function in a child; if it crashes, once more in a child that isolates what may crash.
 
     Args, Raises: See `call`.
     """
     try:
-        return call(function, *args, child=child, **limits)
+        return call(function, *args, **options)
     except ChildCrashed as error:
         logger.debug("the call is repeated, isolated: its process %s", error)
-    return call(function, *args, is_isolated=True, **limits)
+    return call(function, *args, is_isolated=True, **options)
 
 
 class Stopped(BaseException):

@@ -1,6 +1,7 @@
-"""The core: what is written (`spec`) and what it selects (`Region`), on Python ints and `range` alone.
+"""The core: the parameters of slicing operators (`spec`) and the elements that they select (`Region`).
 
-Source: the ONNX operator pages of Slice and Split, OpenVINO's of StridedSlice-1 and Slice-8. Standard library only.
+It computes with Python ints and `range`, and imports the standard library only. Sources: the ONNX operator pages of
+Slice and Split, OpenVINO's of StridedSlice-1 and Slice-8.
 """
 
 from __future__ import annotations

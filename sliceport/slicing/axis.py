@@ -29,7 +29,7 @@ class Window(NamedTuple):
 
 
 def canonicalize(selected: range) -> range:
-    """The one spelling of a range: empty is `range(0)`, a single element has step 1, `stop` is next to the last index.
+    """Return the one spelling of a range: no index is `range(0)`, one index has step 1, `stop` follows the last index.
 
     >>> canonicalize(range(4, 100, 200))
     range(4, 5)
@@ -44,7 +44,7 @@ def canonicalize(selected: range) -> range:
 
 
 def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> range:
-    """The indices that a slice selects from one axis, in output order, clamped as ONNX and OpenVINO do.
+    """Return the indices that a slice selects from one axis, in output order, clamped as ONNX and OpenVINO do.
 
     Guarantees:
       * every index lies in `[0, size)`;
@@ -52,8 +52,8 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
       * `len(result)` is the output size, possibly 0;
       * integers of any magnitude are taken at face value, so INT64_MIN and INT64_MAX mean "as far as possible".
 
-    It is Python's rule but for one case: a backward slice that starts below `-size` starts at index 0, as the clamping
-    range `[0, size - 1]` of the ONNX text says, where Python selects nothing.
+    The rule is Python's, with one exception: a backward slice that starts below `-size` starts at index 0, because the
+    ONNX text clamps its start to `[0, size - 1]`. Python selects nothing there.
 
     Args:
         start: First index, negative from the end; None for the beginning in the direction of `step`.
@@ -62,7 +62,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
         size: Number of elements on the axis, at most INT64_MAX.
 
     Raises:
-        InvalidSlice: `step` is 0, or the axis is longer.
+        InvalidSlice: `step` is 0, or `size` is more than INT64_MAX.
 
     >>> resolve_axis(-1, INT64_MIN, -2, size=5)
     range(4, -1, -2)
@@ -79,7 +79,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
 
 
 def compose(outer: range, inner: range) -> range:
-    """What is left of `outer` when `inner` selects from it: `inner` holds positions in `outer`.
+    """Return the indices at the positions `inner` of `outer`.
 
     >>> compose(range(10, 0, -2), range(1, 4, 2))
     range(8, 3, -4)
@@ -92,7 +92,7 @@ def compose(outer: range, inner: range) -> range:
 
 
 def shift(selected: range, by: int) -> range:
-    """The same indices moved along the axis by `by` elements; none may fall below 0.
+    """Move indices along the axis by `by` elements; every result must be at least 0.
 
     >>> shift(range(4, 2, -1), -3)
     range(1, -1, -1)
@@ -101,7 +101,7 @@ def shift(selected: range, by: int) -> range:
 
 
 def progression(indices: Sequence[int], size: int) -> range | None:
-    """A list of indices as a range; None if one is out of bounds, or if they are not evenly spaced.
+    """Return a list of indices as a range, or None if an index is out of bounds or their distances differ.
 
     Negative indices count from the end.
 
@@ -112,14 +112,14 @@ def progression(indices: Sequence[int], size: int) -> range | None:
     """
     if any(not -size <= index < size for index in indices):
         return None
-    found = [index % size for index in indices]
-    step = found[1] - found[0] if len(found) > 1 else 1
-    selected = range(found[0], found[0] + len(found) * step, step) if found and step else range(0)
-    return canonicalize(selected) if list(selected) == found else None
+    positions = [index % size for index in indices]
+    step = positions[1] - positions[0] if len(positions) > 1 else 1
+    selected = range(positions[0], positions[0] + len(positions) * step, step) if positions and step else range(0)
+    return canonicalize(selected) if list(selected) == positions else None
 
 
 def window(selected: range) -> Window:
-    """The tight window of a non-empty axis.
+    """Return the tight window around the non-empty `selected`.
 
     >>> window(range(5, -1, -2))
     Window(offset=1, size=5, stride=-2)
@@ -129,7 +129,7 @@ def window(selected: range) -> Window:
 
 
 def as_slice(selected: range) -> slice:
-    """The Python slice that selects exactly these indices, for `array[...]`.
+    """Return the Python slice that selects exactly these indices, for `array[...]`.
 
     >>> as_slice(range(4, -1, -2))
     slice(4, None, -2)
@@ -138,11 +138,11 @@ def as_slice(selected: range) -> slice:
 
 
 def merge(outer: range, inner: range, inner_size: int) -> range | None:
-    """The two non-empty axes `outer` and `inner` as one axis of `outer size * inner_size` elements, or None.
+    """Return two neighbouring non-empty axes as one axis of `outer size * inner_size` elements, or None.
 
     Index `(o, i)` becomes `o * inner_size + i`. The axes merge exactly when these indices, in output order, are an
-    arithmetic progression. That holds where either axis selects a single element, and where one more step of `inner`
-    after its last index leads to the next index of `outer`, whatever the offsets and directions.
+    arithmetic progression. They are one if either axis selects a single element, or if one more step of `inner` after
+    its last index leads to the next index of `outer`.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)
@@ -166,18 +166,19 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
 def coalesce(
     sizes: Sequence[int], selected: Sequence[range], contiguous: Sequence[bool] | None = None
 ) -> tuple[list[int], list[range], list[int]]:
-    """Merge neighbouring axes: the fewest axes that select the same elements in the same order.
+    """Merge neighbouring axes into the fewest axes that select the same elements in the same order.
 
     Args:
         sizes: Size of each axis, outermost first.
         selected: Non-empty indices selected on each axis.
-        contiguous: For each axis but the last, whether its stride is the size times the stride of the next axis in
-            the memory of every tensor involved; then no size may be 1. None: all tensors are packed.
+        contiguous: For each axis but the last, whether in every tensor its stride is the next axis's size times its
+            stride. With this argument, no size may be 1. None: all tensors are packed.
 
     Returns:
-        The merged sizes, the merged indices, and for each merged axis the innermost of the axes that it is made of,
-        whose memory stride it has. Axes of size 1 are dropped; for a single element no axis remains.
+        The merged sizes, the merged indices, and for each merged axis the innermost of its original axes, whose memory
+        stride it has. Axes of size 1 are dropped; for a single element no axis remains.
     """
+    # From the innermost axis outwards, because `merge` needs the size of everything inside.
     out_sizes: list[int] = []
     out_selected: list[range] = []
     innermost: list[int] = []

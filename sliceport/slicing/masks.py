@@ -51,7 +51,7 @@ class Masks:
 
     @classmethod
     def of(cls, attributes: Mapping[str, Sequence[int] | None]) -> Masks:
-        """The masks among the attributes of a node; a missing one has no bits.
+        """Read the masks from the attributes of a node; a missing mask has no bits.
 
         >>> Masks.of({"shrink_axis_mask": [0, 1], "name": "crop"})
         Masks(begin=(), end=(), new_axis=(), shrink_axis=(0, 1), ellipsis=())
@@ -60,12 +60,12 @@ class Masks:
 
     @property
     def attributes(self) -> dict[str, tuple[int, ...]]:
-        """The masks by the names of their attributes (`begin_mask`, ...)."""
+        """The masks by attribute name (`begin_mask`, ...)."""
         masks = (self.begin, self.end, self.new_axis, self.shrink_axis, self.ellipsis)
         return dict(zip(MASK_ATTRIBUTES, masks, strict=True))
 
     def align(self, count: int) -> Masks:
-        """The same masks with one bit for each of `count` entries.
+        """Cut or pad the masks with 0, so that each has one bit for each of `count` entries.
 
         >>> Masks(begin=(1,), end=(0, 0, 1)).align(2)
         Masks(begin=(1, 0), end=(0, 0), new_axis=(0, 0), shrink_axis=(0, 0), ellipsis=(0, 0))
@@ -83,7 +83,7 @@ class Masks:
                 raise InvalidSlice(f"{name} must hold only 0 and 1, got {list(mask)}")
 
     def entries(self, count: int, rank: int) -> list[Entry]:
-        """`count` entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
+        """Align `count` entries with the axes of a tensor, in output order; each of the `rank` axes gets an entry.
 
         Raises:
             InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or too many entries.

@@ -1,4 +1,4 @@
-"""What a front end hands to the lowering: the slicing nodes of a model, resolved as far as the model allows."""
+"""The slicing nodes of a model as a front end passes them to the lowering: resolved, folded or refused."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Cut:
 
     Attributes:
         output: Name of the value that it writes.
-        region: What it selects of the node's input.
-        used: Whether anything reads it.
+        region: The elements of the node's input that it selects.
+        used: Whether a node reads the value, or it is an output of the graph.
     """
 
     output: str
@@ -28,19 +28,19 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class NodeInModel:
-    """What is common to all slicing nodes: where a Slice, Split or StridedSlice is in its model.
+    """A Slice, Split or StridedSlice and its place in the model: the base of the three states of a slicing node.
 
     Attributes:
-        name: The node's name, or its first output's where it has none.
+        name: The node's name; if it is empty, the name of its first output.
         op_type: Operator type.
         domain: Operator domain; empty for the standard one.
         opset: Version of that domain's operator set.
         scope: The graph that holds the node: empty for the main graph, else the path of `node.attribute` to it.
-        input: Name of the value that is sliced; empty where the node lacks it.
-        element: ONNX name of its element type (`FLOAT`, `INT64`, ...); empty where it is not known.
-        outputs: Names of the values that the node writes; empty for one that is left out.
-        origin: Empty for a node of a graph; for one that comes from a function, the function and the node's place among
-            its slicing nodes (`domain:name:overload#0`), the same for each call.
+        input: Name of the value that is sliced; empty if the node has no input.
+        element: ONNX name of its element type (`FLOAT`, `INT64`, ...); empty if unknown.
+        outputs: Names of the values that the node writes; an output that is left out has an empty name.
+        origin: Empty for a node of a graph. For a node of a function, the function and the node's position among its
+            slicing nodes (`domain:name:overload#0`), equal for all calls.
     """
 
     name: str
@@ -55,17 +55,17 @@ class NodeInModel:
 
     @property
     def label(self) -> str:
-        """Operator and node, as messages start: `Slice 'crop_7'`."""
+        """Operator and node, the beginning of messages: `Slice 'crop_7'`."""
         return f"{self.op_type} {self.name!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved(NodeInModel):
-    """A slicing node of which it is known what it selects.
+    """A slicing node whose selected elements are known.
 
     Attributes:
-        cuts: What each output selects, one or more.
-        spec: The node as it is written; None for one that is made from regions.
+        cuts: Its outputs, at least one.
+        spec: Its parameters as written in the model; None for a node that was made from regions.
     """
 
     cuts: tuple[Cut, ...]
@@ -77,8 +77,8 @@ class Folded(NodeInModel):
     """A slicing node whose outputs are constants, known before the model runs.
 
     Attributes:
-        constants: The bytes of each output; none for a node in a branch that is never taken, and where the front end
-            does not compute them.
+        constants: The bytes of each output. Empty for a node in a branch that is never taken, and for front ends that
+            do not compute the bytes.
     """
 
     constants: tuple[bytes, ...] = ()
@@ -89,7 +89,7 @@ class Refused(NodeInModel):
     """A slicing node that cannot be resolved.
 
     Attributes:
-        refusal: Why not.
+        refusal: The reason.
     """
 
     refusal: Refusal

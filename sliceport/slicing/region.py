@@ -54,17 +54,17 @@ class Region:
 
     @classmethod
     def of(cls, input_shape: Sequence[int], ranges: Sequence[range]) -> Region:
-        """The region that keeps every axis: the output shape is the lengths of the ranges."""
+        """Return the region that keeps every axis: the output shape is the lengths of the ranges."""
         return cls(tuple(input_shape), tuple(ranges), tuple(map(len, ranges)))
 
     @classmethod
     def whole(cls, shape: Sequence[int]) -> Region:
-        """The region that selects a whole tensor as it is."""
+        """Return the region that selects a whole tensor unchanged."""
         return cls.of(shape, tuple(map(range, shape)))
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """What selects the elements from an array of the input's shape; new and dropped axes take a reshape.
+        """Index for `array[...]` of the input's shape; reshape the result to `output_shape`.
 
         >>> Region((2, 3), (range(1, 2), range(2, -1, -1)), (3,)).slices
         (slice(1, 2, 1), slice(2, None, -1))
@@ -83,7 +83,7 @@ class Region:
 
     @property
     def selects_all(self) -> bool:
-        """Whether every element is selected in its order: the output is the same buffer, perhaps of another shape."""
+        """Whether every element is selected in its order, so that the output may share the buffer, reshaped."""
         return all(selected == range(size) for selected, size in zip(self.ranges, self.input_shape, strict=True))
 
     @property
@@ -92,7 +92,7 @@ class Region:
         return self.output_shape == self.input_shape and (self.is_empty or self.selects_all)
 
     def then(self, following: Region) -> Region:
-        """The one region that selects what `following` selects from this region's output.
+        """Return the one region that is equal to this region followed by `following`.
 
         Raises:
             InvalidSlice: `following` is not a region of this one's output shape.
@@ -107,16 +107,17 @@ class Region:
             )
         if self.is_empty:
             return Region(self.input_shape, self.ranges, following.output_shape)
+        # Output axes longer than 1 match, in order, the ranges longer than 1: new and dropped axes all have size 1.
         inner = iter([selected for selected, n in zip(following.ranges, self.output_shape, strict=True) if n != 1])
         ranges = tuple(selected if len(selected) == 1 else compose(selected, next(inner)) for selected in self.ranges)
         return Region(self.input_shape, ranges, following.output_shape)
 
     def windows(self) -> tuple[Window, ...]:
-        """The tight window of each input axis; the region must not be empty."""
+        """Return the tight window of each input axis; the region must not be empty."""
         return tuple(map(window, self.ranges))
 
     def coalesce(self) -> Region:
-        """The same elements of the same packed buffer, in the same order, with the fewest axes.
+        """Return the same elements of the same packed buffer, in the same order, with the fewest axes.
 
         >>> Region.of((4, 3, 5), (range(1, 3), range(3), range(5))).coalesce()
         Region(input_shape=(60,), ranges=(range(15, 45),), output_shape=(30,))
@@ -128,10 +129,10 @@ class Region:
 
 
 def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
-    """The axis that the regions tile, and the regions' order along it; None if they do not tile one.
+    """Return the axis that the regions tile and their order along it, or None if they do not tile an axis.
 
-    Regions of one shape tile an axis when each keeps the other axes whole and, on that axis, they are contiguous
-    forward runs that follow one another from its first to its last element, each element once. They keep every axis.
+    Regions of one input shape tile an axis if their ranges on it are forward runs of step 1 that together cover each
+    element once, and every other axis is whole. No region adds or drops an axis.
 
     >>> left, right = Region.of((2, 6), (range(2), range(4))), Region.of((2, 6), (range(2), range(4, 6)))
     >>> find_tiled_axis([right, left])
@@ -140,10 +141,10 @@ def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
     if len(regions) < 2 or any(r.is_empty or r.input_shape != regions[0].input_shape for r in regions):
         return None
     shape = regions[0].input_shape
-    cut = [axis for axis, size in enumerate(shape) if any(region.ranges[axis] != range(size) for region in regions)]
-    if len(cut) != 1:
+    sliced = [axis for axis, size in enumerate(shape) if any(region.ranges[axis] != range(size) for region in regions)]
+    if len(sliced) != 1:
         return None
-    (axis,) = cut
+    (axis,) = sliced
     order = sorted(range(len(regions)), key=lambda i: regions[i].ranges[axis].start)
     expected = 0
     for i in order:

@@ -1,6 +1,6 @@
 """Specs: the parameters of each standard's slicing operator, in that standard's words; each resolves to a `Region`.
 
-Messages raised here do not name the operator and node; the caller, who knows them, prepends them.
+Messages raised here do not name the operator and node; the caller prepends these.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sliceport.slicing.region import Region
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front.
+    """Return `axis` counted from the front.
 
     Raises:
-        InvalidSlice: It is outside `[-rank, rank - 1]`.
+        InvalidSlice: `axis` is outside `[-rank, rank - 1]`.
     """
     if not -rank <= axis < rank:
         raise InvalidSlice(f"axis {axis} is out of range for a tensor of rank {rank}")
@@ -28,7 +28,7 @@ def normalize_axis(axis: int, rank: int) -> int:
 
 
 class AxisSlice(NamedTuple):
-    """What a slice does to one axis.
+    """The bounds and the step of a slice on one axis.
 
     Attributes:
         start: First index, negative from the end.
@@ -42,7 +42,7 @@ class AxisSlice(NamedTuple):
 
     @classmethod
     def of(cls, selected: range) -> AxisSlice:
-        """The slice that selects these indices.
+        """Return the slice that selects these indices.
 
         >>> AxisSlice.of(range(3, -1, -1)).end == INT64_MIN
         True
@@ -50,15 +50,16 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def is_whole(self, size: int | None) -> bool:
-        """Whether all of an axis is selected in order; for an unknown size (None), whether it is for every size."""
+        """Whether the slice selects all of an axis in order; for an unknown size (None), of an axis of any size."""
         if size is None:
             return self == (0, INT64_MAX, 1)
         return resolve_axis(*self, size) == range(size)
 
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
-        """The one slice that is equal to this one followed by another; None if there is none.
+        """Return the one slice that is equal to this slice followed by `following`, or None if no slice is.
 
-        For an unknown size (None) the result holds for every size, so both must go forward and count from the front.
+        For an unknown size (None) the result holds for every size, so both slices must go forward and count from the
+        front.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -76,7 +77,7 @@ class AxisSlice(NamedTuple):
 
 
 def cut_shape(entries: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape that remains after slices of some axes.
+    """Return the shape that remains after slices of some axes.
 
     >>> cut_shape({1: AxisSlice(0, 9, 2)}, (4, 5))
     (4, 3)
@@ -113,18 +114,19 @@ class SliceSpec:
         self._normalize_axes(rank)
 
     def by_axis(self, rank: int | None) -> dict[int, AxisSlice]:
-        """What is done to each axis that is named.
+        """Return the bounds and step of each axis that has an entry.
 
         Args:
-            rank: Rank of the tensor; None if it is not known, which negative axes do not allow.
+            rank: Rank of the tensor; None if unknown. Negative axes need a known rank.
 
         Raises:
-            InvalidSlice: The rules of `check`, or an axis is negative and the rank is not known.
+            InvalidSlice: A rule of `check` is broken, or an axis is negative and the rank unknown.
 
         >>> SliceSpec(starts=(0,), ends=(2,), axes=(-1,)).by_axis(3)
         {2: AxisSlice(start=0, end=2, step=1)}
         """
         if rank is None:
+            # Any rank that has all of these axes gives the same result.
             axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
             if any(axis < 0 for axis in axes):
                 raise InvalidSlice(f"negative axes need a known rank, got axes={list(axes)} for data of unknown rank")
@@ -134,10 +136,10 @@ class SliceSpec:
         return dict(zip(normalized, map(AxisSlice, self.starts, self.ends, steps), strict=True))
 
     def resolve(self, shape: Sequence[int]) -> Region:
-        """The region selected from a tensor of `shape`.
+        """Return the region selected from a tensor of `shape`.
 
         Raises:
-            InvalidSlice: The rules of `check`.
+            InvalidSlice: A rule of `check` is broken.
 
         >>> SliceSpec(starts=(0, 1), ends=(2, 9), axes=(1, -3), steps=(1, 2)).resolve((4, 3, 2)).output_shape
         (2, 2, 2)
@@ -149,7 +151,7 @@ class SliceSpec:
         return Region.of(shape, ranges)
 
     def _normalize_axes(self, rank: int) -> list[int]:
-        """The axis of each entry, counted from the front, once all rules are checked."""
+        """Check all rules, and return the axis of each entry, counted from the front."""
         if rank == 0:
             raise InvalidSlice("data is a scalar, but slicing needs at least one axis")
         count = len(self.starts)
@@ -186,13 +188,13 @@ class SplitSpec:
 
     @classmethod
     def evenly(cls, axis: int, shape: Sequence[int], parts: int, *, uneven_last: bool = False) -> SplitSpec:
-        """A split into `parts` equal parts of an axis of a tensor of `shape`.
+        """Return a split of an axis of a tensor of `shape` into `parts` equal parts.
 
-        With `uneven_last` (ONNX Split-18's `num_outputs`) each part has `ceil(dim / parts)` elements and the last one
-        the rest; without it all parts must be equal.
+        With `uneven_last` (ONNX Split-18's `num_outputs`) each part has `ceil(dim / parts)` elements and the last part
+        the rest. Without it all parts must be equal.
 
         Raises:
-            InvalidSlice: The axis does not divide so.
+            InvalidSlice: The axis is out of range, or its size does not divide in this way.
 
         >>> SplitSpec.evenly(0, (7,), 3, uneven_last=True).sizes
         (3, 3, 1)
@@ -213,7 +215,7 @@ class SplitSpec:
 
     @classmethod
     def with_rest(cls, axis: int, shape: Sequence[int], sizes: Sequence[int]) -> SplitSpec:
-        """A split of a tensor of `shape` where one size may be -1: the rest of the axis.
+        """Return a split of a tensor of `shape`; one size may be -1, which stands for the rest of the axis.
 
         Raises:
             InvalidSlice: The axis is out of range.
@@ -222,17 +224,17 @@ class SplitSpec:
         (2, 4, 3)
         """
         axis = normalize_axis(axis, len(shape))
-        rest = shape[axis] - sum(sizes) - 1
+        rest = shape[axis] - sum(sizes) - 1  # the -1 itself is part of the sum
         is_open = list(sizes).count(-1) == 1
         return cls(axis, tuple([rest if is_open and size == -1 else size for size in sizes]))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """The first index of each part, and the first after it."""
+        """The start and the stop index of each part."""
         return list(pairwise(accumulate(self.sizes, initial=0)))
 
     def resolve(self, shape: Sequence[int]) -> tuple[Region, ...]:
-        """The region of each part of a tensor of `shape`.
+        """Return the region of each part of a tensor of `shape`.
 
         Raises:
             InvalidSlice: The axis is out of range, a size is negative, or the sizes do not sum to the axis.
@@ -257,13 +259,13 @@ class SplitSpec:
 
 @dataclass(frozen=True, slots=True)
 class StridedSliceSpec:
-    """OpenVINO StridedSlice-1, as OpenVINO's own shape inference reads it.
+    """OpenVINO StridedSlice-1, with the meaning that OpenVINO's own shape inference gives it.
 
     Attributes:
         begin: First index per entry.
         end: First index not selected, per entry.
         strides: Step per entry; None for all 1.
-        masks: What each entry does, aligned with `begin`.
+        masks: The five masks, aligned with `begin`.
     """
 
     begin: tuple[int, ...]
@@ -272,13 +274,13 @@ class StridedSliceSpec:
     masks: Masks = NO_MASKS
 
     def check(self, sizes: Sequence[int | None]) -> None:
-        """Check the rules for data of these sizes, as far as they are known.
+        """Check the rules for data whose sizes may be partly unknown.
 
         Args:
-            sizes: Size of each input axis; None where it is not known.
+            sizes: Size of each input axis; None for an unknown size.
 
         Raises:
-            InvalidSlice: The rules of `entries`, a stride is 0, or a shrunk index is out of range.
+            InvalidSlice: A rule of `entries` is broken, a stride is 0, or a shrunk index is out of range.
 
         >>> StridedSliceSpec((2,), (0,), masks=Masks(shrink_axis=(1,))).check((2, None))
         Traceback (most recent call last):
@@ -288,11 +290,10 @@ class StridedSliceSpec:
             self._check_entry(entry, sizes)
 
     def entries(self, rank: int) -> list[Entry]:
-        """The entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
+        """Align the entries with the axes of a tensor of `rank`; see `Masks.entries`.
 
         Raises:
-            InvalidSlice: Lengths differ, a mask holds something other than 0 and 1, there are two ellipses, or too many
-                entries.
+            InvalidSlice: Lengths differ, or a rule of `Masks.entries` is broken.
         """
         lengths = [len(values) for values in (self.begin, self.end, self.strides) if values is not None]
         if len(set(lengths)) > 1:
@@ -300,7 +301,7 @@ class StridedSliceSpec:
         return self.masks.entries(len(self.begin), rank)
 
     def bounds(self, position: int) -> tuple[int | None, int | None, int]:
-        """Begin, end and stride of an entry that slices; None where a mask says that begin or end is ignored.
+        """Return begin, end and stride of an entry; begin or end is None if its mask bit is set.
 
         >>> StridedSliceSpec((1,), (5,), (-2,), Masks(end=(1,))).bounds(0)
         (1, None, -2)
@@ -313,10 +314,10 @@ class StridedSliceSpec:
         )
 
     def resolve(self, shape: Sequence[int]) -> Region:
-        """The region selected from a tensor of `shape`.
+        """Return the region selected from a tensor of `shape`.
 
         Raises:
-            InvalidSlice: The rules of `check`.
+            InvalidSlice: A rule of `check` is broken.
 
         >>> spec = StridedSliceSpec((1, 0), (0, 0), masks=Masks(new_axis=(0, 1), shrink_axis=(1,)))
         >>> spec.resolve((2, 3)).output_shape
@@ -347,5 +348,5 @@ class StridedSliceSpec:
             begin, size = self.begin[i], sizes[axis]
             limit = INT64_MAX if size is None else size
             if not -limit <= begin < limit:
-                found = "no axis is that long" if size is None else f"the axis has {size} elements"
-                raise InvalidSlice(f"entry {i} shrinks axis {axis} to index {begin}, but {found}")
+                actual = "no axis is that long" if size is None else f"the axis has {size} elements"
+                raise InvalidSlice(f"entry {i} shrinks axis {axis} to index {begin}, but {actual}")

@@ -1,4 +1,4 @@
-"""Sets of runs of one axis that a single Split can produce."""
+"""Sets of runs of one axis that a single Split can produce. A run is a range of step 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def find_tiling(runs: Mapping[Key, range], size: int) -> list[Key] | None:
-    """The largest set of runs that cover `range(size)` without gaps or overlaps, in order; None if there is none.
+    """Return the keys of the most runs that cover `range(size)` without gaps or overlaps, in order, or None.
 
     Args:
         runs: Non-empty runs of step 1.
@@ -19,24 +19,25 @@ def find_tiling(runs: Mapping[Key, range], size: int) -> list[Key] | None:
     >>> find_tiling({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     ['left', 'right']
     """
-    best: dict[int, tuple[int, Key | None]] = {0: (0, None)}  # by the index that runs reach: their number, and the last
+    # For each index that a chain of runs from 0 reaches: the largest number of runs, and the key of the last run.
+    best: dict[int, tuple[int, Key | None]] = {0: (0, None)}
     for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
         start, stop = runs[key].start, runs[key].stop
         if start in best and best[start][0] + 1 > best.get(stop, (0, None))[0]:
             best[stop] = (best[start][0] + 1, key)
-    found: list[Key] = []
+    backwards: list[Key] = []
     end = size
     while end:
         last = best.get(end, (0, None))[1]
         if last is None:
             return None
-        found.append(last)
+        backwards.append(last)
         end = runs[last].start
-    return found[::-1]
+    return backwards[::-1]
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """The largest set of runs that do not overlap, in order; of equally large ones, that with the most elements.
+    """Return the keys of the most runs that do not overlap, in order; a tie goes to the set with the most elements.
 
     Args:
         runs: Non-empty runs of step 1.
@@ -46,29 +47,32 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     """
     ordered = sorted(runs, key=lambda key: (runs[key].stop, runs[key].start))
     stops = [runs[key].stop for key in ordered]
-    best: list[tuple[int, int]] = [(0, 0)]  # by number of runs considered: runs taken, elements in them
+    # best[i]: the number of runs, and of elements in them, of the best set among the first i runs.
+    best: list[tuple[int, int]] = [(0, 0)]
     taken: list[bool] = []
     for i, key in enumerate(ordered):
         count, elements = best[bisect_right(stops, runs[key].start, 0, i)]
         with_it = (count + 1, elements + len(runs[key]))
         taken.append(with_it > best[-1])
         best.append(max(with_it, best[-1]))
-    found: list[Key] = []
+    backwards: list[Key] = []
     i = len(ordered)
     while i:
         if taken[i - 1]:
-            found.append(ordered[i - 1])
+            backwards.append(ordered[i - 1])
             i = bisect_right(stops, runs[ordered[i - 1]].start, 0, i - 1)
         else:
             i -= 1
-    return found[::-1]
+    return backwards[::-1]
 
 
 def find_part(ends: Sequence[int], kept: range) -> tuple[int, int] | None:
-    """The part that holds all of some indices, and where it starts; None if there are none, or in several parts.
+    """Return the position and the start of the part that holds all indices of `kept`.
+
+    The result is None if `kept` is empty or spans several parts.
 
     Args:
-        ends: Of neighbouring parts from 0 on, the first index after each.
+        ends: The stop index of each of the parts, which follow one another from 0 on.
         kept: The indices, below the last of the ends.
 
     >>> find_part([3, 8], range(7, 4, -1))
@@ -82,15 +86,15 @@ def find_part(ends: Sequence[int], kept: range) -> tuple[int, int] | None:
 
 
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
-    """Disjoint runs in order, together with the runs that fill the gaps between them.
+    """Return disjoint runs in order, together with the runs that fill the gaps between them.
 
     >>> fill_gaps([range(1, 2), range(2, 4)], size=6)
     [range(0, 1), range(1, 2), range(2, 4), range(4, 6)]
     """
-    found: list[range] = []
+    filled: list[range] = []
     end = 0
     for run in (*runs, range(size, size)):
-        found += [range(end, run.start)] if run.start > end else []
-        found += [run] if run else []
+        filled += [range(end, run.start)] if run.start > end else []
+        filled += [run] if run else []
         end = run.stop
-    return found
+    return filled

@@ -26,8 +26,9 @@ import onnx_ops
 from onnx_ops import strided_slice_op
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.prepare import name_left_out_outputs
-from onnx_ops.verify.onnxruntime_cpu import capture
+from onnx_ops.runtime.onnxruntime_cpu import capture
 from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
 from sliceport.directml import device, emulator
 from sliceport.directml.feature_levels import FeatureLevel
@@ -507,7 +508,7 @@ def check_inference(case: Case, model: onnx.ModelProto, expected: Expected) -> s
     """Whether inferred shapes are those that come out; all of them, where all is known."""
     inferred = from_proto(model)
     name_left_out_outputs(inferred)
-    infer_shapes(inferred)
+    infer_shapes(IrModel(inferred))
     if expected is None:
         return None
     values = {value.name: value for value in inferred.graph.outputs}

@@ -1,10 +1,7 @@
 """Propagated values are those of onnx's reference; a node that ends or blocks onnx's inference costs only itself."""
 
 import itertools
-import logging
-import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +19,16 @@ from platforms import needs_custom_inference
 
 import onnx_ops
 import sliceport
-from onnx_ops.infer import inference
+from onnx_ops.infer import inference, shape_arithmetic
+from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.propagate import propagate
-from onnx_ops.model import shape_arithmetic
-from onnx_ops.model.facts import Found
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.passes import PASSES, rewrite
-from sliceport import guarded, progress
+from sliceport import progress
 from sliceport.errors import ModelError
+from sliceport.sandbox import supervisor
 
 OPSET = 18
 
@@ -60,12 +58,12 @@ def model(
     return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=ir_version)
 
 
-def data_of(entry: Found) -> npt.NDArray[Any]:
+def data_of(entry: Facts) -> npt.NDArray[Any]:
     assert entry.data is not None
     return entry.data
 
 
-def found(proto: onnx.ModelProto) -> dict[str, Found]:
+def found(proto: onnx.ModelProto) -> dict[str, Facts]:
     """What is found of the outputs of the main graph's nodes, by name."""
     listed = propagate(proto.SerializeToString())[len(proto.graph.input) :]
     names = [name for node in proto.graph.node for name in node.output]
@@ -213,7 +211,9 @@ def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(ou
     proto = model(nodes, {"x": [2, 3, 4], "w": [1, 20, 4], "r": [1, 20, 5]}, ["y"])
     shape = (2, 1, 3, 5) if outputs[0] else (1, 3, 5)
     assert found(proto)["y"].dims == shape
-    assert {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}["y"] == shape
+    assert {value.name: entry.dims for value, entry in inference.infer(IrModel(from_proto(proto))).items()}[
+        "y"
+    ] == shape
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_sizes_beyond_64_bits_are_not_known(op: str) -> None:
     text = f"""<ir_version: 9, opset_import: ["" : 13]> g (float[{size}] x) => (float[n] y)
         <int64[1] s = {{1}}, int64[1] e = {{{size}}}> {{ c = Concat <axis = 0> (x, x) {node} }}"""
     model = from_proto(onnx.parser.parse_model(text))
-    inference.infer_shapes(model)
+    inference.infer_shapes(IrModel(model))
     shape = model.graph[0].outputs[0].shape
     assert shape is None or shape == ir.Shape([None])
     rewrite(model, list(PASSES))
@@ -345,7 +345,7 @@ def test_sizes_beyond_64_bits_are_not_known(op: str) -> None:
         assert lowered.reason.code == "missing_shape"
 
 
-def test_functions_that_double_are_refused() -> None:
+def test_calls_that_double_are_followed_so_far_only() -> None:
     functions = []
     for i in range(60):
         inner = f"F{i + 1}" if i < 59 else "Neg"
@@ -354,9 +354,7 @@ def test_functions_that_double_are_refused() -> None:
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
         functions.append(helper.make_function("local", f"F{i}", ["a"], ["c"], body, opsets))
     proto = model([helper.make_node("F0", ["x"], ["y"], domain="local")], {"x": [2]}, ["y"], functions=functions)
-    propagate(proto.SerializeToString())
-    with pytest.raises(Exception, match="more than 1000000 nodes"):
-        inline_functions(from_proto(proto))
+    assert len(propagate(proto.SerializeToString())) == 2
 
 
 def functions(bodies: Mapping[str, Sequence[onnx.NodeProto]]) -> list[onnx.FunctionProto]:
@@ -383,21 +381,6 @@ def test_functions_that_nothing_calls_are_not_inlined() -> None:
     assert not made.functions
 
 
-def test_functions_that_call_each_other_too_deep_are_refused() -> None:
-    bodies = {f"F{i}": [call(f"F{i + 1}")] for i in range(500)} | {"F500": [helper.make_node("Neg", ["a"], ["b"])]}
-    made = functions(bodies)
-    inline_functions(from_proto(model([call("F401", "x", "y")], {"x": [2]}, ["y"], functions=made)))
-    with pytest.raises(ModelError, match="its functions call each other more than 100 deep"):
-        inline_functions(from_proto(model([call("F400", "x", "y")], {"x": [2]}, ["y"], functions=made)))
-
-
-def test_functions_that_would_take_too_long_to_inline_are_refused() -> None:
-    made = functions({"F": [helper.make_node("Neg", ["a"], ["b"])]})
-    nodes = [call("F", "x", f"y{i}") for i in range(25000)]
-    with pytest.raises(ModelError, match=r"it has too many functions, or too many calls of them, .*\(25000 calls\)"):
-        inline_functions(from_proto(model(nodes, {"x": [2]}, ["y0"], functions=made)))
-
-
 def test_functions_that_call_themselves_are_refused() -> None:
     made = from_proto(model([call("F", "x", "y")], {"x": [2]}, ["y"], functions=functions({"F": [call("G")]})))
     made.functions["local", "F", ""].graph[0].op_type = "F"
@@ -406,97 +389,30 @@ def test_functions_that_call_themselves_are_refused() -> None:
 
 
 @needs_custom_inference
-@pytest.mark.parametrize("op", ["Die", "Hang"])
-def test_a_node_that_ends_or_blocks_the_worker_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, op: str
-) -> None:
+def test_own_rules_go_on_where_onnx_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "propagate", deadly.propagate)
-    monkeypatch.setattr(inference, "SECONDS", 0.5)
-    monkeypatch.setattr(inference, "GRACE", 1.5)
+    constants = {"s": np.array([1]), "e": np.array([3])}
     nodes = [
-        helper.make_node("Relu", ["x"], ["a"]),
-        helper.make_node(op, ["a"], ["b"], domain="deadly"),
-        helper.make_node("Neg", ["a"], ["c"]),
+        helper.make_node("Slice", ["x", "s", "e"], ["a"]),
+        helper.make_node("Die", ["a"], ["b"], domain="deadly"),
+        helper.make_node("Relu", ["a"], ["c"]),
     ]
-    proto = model(nodes, {"x": [2, 3]}, ["b", "c"])
+    proto = model(nodes, {"x": [4, 3]}, ["b", "c"], constants)
     proto.opset_import.append(helper.make_opsetid("deadly", 1))
-    caplog.set_level(logging.DEBUG, "onnx_ops.infer.inference")
-    got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
-    assert got == {"x": (2, 3), "a": (2, 3), "c": (2, 3)}
-    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == [2]
-    caplog.clear()
-    again = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
-    assert (again, caplog.records) == (got, []), "what ended a worker once is not asked again"
+    got = {value.name: entry.dims for value, entry in inference.infer(IrModel(from_proto(proto))).items()}
+    assert got == {"x": (4, 3), "a": (2, 3)}
 
 
-@pytest.mark.parametrize("kind", [guarded.WorkerKilled, guarded.WorkerTerminated])
-def test_a_worker_that_somebody_ends_says_nothing_of_a_node(
-    monkeypatch: pytest.MonkeyPatch, kind: type[guarded.WorkerDied]
-) -> None:
-    real_call = guarded.call
-    ended: list[int] = []
+def test_a_process_that_is_lost_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(*_: Any, **__: Any) -> None:
+        raise supervisor.ChildKilled("was ended by SIGKILL")
 
-    def call(function: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
-        answer = real_call(function, *arguments, **limits)
-        if function is inference.call_within and not ended:
-            ended.append(1)
-            raise kind("was ended by somebody")
-        return answer
-
-    monkeypatch.setattr(guarded, "call", call)
-    monkeypatch.setattr(inference, "_fatal", set())
-    proto = model([helper.make_node("Gemm", ["x", "y"], ["z"])], {"x": [2, 3], "y": [3, 4]}, ["z"])
-    for _ in range(2):
-        got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
-        assert got == {"x": (2, 3), "y": (3, 4), "z": (2, 4)}
-    assert (ended, inference._fatal) == ([1], set())
-
-
-def test_a_worker_that_is_always_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def call(function: Callable[..., Any], *_: Any, **__: Any) -> None:
-        if function is inference.call_within:
-            raise guarded.WorkerKilled("was ended by SIGKILL")
-
-    monkeypatch.setattr(guarded, "call", call)
+    monkeypatch.setattr(supervisor, "call", call)
     said: list[str] = []
     proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
     with progress.announcing(said.append):
-        assert inference.infer(from_proto(proto)) == {}
-    assert said == ["shapes are not inferred: the worker process for it was ended by SIGKILL."]
-
-
-@pytest.mark.parametrize("has_worker", [True, False])
-def test_no_shapes_are_inferred_where_nothing_can_be_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_worker: bool
-) -> None:
-    said: list[str] = []
-    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
-    guarded.end_idle()
-    if has_worker:
-        guarded.start()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    with progress.announcing(said.append):
-        assert inference.infer(from_proto(proto)) == {}
-    assert len(said) == 1
-    assert said[0].startswith("shapes are not inferred: the worker process for it could not be started (")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="an open file keeps its name there")
-def test_the_journal_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "propagate", deadly.propagate_and_look)
-    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
-    found_by_name: dict[str, Any] = inference.infer_values(["y"], proto.SerializeToString)
-    assert found_by_name == {"y": False}
-
-
-def test_the_start_of_a_worker_takes_no_time_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    guarded.end_idle()
-    monkeypatch.setattr(inference, "get_ready", deadly.get_ready_slowly)
-    monkeypatch.setattr(inference, "SECONDS", 0.5)
-    monkeypatch.setattr(inference, "GRACE", 1.5)
-    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
-    got = {value.name: entry.dims for value, entry in inference.infer(from_proto(proto)).items()}
-    assert got == {"x": (2, 3), "y": (2, 3)}
+        assert [value.name for value in inference.infer(IrModel(from_proto(proto)))] == ["x"]
+    assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
 
 
 def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:

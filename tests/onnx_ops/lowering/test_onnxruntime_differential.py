@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 from running import as_bytes, run_node
 
 import onnx_ops
-from onnx_ops.verify.onnxruntime_cpu import capture
+from onnx_ops.runtime.onnxruntime_cpu import capture
 from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
 
 DTYPES = [

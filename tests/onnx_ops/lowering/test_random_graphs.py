@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from running import as_bytes, gathered, padded, run_call
 
 import onnx_ops
-from onnx_ops.verify.onnxruntime_cpu import capture
+from onnx_ops.runtime.onnxruntime_cpu import capture
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.slicing.node import Resolved
 

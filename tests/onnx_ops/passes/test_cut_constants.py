@@ -11,9 +11,9 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
-from onnx_ops.model.facts import LARGE_BYTES, MAX_BYTES
+from onnx_ops.infer.facts import MAX_BYTES
 from onnx_ops.model.io import from_proto, read_model
-from onnx_ops.model.nodes import constant
+from onnx_ops.model.nodes import LARGE_BYTES, constant
 from onnx_ops.passes import rewrite
 
 WEIGHTS = np.arange(40 * 300, dtype=np.float32).reshape(40, 300) + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -522,18 +521,6 @@ def test_an_optimizer_that_fails(monkeypatch: pytest.MonkeyPatch, function: Any,
     with pytest.raises(ModelError) as raised:
         simplify(from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")))
     assert str(raised.value).startswith(message)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="processor time is not limited there")
-def test_an_optimizer_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(optimizers._FUNCTIONS, "onnxscript", deadly.spin)
-    monkeypatch.setattr(optimizers, "SECONDS", 1.0)
-    with pytest.raises(ModelError) as raised:
-        simplify(from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")))
-    said = (
-        "it cannot be simplified by onnxscript, which takes more than 1 s of processor time, as for a Loop of constants"
-    )
-    assert str(raised.value) == f"{said} that does not end."
 
 
 def test_onnxslim_takes_no_old_operator_sets() -> None:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_ops.verify.onnxruntime_cpu import Captured
+from onnx_ops.runtime.onnxruntime_cpu import Captured
 from onnx_ops.verify.run_model import run_model
 from onnx_ops.verify.tolerance import relative_error
 from sliceport.cli.main import main

@@ -11,11 +11,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from onnx_ops.model.views import Array, Dims
+
 Attributes = dict[str, Any]
-Dims = tuple[int | str | None, ...]
 
 MAX_ELEMENTS = 1024
 _INT32_MAX = 2**31 - 1

@@ -10,8 +10,8 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
-from onnx_ops.verify import session
-from onnx_ops.verify.session import Captured, Job, Value
+from onnx_ops.runtime import session
+from onnx_ops.runtime.session import Captured, Job, Value
 from sliceport.errors import MissingExtra, ModelError
 from sliceport.sandbox import supervisor
 

@@ -10,11 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnx_ops.model import shape_arithmetic
-from onnx_ops.model.shape_arithmetic import Array, Dims
+from onnx_ops.infer import shape_arithmetic
+from onnx_ops.model.views import Array, Dims
 
-LARGE_BYTES = 8192
-"""Constants of more bytes are weights: their shape counts, their values are not looked at."""
 MAX_BYTES = 2**20
 """What is computed on the way to smaller constants may have so many bytes."""
 MAX_RANK = 1024
@@ -82,7 +80,7 @@ class Fact:
             self.data = integers.astype(helper.tensor_dtype_to_np_dtype(self.element))
 
 
-class Found(NamedTuple):
+class Facts(NamedTuple):
     """What was found out about a value, as it is sent back.
 
     Attributes:
@@ -99,7 +97,7 @@ class Found(NamedTuple):
 
 
 NOTHING = Fact()
-NOTHING_FOUND = Found(0, None, b"", None)
+NO_FACTS = Facts(0, None, b"", None)
 
 
 def read_type(serialized: bytes) -> Fact:

@@ -1,0 +1,88 @@
+"""Digests of files. Those of large files are cached, so that weights are not read again in every run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import sys
+import time
+from contextlib import suppress
+
+from sliceport.user_cache import user_cache
+
+State = tuple[int, ...] | None
+"""Device, inode, size and times of a file; None for a missing file. A file that is changed gets another state."""
+
+_SMALL = 2**20
+"""Files below this number of bytes are hashed faster than their cache entry is found."""
+_SETTLED = 60.0
+"""Seconds since the last change of a file from which on its digest is cached.
+
+A second change within one tick of the file system's clock leaves the time as it is. So does a change through a memory
+map, until the system has written the page to the disk, which takes up to 35 s on Linux.
+"""
+
+
+def state_of(path: str) -> State:
+    """Return the state of a file."""
+    try:
+        return _state(os.stat(path))
+    except OSError:
+        return None
+
+
+def digest_file(path: str) -> str:
+    """Return the SHA-256 of a file's content, from the cache if neither its inode, ctime nor size changed.
+
+    `ctime` is set by the system alone: `touch -d`, `rsync -t` and `os.utime` set `mtime` back, but not `ctime`.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with open(path, "rb") as file:
+        before = os.fstat(file.fileno())
+        is_settled = time.time() - before.st_ctime > _SETTLED
+        # On Windows, `st_ctime` is the time of creation.
+        is_cached = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
+        token = repr(_state(before))
+        if is_cached and (digest := read_cached(token)) is not None:
+            return digest
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if is_cached and _state(os.fstat(file.fileno())) == _state(before):
+            write_cached(token, digest)
+    return digest
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def read_cached(token: str) -> str | None:
+    """Return the digest that is cached for a state of a file, or None."""
+    try:
+        with open(_entry(token), encoding="ascii") as file:
+            text = file.read()
+    except (OSError, ValueError):
+        return None
+    return text if re.fullmatch("[0-9a-f]{64}", text) else None
+
+
+def write_cached(token: str, digest: str) -> None:
+    """Cache the digest of a state of a file. A cache that cannot be written is left as it is."""
+    entry = _entry(token)
+    temporary = f"{entry}.{secrets.token_hex(4)}"
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(entry), exist_ok=True)
+        try:
+            with open(temporary, "w", encoding="ascii") as file:
+                file.write(digest)
+            os.replace(temporary, entry)
+        except OSError:
+            os.unlink(temporary)
+
+
+def _entry(token: str) -> str:
+    name = hashlib.sha256(token.encode()).hexdigest()
+    return os.path.join(user_cache(), "digests", name[:2], name)
