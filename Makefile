@@ -112,7 +112,7 @@ test-wheel: dist
 test-lowest: .venv/lowest
 	rm -rf build/lowest && mkdir -p build/lowest
 	$(PYTHON) -m venv build/lowest/.venv
-	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --resolution lowest-direct '.[onnxruntime,openvino,batch,parquet,fsspec,dask]'
+	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --resolution lowest-direct '.[onnxruntime,openvino,batch,fsspec,dask]'
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip install --quiet --group test
 	VIRTUAL_ENV=build/lowest/.venv $(BIN)/uv pip list
 	cp -r $(BESIDE) build/lowest

@@ -18,6 +18,7 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.model.nodes import constant
 from onnx_ops.passes import rewrite, simplify
 from onnx_ops.verify.inputs import run_with_inputs
+from onnx_ops.verify.runnable import Runnable
 
 ROOT = Path(__file__).parents[1]
 ZOO = ROOT.parent / "shared" / "zoo"
@@ -141,8 +142,8 @@ def runnable(
         proto = static(path, shapes)
         if is_trained:
             train(proto)
-        outputs = [output.name for output in proto.graph.output]
-        arrays, _ = run_with_inputs(proto, from_proto(proto), shapes, {}, 0, outputs)
+        network = Runnable(proto, from_proto(proto))
+        arrays, _ = run_with_inputs(network, shapes, {}, 0, network.outputs)
         if any(array.dtype.kind == "V" or array.dtype.name == "bfloat16" for array in arrays.values()):
             print(f"{path.name:36} not compared: NumPy does not hand its inputs to onnxruntime")
             continue

@@ -98,12 +98,11 @@ def kind_of(kind: str, message: str) -> str:
 
 def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
     """Run a network as exported and hardened."""
-    model, proto = read_complete_model(path)
-    names = [output.name for output in proto.graph.output]
-    inputs, expected = run_with_inputs(proto, model, shapes, {}, 0, names)
-    before = run_on(dml, proto, inputs, expected, locates=True, traces=False)
+    network = read_complete_model(path)
+    inputs, expected = run_with_inputs(network, shapes, {}, 0, network.outputs)
+    before = run_on(dml, network.proto, inputs, expected, locates=True, traces=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
-    hardened = read_complete_model(folder / path.name)[1]
+    hardened = read_complete_model(folder / path.name).proto
     after = run_on(dml, hardened, inputs, expected, locates=True, traces=False)
     (first, why_first), (second, why_second) = judge(before), judge(after)
     return Row(path.name, first, second, len(result.to_json()["changes"]), why_first, why_second)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+    from onnx_ops.model.read import CheckedModel
+    from onnx_ops.passes import Rewriting
     from onnx_ops.verify.verify import Verification
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
@@ -102,25 +104,23 @@ class ONNX:
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
-        from onnx_ops.model.io import data_closed
-        from onnx_ops.passes import BY_DEFAULT, Rewriting, rewrite, simplify
+        from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.first_look import can_rewrite
         from onnx_ops.passes.rewrite import report_nothing
         from onnx_ops.verify.verify import verify_rewriting
 
         names = BY_DEFAULT if passes is None else passes
         optimizers = self._read_optimizers(options.get("simplify", False))
-        progress.say(f"rewriting {model}")
-        report: Rewriting
-        before = _read(model, output, lambda proto: bool(optimizers) or can_rewrite(proto), options)
-        if before is None:
-            return Result(report_nothing(names))
-        with data_closed(before):
-            if optimizers:
-                rewritten, report = simplify(before, names, optimizers)
-            else:
-                rewritten, report = before, rewrite(before, names)
-            return Result(report, _write(rewritten, output, model, verify_rewriting, options))
+
+        def change(before: ir.Model) -> tuple[ir.Model, Rewriting]:
+            return simplify(before, names, optimizers) if optimizers else (before, rewrite(before, names))
+
+        checked = _read(model, output, lambda proto: bool(optimizers) or can_rewrite(proto), options)
+        return (
+            Result(report_nothing(names))
+            if checked is None
+            else _change(checked, output, change, verify_rewriting, options)
+        )
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
         """The names that the option `simplify` stands for."""
@@ -130,56 +130,61 @@ class ONNX:
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
-        from onnx_ops.model.io import data_closed
         from onnx_ops.passes import harden_for_directml
         from onnx_ops.passes.first_look import can_harden
         from onnx_ops.passes.harden_directml import report_hardening
         from onnx_ops.verify.verify_directml import verify_hardening
 
-        progress.say(f"rewriting {model}")
-        hardened = _read(model, output, can_harden, options)
-        if hardened is None:
+        checked = _read(model, output, can_harden, options)
+        if checked is None:
             return Result(report_hardening(0, ()))
-        with data_closed(hardened):
-            report = harden_for_directml(hardened)
-            return Result(report, _write(hardened, output, model, verify_hardening, options))
+        return _change(checked, output, lambda before: (before, harden_for_directml(before)), verify_hardening, options)
 
 
 def _read(
     model: Path, output: Path, can_change: Callable[[onnx.ModelProto], bool], options: ChangeOptions
-) -> ir.Model | None:
-    """Read a model to change; return None if nothing is to be changed, after writing it as it is."""
-    from onnx_ops.model.io import from_checked_file, read_checked, write_proto
+) -> CheckedModel | None:
+    """Read a model to change; return None if nothing can change in it, after writing it as it is."""
+    from onnx_ops.model.io import read_to_change, write_proto
     from onnx_ops.passes.first_look import is_kept_as_read
 
-    proto, found = read_checked(model)
-    if not (options.get("verify") or can_change(proto)) and is_kept_as_read(proto, found):
-        write_proto(proto, output, overwrite=options.get("overwrite", False))
+    progress.say(f"rewriting {model}")
+    checked = read_to_change(model)
+    if not (options.get("verify") or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
+        write_proto(checked.proto, output, overwrite=options.get("overwrite", False))
         return None
-    return from_checked_file(proto, found, model)
+    return checked
 
 
-def _write(
-    model: ir.Model, output: Path, source: Path, verify: Callable[..., Verification], options: ChangeOptions
-) -> Verification | None:
-    """Write a model, with `verify` only if it passes."""
-    from onnx_ops.model.io import write_model
+def _change(
+    checked: CheckedModel,
+    output: Path,
+    change: Callable[[ir.Model], tuple[ir.Model, Any]],
+    verify: Callable[..., Verification],
+    options: ChangeOptions,
+) -> Result:
+    """Change a model and write it; with the option `verify` only if it passes."""
+    from onnx_ops.model.io import data_closed, to_ir, write_model
     from onnx_ops.verify.verify import write_verified
 
     overwrite = options.get("overwrite", False)
-    if not options.get("verify"):
-        write_model(model, output, source=source, overwrite=overwrite)
-        return None
-    return write_verified(
-        model,
-        output,
-        verify,
-        source=source,
-        overwrite=overwrite,
-        input_shapes=options.get("input_shapes"),
-        inputs=options.get("inputs"),
-        seed=options.get("seed", 0),
-    )
+    before = to_ir(checked)
+    with data_closed(before):
+        changed, report = change(before)
+        if not options.get("verify"):
+            write_model(changed, output, source=checked.path, overwrite=overwrite)
+            return Result(report)
+        verification = write_verified(
+            changed,
+            output,
+            verify,
+            source=checked,
+            overwrite=overwrite,
+            input_shapes=options.get("input_shapes"),
+            inputs=options.get("inputs"),
+            seed=options.get("seed", 0),
+        )
+        return Result(report, verification)
 
 
 FORMAT = ONNX()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -12,11 +12,10 @@ import onnx
 
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.annotate import OnnxSource
-from onnx_ops.model.check import Findings, check_data_files, check_proto
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_model import ProtoModel
-from onnx_ops.model.read import file_named, read_proto
+from onnx_ops.model.read import CheckedModel, check_model, read_checked
 from onnx_ops.model.views import ModelView
 from sliceport.arguments import is_path
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -28,11 +27,11 @@ from sliceport.errors import UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model
+    AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model | CheckedModel
 
 
 _STRIDED_SLICE = (STRIDED_SLICE_DOMAIN, "StridedSlice", "")
-"""The one function that is known by what it means."""
+"""The one function that needs no inlining: its node is read as an operator."""
 
 
 def lower(
@@ -48,7 +47,8 @@ def lower(
     """Lower every Slice and Split of a model to DirectML operators.
 
     Args:
-        model: A file's path, or a model as onnx or onnx-ir have it; neither is changed. Weights are not read.
+        model: A file's path, or a model as onnx or onnx-ir have it; neither is changed. Weights are not read. Inside
+            this package also a model that was read and checked, to read it once.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         feature_level: The DirectML feature level to lower for.
         input_layout: How the tensors that are cut lie in memory: an axis order for tensors of its rank (`NHWC`,
@@ -74,7 +74,7 @@ def lower(
 
 @contextmanager
 def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
-    """What is read, and the model as it is; no file is left open."""
+    """Yield a view to read, and the model as it is written; no file is left open."""
     given = _as_ir(model)
     if given is not None:
         from onnx_ops.model.clone import clone_sorted
@@ -83,34 +83,27 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
         with _ir_view(copy.clone()) as view:
             yield view, OnnxSource(copy)
         return
-    if isinstance(model, onnx.ModelProto):
-        proto = onnx.ModelProto()
-        proto.CopyFrom(model)
-        reading: AbstractContextManager[None] = nullcontext()
-        base_dir = ""
-    else:
-        if not is_path(model):
-            kinds = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
-            raise UsageError(f"a model is {kinds}, got {type(model).__name__}.")
-        path = cast("str | os.PathLike[str]", model)
-        proto = read_proto(path)
-        reading, base_dir = file_named(path), os.path.dirname(os.path.abspath(path))
-    with reading:
-        found = check_proto(proto)
-        if base_dir:
-            check_data_files(found, base_dir)
-        prepared = None if _is_read_directly(proto, found) else _to_ir(proto, found, base_dir)
-    if prepared is None:
-        yield ProtoModel(proto, base_dir), OnnxSource(proto)
+    checked = _read(model)
+    if _is_read_directly(checked):
+        yield ProtoModel(checked.proto, checked.base_dir), OnnxSource(checked.proto)
         return
-    with _ir_view(prepared) as view:
-        yield view, OnnxSource(proto)
+    from onnx_ops.model.io import to_ir
+
+    with _ir_view(to_ir(checked)) as view:
+        yield view, OnnxSource(checked.proto)
 
 
-def _to_ir(proto: onnx.ModelProto, found: Findings, base_dir: str) -> ir.Model:
-    from onnx_ops.model.io import from_checked_proto
-
-    return from_checked_proto(proto, found, base_dir)
+def _read(model: AnyModel) -> CheckedModel:
+    if isinstance(model, CheckedModel):
+        return model
+    if isinstance(model, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return check_model(copy)
+    if not is_path(model):
+        kinds = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
+        raise UsageError(f"a model is {kinds}, got {type(model).__name__}.")
+    return read_checked(cast("str | os.PathLike[str]", model))
 
 
 @contextmanager
@@ -123,7 +116,7 @@ def _ir_view(model: ir.Model) -> Iterator[ModelView]:
 
 
 def _as_ir(model: AnyModel) -> ir.Model | None:
-    """The model if it is onnx-ir's, which is not loaded to find out; another thread may be about to load it."""
+    """Return the model if it is onnx-ir's, without loading onnx-ir: another thread may be about to load it."""
     if all(kind.__module__.partition(".")[0] != "onnx_ir" for kind in type(model).__mro__):
         return None
     import onnx_ir as ir
@@ -131,10 +124,10 @@ def _as_ir(model: AnyModel) -> ir.Model | None:
     return model if isinstance(model, ir.Model) else None
 
 
-def _is_read_directly(proto: onnx.ModelProto, found: Findings) -> bool:
-    """Whether a model can be read as it is: nothing is to be inlined or sorted, and all is dense tensors."""
+def _is_read_directly(checked: CheckedModel) -> bool:
+    """Return whether a ModelProto needs no onnx-ir: nothing is to be inlined or sorted, and all is dense tensors."""
     return (
-        found.is_sorted
-        and found.is_plain
-        and all((each.domain, each.name, each.overload) == _STRIDED_SLICE for each in proto.functions)
+        checked.findings.is_sorted
+        and checked.findings.is_plain
+        and all((each.domain, each.name, each.overload) == _STRIDED_SLICE for each in checked.proto.functions)
     )

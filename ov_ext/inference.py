@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
 
@@ -74,6 +75,32 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
     if axis.high == INT64_MAX and high >= INT64_MAX // abs(step) // 2:
         high = INT64_MAX
     return SlicedSize(Bounds(low, high), keeps_size)
+
+
+def check_shrunk_index(entry: int, axis: int, size: Bounds, index: Bounds) -> None:
+    """Check that some index within bounds is in range for some size within bounds.
+
+    Args:
+        entry: The entry that shrinks the axis, for the message.
+        axis: The axis, for the message.
+        size: Bounds of the axis's size. An index that is in range for one size is in range for all greater ones.
+        index: Bounds of the index.
+
+    Raises:
+        InvalidSlice: Every index is out of range for every size.
+
+    >>> check_shrunk_index(1, 1, Bounds(2, 4), Bounds(3, 9))
+    >>> check_shrunk_index(1, 1, Bounds(2, 4), Bounds(5, 5))
+    Traceback (most recent call last):
+    sliceport.errors.InvalidSlice: entry 1 shrinks axis 1 to index 5, but the axis has at most 4 elements
+    """
+    if size.high > 0 and index.low < size.high and index.high >= -size.high:
+        return
+    indices = f"index {index.low}" if index.is_exact else f"an index from {index.low} to {index.high}"
+    actual = f"the axis has {'' if size.is_exact else 'at most '}{size.high} elements"
+    if size.high == INT64_MAX:
+        actual = "no axis is that long"
+    raise InvalidSlice(f"entry {entry} shrinks axis {axis} to {indices}, but {actual}")
 
 
 def _ends(index: Bounds | None) -> tuple[int | None, ...]:

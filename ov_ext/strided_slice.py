@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import openvino as ov
 
-from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
+from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
 from ov_ext.values import is_integral, list_length
 from sliceport.errors import InvalidSlice
@@ -109,6 +109,8 @@ class StridedSlice(SlicingOp):
                 output.append((Bounds(1, 1), None))
             elif kind == "keep":
                 output.append((sizes[axis], axis))
+            elif kind == "shrink":
+                check_shrunk_index(i, axis, sizes[axis], ANY_INDEX if begin is None else begin[i])
             elif kind == "slice":
                 stride = strides[i].low if strides is not None and strides[i].is_exact else None
                 if stride == 0:

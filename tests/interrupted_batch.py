@@ -121,8 +121,8 @@ def contents(run: Path) -> dict[str, bytes]:
 def newly_made(run: Path) -> set[str]:
     """The keys that the latest journal says were made by its run."""
     journal = max((run / "runs").iterdir())
-    lines = [json.loads(line) for line in journal.read_text().splitlines()[1:-1]]
-    return {line["key"] for line in lines if not line["cached"]}
+    lines = [json.loads(line) for line in journal.read_text().splitlines(keepends=True)[1:] if line.endswith("\n")]
+    return {line["key"] for line in lines if "key" in line and not line["cached"]}
 
 
 def interrupt(folder: Path, count: int, seed: int, signals: Sequence[str] = SIGNALS, real: int = 80) -> Report:

@@ -1,10 +1,10 @@
 """Slicing operators, built and run in a process of their own.
 
-What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`); `element`;
-`indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether indices are inputs
-of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant; `ours`; `kind`, of ours:
-`python` or `native`; `as_written`, for built-in masks of several lengths; `harden`; `engine`: `cpu`, `reference`, or
-`inference`. Or `file`: a model to read and run on zeros.
+What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`);
+`element`; `indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether
+indices are inputs of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant;
+`ours`; `kind`, of ours: `python` or `native`; `config` of the CPU plugin; `as_written`, for built-in masks of several
+lengths; `harden`; `engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read and run on zeros.
 
 An answer has `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or
 `error`; and with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts
@@ -103,7 +103,7 @@ def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list
     if case["engine"] == "cpu":
         core = ov.Core()
         ov_ext.register(core)
-        request = core.compile_model(model, "CPU").create_infer_request()
+        request = core.compile_model(model, "CPU", case.get("config", {})).create_infer_request()
         result = request.infer(given)[0]
         out = request.get_output_tensor(0)
     else:

@@ -1,10 +1,10 @@
-"""What is known of a value: its type, its sizes with open ones among them, its elements."""
+"""Facts inferred for one value: its type, its sizes, some of them open, and its elements."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,27 +14,27 @@ from onnx_ops.infer import shape_arithmetic
 from onnx_ops.model.views import Array, Dims
 
 MAX_BYTES = 2**20
-"""What is computed on the way to smaller constants may have so many bytes."""
+"""Limit of the size of an intermediate constant that is computed."""
 MAX_RANK = 1024
+# NumPy has no empty array whose other sizes have a product beyond its address space.
 _MAX_SPAN = 2**32
-"""NumPy has no arrays whose sizes but 0 have a large product, though they hold nothing."""
 INTEGERS: dict[int, Any] = {
     onnx.TensorProto.INT32: np.iinfo(np.int32),
     onnx.TensorProto.INT64: np.iinfo(np.int64),
 }
-"""The limits of the integer types that shapes are computed in."""
+"""Limits of the integer types that shapes are computed in."""
 
 
 @dataclass(slots=True, eq=False)
-class Fact:
-    """What is known of a value.
+class Facts:
+    """Facts inferred for one value.
 
     Attributes:
-        element: The number of its element type in TensorProto; 0 where it is not known or the value is no tensor.
-        dims: Its sizes, numbers, symbols or None; None where the rank is not known.
-        other: The type of a value that is no tensor, serialised.
-        data: Its elements, if they are the same for all inputs.
-        integers: Its elements as objects, None where one is not known; of small tensors of integers.
+        element: Number of the element type in TensorProto; 0 if it is unknown or the value is not a tensor.
+        dims: Sizes, each a number, a symbol or None; None if the rank is unknown.
+        other: Serialised type of a value that is not a tensor.
+        data: Elements, if all of them are the same for all inputs.
+        integers: Elements as objects, None for each unknown one; only of small tensors of integers.
     """
 
     element: int = 0
@@ -44,15 +44,20 @@ class Fact:
     integers: Array | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing was inferred."""
+        return not self.element and self.dims is None and not self.other
+
+    @property
     def sizes(self) -> tuple[int, ...] | None:
-        """The dims, if all of them are known."""
+        """The dims, if all of them are numbers."""
         if self.dims is None:
             return None
-        known = tuple([dim for dim in self.dims if isinstance(dim, int)])
-        return known if len(known) == len(self.dims) else None
+        numbers = tuple([dim for dim in self.dims if isinstance(dim, int)])
+        return numbers if len(numbers) == len(self.dims) else None
 
-    def listed(self) -> Array | None:
-        """The elements as objects, None where one is not known; None where the tensor is not small, or no integers."""
+    def list_integers(self) -> Array | None:
+        """Return the elements as objects, None for each unknown one; None if this is not a small tensor of integers."""
         if self.integers is not None:
             return self.integers
         sizes = self.sizes
@@ -64,8 +69,8 @@ class Fact:
             return shape_arithmetic.unknown(sizes)
         return self.data.astype(np.int64).astype(object)
 
-    def learn(self, integers: Array) -> None:
-        """Take down elements; what does not fit the element type is not known."""
+    def set_integers(self, integers: Array) -> None:
+        """Store elements, those that do not fit the element type as unknown."""
         limits = INTEGERS.get(self.element)
         if limits is not None:
             out = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
@@ -80,45 +85,28 @@ class Fact:
             self.data = integers.astype(helper.tensor_dtype_to_np_dtype(self.element))
 
 
-class Facts(NamedTuple):
-    """What was found out about a value, as it is sent back.
-
-    Attributes:
-        element: See `Fact`.
-        dims: See `Fact`.
-        other: See `Fact`.
-        data: The elements, if they are the same for all inputs and small.
-    """
-
-    element: int
-    dims: Dims | None
-    other: bytes
-    data: Array | None
+NO_FACTS = Facts()
 
 
-NOTHING = Fact()
-NO_FACTS = Facts(0, None, b"", None)
-
-
-def read_type(serialized: bytes) -> Fact:
-    """What a serialised TypeProto says."""
+def read_type(serialized: bytes) -> Facts:
+    """Read a serialised TypeProto."""
     proto = onnx.TypeProto.FromString(serialized)
     if not proto.HasField("tensor_type"):
-        return Fact(other=serialized if proto.WhichOneof("value") else b"")
+        return Facts(other=serialized if proto.WhichOneof("value") else b"")
     tensor = proto.tensor_type
     if not tensor.HasField("shape"):
-        return Fact(tensor.elem_type)
-    return Fact(tensor.elem_type, tuple([_dim(dim) for dim in tensor.shape.dim]))
+        return Facts(tensor.elem_type)
+    return Facts(tensor.elem_type, tuple([_read_dim(dim) for dim in tensor.shape.dim]))
 
 
-def _dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
 
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
-    """A tensor's elements; None where they are not in it, too many, strings or not sound."""
+    """Read the elements of a tensor; None if they are strings, damaged, too many or in another file."""
     count = prod(tensor.dims)
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= count <= MAX_BYTES:
         return None
@@ -131,13 +119,13 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
     return array if array.nbytes <= MAX_BYTES else None
 
 
-def fits(fact: Fact, array: Any) -> bool:
-    """Whether an array is what was inferred."""
+def fits(facts: Facts, array: Any) -> bool:
+    """Return whether an array has the inferred type and sizes and is small enough to store."""
     if not isinstance(array, np.ndarray) or array.dtype == object or array.nbytes > MAX_BYTES:
         return False
     try:
         element = helper.np_dtype_to_tensor_dtype(array.dtype)
     except (KeyError, ValueError):
         return False
-    sizes = fact.sizes
-    return element == fact.element and (sizes is None or sizes == array.shape)
+    sizes = facts.sizes
+    return element == facts.element and (sizes is None or sizes == array.shape)

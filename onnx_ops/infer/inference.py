@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from onnx_ops.infer.facts import NO_FACTS, Facts
+from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.propagate import propagate
 from onnx_ops.model.views import ModelView
 from sliceport import progress
@@ -33,7 +33,7 @@ def infer(model: ModelView) -> dict[Any, Facts]:
     facts = _propagate(serialized)
     if len(values) != len(facts):
         return {}
-    return {value: found for value, found in zip(values, facts, strict=True) if found != NO_FACTS}
+    return {value: found for value, found in zip(values, facts, strict=True) if not found.is_empty}
 
 
 def infer_shapes(model: ModelView) -> dict[Any, Facts]:

@@ -27,8 +27,6 @@ from onnx_ops.infer.facts import (
     MAX_BYTES,
     MAX_RANK,
     NO_FACTS,
-    NOTHING,
-    Fact,
     Facts,
     fits,
     read_tensor,
@@ -68,9 +66,9 @@ class Scope:
     opsets: Mapping[str, int]
     attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
     declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
-    facts: dict[str, Fact] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
 
-    def find(self, name: str) -> Fact:
+    def find(self, name: str) -> Facts:
         """What is known of a value."""
         scope: Scope | None = self
         while scope is not None:
@@ -78,7 +76,7 @@ class Scope:
             if fact is not None:
                 return fact
             scope = scope.outer
-        return NOTHING
+        return NO_FACTS
 
 
 def max_visits(nodes: int) -> int:
@@ -122,8 +120,8 @@ class _Propagation:
         return self._found
 
     def _visit_graph(
-        self, graph: onnx.GraphProto, scope: Scope, given: Sequence[Fact] = (), *, is_main: bool = False
-    ) -> list[Fact]:
+        self, graph: onnx.GraphProto, scope: Scope, given: Sequence[Facts] = (), *, is_main: bool = False
+    ) -> list[Facts]:
         """What is known of a graph's outputs; what is known of all its values goes to what was found."""
         for value in (*graph.output, *graph.value_info):
             if value.type.WhichOneof("value"):
@@ -138,7 +136,7 @@ class _Propagation:
                 scope.facts[tensor.name] = self._of_tensor(tensor)
         for i, value in enumerate(graph.input):
             fact = scope.facts.get(value.name) or self._merge_declared(
-                given[i] if i < len(given) else NOTHING, value.type
+                given[i] if i < len(given) else NO_FACTS, value.type
             )
             scope.facts[value.name] = fact
             self._report(fact)
@@ -148,13 +146,13 @@ class _Propagation:
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         self._visited += 1
-        inputs = [scope.find(name) if name else NOTHING for name in node.input]
+        inputs = [scope.find(name) if name else NO_FACTS for name in node.input]
         place = len(self._found)
         if is_reported:
             self._found += [NO_FACTS] * len(node.output)
         outputs = self._outputs(node, inputs, scope, is_reported=is_reported)
         for i, name in enumerate(node.output):
-            fact = outputs[i] if i < len(outputs) else NOTHING
+            fact = outputs[i] if i < len(outputs) else NO_FACTS
             if name in scope.declared and not (fact.dims is not None and _is_slicing(node)):
                 fact = self._merge_declared(fact, scope.declared[name])
             fact = self._limit(fact)
@@ -164,8 +162,8 @@ class _Propagation:
                 self._found[place + i] = self._as_found(fact)
 
     def _outputs(
-        self, node: onnx.NodeProto, inputs: Sequence[Fact], scope: Scope, *, is_reported: bool
-    ) -> Sequence[Fact]:
+        self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
+    ) -> Sequence[Facts]:
         graphs = [graph for attribute in node.attribute for graph in _graphs(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
@@ -189,14 +187,14 @@ class _Propagation:
         return outputs
 
     def _visit_subgraphs(
-        self, node: onnx.NodeProto, inputs: Sequence[Fact], scope: Scope, *, is_reported: bool
-    ) -> list[Fact]:
+        self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
+    ) -> list[Facts]:
         """Visit the bodies of a control flow node."""
-        given: Sequence[Fact] = ()
+        given: Sequence[Facts] = ()
         if node.op_type == "Loop" and not node.domain:
-            carried = [Fact(fact.element, None, fact.other) for fact in inputs[2:]]
-            given = [Fact(onnx.TensorProto.INT64, ()), Fact(onnx.TensorProto.BOOL, ()), *carried]
-        results: dict[str, list[Fact]] = {}
+            carried = [Facts(fact.element, None, fact.other) for fact in inputs[2:]]
+            given = [Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ()), *carried]
+        results: dict[str, list[Facts]] = {}
         mark = len(self._found)
         for attribute in node.attribute:
             for graph in _graphs(attribute):
@@ -207,17 +205,20 @@ class _Propagation:
         if node.domain not in STANDARD_DOMAINS:
             return []
         if node.op_type == "If":
-            return _either(inputs[0] if inputs else NOTHING, results)
+            return _merge_branches(inputs[0] if inputs else NO_FACTS, results)
         body = results.get("body", [])
         if node.op_type == "Loop":
             count = len(inputs) - 2
-            carried = [Fact(fact.element, None, fact.other) for fact in body[1 : 1 + count]]
-            return carried + [_stack(fact) for fact in body[1 + count :]]
+            carried = [Facts(fact.element, None, fact.other) for fact in body[1 : 1 + count]]
+            outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
+            is_run = _runs(inputs)
+            stacked = zip(body[1 + count :], outputs[1 + count :], strict=False)
+            return carried + [_stack(fact, output.type, is_run=is_run) for fact, output in stacked]
         return []
 
     def _call(
-        self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Fact], scope: Scope
-    ) -> list[Fact]:
+        self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
+    ) -> list[Facts]:
         """What a function of the model gives in one call."""
         depth, around = 0, scope.outer
         while around is not None:
@@ -233,9 +234,11 @@ class _Propagation:
             inner.declared[value.name] = value.type
         for each in function.node:
             self._visit_node(each, inner, is_reported=False)
-        return [inner.facts.get(name, NOTHING) for name in function.output]
+        return [inner.facts.get(name, NO_FACTS) for name in function.output]
 
-    def _infer(self, node: onnx.NodeProto, inputs: Sequence[Fact], domain: str, opset: int, scope: Scope) -> list[Fact]:
+    def _infer(
+        self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
+    ) -> list[Facts]:
         """What onnx infers of a node's outputs."""
         if not self._asks_onnx or len(node.output) > MAX_RANK:
             return []
@@ -246,8 +249,9 @@ class _Propagation:
         if not schema.has_type_and_shape_inference_function:
             body = self._function_body(schema, node, inputs)
             return [] if body is None else self._call(body, node, inputs, scope)
+        original = node
         if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
-            node = _count_axes_from_the_front(node, len(inputs[0].dims))
+            node = _normalize_axes(node, len(inputs[0].dims))
         types, data = {}, {}
         for name, fact in zip(node.input, inputs, strict=True):
             if name and (fact.element or fact.other):
@@ -259,13 +263,12 @@ class _Propagation:
             found = infer(node.SerializeToString(), types, data, {}, {domain: opset}, self._model.ir_version)
         except Exception:  # a node that breaks its schema: whoever reads it says so
             return []
-        facts = [read_type(found[name]) if name in found else Fact() for name in node.output]
-        if not domain and not _engines_agree(node, inputs):
-            for fact in facts:
-                fact.dims = (None,) if node.op_type == "Range" else None
+        facts = [read_type(found[name]) if name in found else Facts() for name in node.output]
+        if not domain and facts:
+            facts[0].dims = _drop_contested_dims(original, inputs, facts[0].dims)
         return facts
 
-    def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Fact]) -> onnx.FunctionProto | None:
+    def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
         """The function that defines a standard operator of which onnx infers nothing."""
         found = schema.function_body if schema.has_function else None
         if found is None and schema.has_context_dependent_function and all(fact.element for fact in inputs):
@@ -275,17 +278,17 @@ class _Propagation:
             )
         return found
 
-    def _compute(self, node: onnx.NodeProto, inputs: Sequence[Fact], outputs: Sequence[Fact], opset: int) -> None:
+    def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
         """Put the elements of outputs into what is known of them."""
         if any(fact.data is not None or fact.integers is not None for fact in outputs):
             return
         sizes = outputs[0].sizes if len(outputs) == 1 else None
         if sizes is not None and outputs[0].element in (*INTEGERS, onnx.TensorProto.BOOL):
             attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-            listed = [fact.listed() for fact in inputs]
+            listed = [fact.list_integers() for fact in inputs]
             integers = shape_arithmetic.compute(node.op_type, listed, attributes, sizes, opset)
             if integers is not None:
-                outputs[0].learn(integers)
+                outputs[0].set_integers(integers)
                 if outputs[0].data is not None:
                     return
         if not node.input or not outputs:
@@ -305,16 +308,16 @@ class _Propagation:
             if fits(fact, array):
                 fact.data, fact.dims = array, array.shape
 
-    def _of_tensor(self, tensor: onnx.TensorProto) -> Fact:
-        fact = Fact(tensor.data_type, tuple(tensor.dims))
+    def _of_tensor(self, tensor: onnx.TensorProto) -> Facts:
+        fact = Facts(tensor.data_type, tuple(tensor.dims))
         fact.data = read_tensor(tensor)
         return fact
 
-    def _merge_declared(self, fact: Fact, declared: onnx.TypeProto) -> Fact:
+    def _merge_declared(self, fact: Facts, declared: onnx.TypeProto) -> Facts:
         """What was inferred, and what is declared where nothing was."""
         written = read_type(declared.SerializeToString())
-        if fact is NOTHING or not (fact.element or fact.other):
-            fact = Fact(written.element, fact.dims, written.other, fact.data, fact.integers)
+        if not (fact.element or fact.other):
+            fact = Facts(written.element, fact.dims, written.other, fact.data, fact.integers)
         if written.dims is None or fact.other:
             return fact
         if fact.dims is None:
@@ -323,31 +326,31 @@ class _Propagation:
             dims = tuple([b if not isinstance(a, int) else a for a, b in zip(fact.dims, written.dims, strict=True)])
         else:
             return fact
-        return Fact(fact.element, dims, fact.other, fact.data, fact.integers)
+        return Facts(fact.element, dims, fact.other, fact.data, fact.integers)
 
-    def _limit(self, fact: Fact) -> Fact:
+    def _limit(self, fact: Facts) -> Facts:
         """A fact without sizes that no tensor has, and without what would take too much memory in all."""
         if fact.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in fact.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in fact.dims])
-            fact = Fact(fact.element, dims, fact.other)
+            fact = Facts(fact.element, dims, fact.other)
         if fact.dims is not None:
             self._dims += len(fact.dims)
             if len(fact.dims) > MAX_RANK or self._dims > _TOTAL_DIMS:
-                return Fact(fact.element, None, fact.other)
+                return Facts(fact.element, None, fact.other)
         self._bytes += fact.data.nbytes if fact.data is not None else 0
         self._bytes += 64 * fact.integers.size if fact.integers is not None else 0
         if self._bytes > _TOTAL_BYTES:
-            return Fact(fact.element, fact.dims, fact.other)
+            return Facts(fact.element, fact.dims, fact.other)
         return fact
 
-    def _report(self, fact: Fact) -> None:
+    def _report(self, fact: Facts) -> None:
         self._found.append(self._as_found(fact))
 
-    def _as_found(self, fact: Fact) -> Facts:
-        data = fact.data if fact.data is not None and fact.data.nbytes <= LARGE_BYTES else None
-        return Facts(fact.element, fact.dims, fact.other, data)
+    def _as_found(self, fact: Facts) -> Facts:
+        is_large = fact.data is not None and fact.data.nbytes > LARGE_BYTES
+        return Facts(fact.element, fact.dims, fact.other) if is_large else fact
 
-    def _type_of(self, fact: Fact) -> bytes:
+    def _type_of(self, fact: Facts) -> bytes:
         key = (fact.element, fact.dims)
         if key not in self._types:
             self._types[key] = helper.make_tensor_type_proto(fact.element, fact.dims).SerializeToString()
@@ -387,37 +390,57 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
     return resolved
 
 
-def _count_axes_from_the_front(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """The node with axes from 0 up: old operator sets allow no others, but exporters write and runtimes take them."""
-    if not any(-rank <= a.i < 0 for a in node.attribute if a.name == "axis") and not any(
-        axis < 0 for a in node.attribute if a.name == "axes" for axis in a.ints
-    ):
-        return node
-    counted = onnx.NodeProto()
-    counted.CopyFrom(node)
-    for attribute in counted.attribute:
+def _normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
+    """Return the node with axes from 0 up.
+
+    Operator sets below 11 allow no negative axes and onnx infers nothing of these, but exporters write them and
+    onnxruntime takes them.
+    """
+    normalized = onnx.NodeProto()
+    normalized.CopyFrom(node)
+    for attribute in normalized.attribute:
         if attribute.name == "axis" and attribute.i < 0:
-            attribute.i += rank
+            # OneHot counts in its output, which has one axis more.
+            attribute.i += rank + 1 if node.op_type == "OneHot" else rank
         elif attribute.name == "axes":
             full = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
             attribute.ints[:] = [axis + full if axis < 0 else axis for axis in attribute.ints]
-    return counted
+    return normalized
 
 
-def _engines_agree(node: onnx.NodeProto, inputs: Sequence[Fact]) -> bool:
-    """Whether engines give the output of a standard operator the shape that onnx infers.
+def _drop_contested_dims(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
+    """Return the dims of a standard operator's first output without those that onnxruntime may contradict.
 
-    onnxruntime's NonZero has a place for a scalar, and what it reduces without elements keeps its shape.
+    Args:
+        node: The node as it is in the model, with negative axes.
+        inputs: Facts of its inputs.
+        dims: The dims that onnx infers.
     """
-    dims = inputs[0].dims if inputs else None
+    data = inputs[0].dims if inputs else None
     if node.op_type == "NonZero":
-        return dims is not None and len(dims) > 0
-    if node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin"):
-        return dims is None or 0 not in dims
-    return node.op_type != "Range" or has_clear_length([fact.data for fact in inputs])
+        # onnxruntime gives the indices of a scalar one row, onnx none.
+        return dims if data else None
+    if node.op_type == "Range":
+        return dims if has_clear_length([fact.data for fact in inputs]) else (None,)
+    if not node.op_type.startswith(("Reduce", "Arg")) or dims is None:
+        return dims
+    if data is not None and all(isinstance(dim, int) and dim > 0 for dim in data):
+        return dims
+    # onnxruntime does not reduce negative axes of data without elements: it keeps them, whatever keepdims is.
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
+    if len(inputs) > 1 and node.input[1]:
+        axes = [-1] if inputs[1].data is None else inputs[1].data.tolist()
+    negative = [axis for axis in axes if axis < 0]
+    if negative and not attributes.get("keepdims", 1):
+        return None
+    kept = list(dims)
+    for axis in negative:
+        kept[axis] = None
+    return tuple(kept)
 
 
-def _either(condition: Fact, results: Mapping[str, Sequence[Fact]]) -> list[Fact]:
+def _merge_branches(condition: Facts, results: Mapping[str, Sequence[Facts]]) -> list[Facts]:
     """What is known of the outputs of an If."""
     branches = [results.get("then_branch", ()), results.get("else_branch", ())]
     if condition.data is not None and condition.data.size == 1:
@@ -427,10 +450,26 @@ def _either(condition: Fact, results: Mapping[str, Sequence[Fact]]) -> list[Fact
         dims: Dims | None = None
         if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
             dims = tuple([x if x == y else None for x, y in zip(a.dims, b.dims, strict=True)])
-        merged.append(Fact(a.element if a.element == b.element else 0, dims, a.other if a.other == b.other else b""))
+        merged.append(Facts(a.element if a.element == b.element else 0, dims, a.other if a.other == b.other else b""))
     return merged
 
 
-def _stack(fact: Fact) -> Fact:
-    """What a Loop makes of an output of its body that it collects."""
-    return Fact(fact.element, None if fact.dims is None else (None, *fact.dims))
+def _runs(inputs: Sequence[Facts]) -> bool:
+    """Return whether a Loop certainly runs its body: neither its trip count nor its condition is open or 0."""
+    return all(fact is NO_FACTS or (fact.data is not None and bool((fact.data > 0).all())) for fact in inputs[:2])
+
+
+def _stack(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:
+    """Return the facts of the tensor that stacks one output of a body that a Loop runs.
+
+    Args:
+        facts: Facts of the output in each run.
+        declared: Its declared type.
+        is_run: Whether the body runs at least once. Otherwise onnxruntime takes the sizes from its own inference, and 0
+            for each size that is not a number there, so only declared numbers are certain.
+    """
+    dims = facts.dims
+    if not is_run:
+        dims = read_type(declared.SerializeToString()).dims if declared is not None else None
+        dims = dims and tuple([dim if isinstance(dim, int) else None for dim in dims])
+    return Facts(facts.element, None if dims is None else (None, *dims))

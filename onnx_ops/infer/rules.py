@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from onnx_ops.infer import shape_arithmetic
-from onnx_ops.infer.facts import MAX_RANK, NOTHING, Fact, read_tensor
+from onnx_ops.infer.facts import MAX_RANK, NO_FACTS, Facts, read_tensor
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES
 from sliceport.errors import InvalidSlice
@@ -24,10 +24,10 @@ _SPLIT_INPUT_OPSET = 13
 _UNEVEN_OPSET = 18
 _INDEX_TYPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
-Rule = Callable[[onnx.NodeProto, Sequence[Fact], int], list[Fact] | None]
+Rule = Callable[[onnx.NodeProto, Sequence[Facts], int], list[Facts] | None]
 
 
-def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Fact], opset: int) -> list[Fact] | None:
+def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
     """The outputs of an operator that onnx is not asked about; None of any other.
 
     Raises:
@@ -39,10 +39,10 @@ def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Fact], op
     return None if rule is None else rule(node, inputs, opset)
 
 
-def _slice(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fact]:
-    data = inputs[0] if inputs else NOTHING
+def _slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
+    data = inputs[0] if inputs else NO_FACTS
     if data.dims is None:
-        return [Fact(data.element)]
+        return [Facts(data.element)]
     if opset >= _INPUTS_OPSET:
         lists = [_read_list(inputs, i) for i in range(1, 5)]
         given = [len(node.input) > i and bool(node.input[i]) for i in range(1, 5)]
@@ -55,23 +55,23 @@ def _slice(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
     if axes is None and not given[2] and count is not None:
         axes = tuple(range(count))
     if axes is None:
-        return [Fact(data.element, (None,) * len(data.dims))]
+        return [Facts(data.element, (None,) * len(data.dims))]
     if any(has and values is None for has, values in zip(given, lists, strict=True)) or starts is None or ends is None:
         cut = {axis % len(data.dims) for axis in axes if -len(data.dims) <= axis < len(data.dims)}
-        return [Fact(data.element, tuple([None if i in cut else dim for i, dim in enumerate(data.dims)]))]
+        return [Facts(data.element, tuple([None if i in cut else dim for i, dim in enumerate(data.dims)]))]
     spec = SliceSpec(starts, ends, axes, steps)
     dims = list(data.dims)
     for axis, entry in spec.by_axis(len(dims)).items():
         dim = dims[axis]
         if not entry.is_whole(None):
             dims[axis] = len(resolve_axis(*entry, dim)) if isinstance(dim, int) else None
-    result = Fact(data.element, tuple(dims))
+    result = Facts(data.element, tuple(dims))
     if data.sizes is not None:
         _select(data, [result], [spec.resolve(data.sizes)])
     return [result]
 
 
-def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Fact]) -> list[Fact] | None:
+def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts] | None:
     lists = [_read_list(inputs, i) for i in range(1, 4)]
     has_strides = len(node.input) > 3 and bool(node.input[3])
     begin, end, strides = lists
@@ -80,16 +80,16 @@ def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Fact]) -> list[Fact] |
         return None
     masks = Masks.of({name: _attribute(node, name) for name in MASK_ATTRIBUTES})
     region = StridedSliceSpec(begin, end, strides, masks).resolve(sizes)
-    result = Fact(inputs[0].element, region.output_shape)
+    result = Facts(inputs[0].element, region.output_shape)
     _select(inputs[0], [result], [region])
     return [result]
 
 
-def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fact] | None:
-    data = inputs[0] if inputs else NOTHING
+def _split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
+    data = inputs[0] if inputs else NO_FACTS
     count = len(node.output)
     if data.dims is None or not data.dims:
-        return [Fact(data.element) for _ in range(count)]
+        return [Facts(data.element) for _ in range(count)]
     axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
     axis = normalize_axis(axis, len(data.dims))
     size = data.dims[axis]
@@ -104,7 +104,7 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
         parts = [None] * count
     if len(parts) != count or any(part is not None and part < 0 for part in parts):
         raise InvalidSlice(f"split={list(parts)} must have a size of at least 0 for each of the {count} outputs")
-    results = [Fact(data.element, (*data.dims[:axis], part, *data.dims[axis + 1 :])) for part in parts]
+    results = [Facts(data.element, (*data.dims[:axis], part, *data.dims[axis + 1 :])) for part in parts]
     known = [part for part in parts if part is not None]
     sizes = data.sizes
     if sizes is not None and len(known) == count:
@@ -112,27 +112,27 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Fact], opset: int) -> list[Fac
     return results
 
 
-def _select(data: Fact, results: Sequence[Fact], regions: Sequence[Region]) -> None:
+def _select(data: Facts, results: Sequence[Facts], regions: Sequence[Region]) -> None:
     """Put what is selected of known elements into what is known of outputs."""
     for result, region in zip(results, regions, strict=True):
         kept = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
             result.data = data.data[kept].reshape(region.output_shape).copy()
         elif data.integers is not None:
-            result.learn(data.integers[kept].reshape(region.output_shape))
+            result.set_integers(data.integers[kept].reshape(region.output_shape))
 
 
-def _shape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact]:
+def _shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]:
     dims = inputs[0].dims if inputs else None
     if dims is None:
-        return [Fact(onnx.TensorProto.INT64, (None,))]
+        return [Facts(onnx.TensorProto.INT64, (None,))]
     bounds = {a.name: a.i for a in node.attribute}
     kept = dims[slice(*_clamp(bounds.get("start", 0), bounds.get("end"), len(dims)))]
-    fact = Fact(onnx.TensorProto.INT64, (len(kept),))
+    fact = Facts(onnx.TensorProto.INT64, (len(kept),))
     if len(kept) <= shape_arithmetic.MAX_ELEMENTS:
         listed = shape_arithmetic.unknown((len(kept),))
         listed[:] = [dim if isinstance(dim, int) else None for dim in kept]
-        fact.learn(listed)
+        fact.set_integers(listed)
     return [fact]
 
 
@@ -141,44 +141,44 @@ def _clamp(start: int, end: int | None, rank: int) -> tuple[int, int]:
     return first, max(first, last)
 
 
-def _size(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact]:
+def _size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
     sizes = inputs[0].sizes if inputs else None
-    fact = Fact(onnx.TensorProto.INT64, ())
+    fact = Facts(onnx.TensorProto.INT64, ())
     if sizes is not None and prod(sizes) < 2**63:
         fact.data = np.array(prod(sizes), np.int64)
     return [fact]
 
 
-def _constant(node: onnx.NodeProto, *_: Any) -> list[Fact] | None:
+def _constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t
-            fact = Fact(tensor.data_type, tuple(tensor.dims))
+            fact = Facts(tensor.data_type, tuple(tensor.dims))
             fact.data = read_tensor(tensor)
             return [fact]
         kinds = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
         if attribute.name in kinds:
             array = np.asarray(helper.get_attribute_value(attribute), kinds[attribute.name])
-            return [Fact(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape, data=array)]
+            return [Facts(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape, data=array)]
     return None
 
 
-def _identity(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact]:
-    fact = inputs[0] if inputs else NOTHING
-    return [Fact(fact.element, fact.dims, fact.other, fact.data, fact.integers)]
+def _identity(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
+    fact = inputs[0] if inputs else NO_FACTS
+    return [Facts(fact.element, fact.dims, fact.other, fact.data, fact.integers)]
 
 
-def _reshape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
+def _reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     if len(inputs) < 2 or inputs[1].data is not None:
         return None
-    wanted = inputs[1].listed()
+    wanted = inputs[1].list_integers()
     if wanted is None or wanted.ndim != 1:
         return None
     allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)
-    return [Fact(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, list(wanted), allowzero=allowzero))]
+    return [Facts(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, list(wanted), allowzero=allowzero))]
 
 
-def _concat(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
+def _concat(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     """The sizes of a Concat, which onnx before 1.23 adds up in 32 bits."""
     if not inputs:
         return None
@@ -187,7 +187,7 @@ def _concat(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] 
     rank = len(shapes[0]) if shapes else 0
     axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
     if len(shapes) < len(inputs) or not all(len(dims) == rank for dims in shapes) or not -rank <= axis < rank:
-        return [Fact(element)]
+        return [Facts(element)]
     merged: list[int | str | None] = []
     for i, sizes in enumerate(zip(*shapes, strict=True)):
         known = [size for size in sizes if isinstance(size, int)]
@@ -196,28 +196,28 @@ def _concat(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] 
         elif i == axis % rank:
             merged.append(sum(known) if len(known) == len(sizes) else None)
         elif len(set(known)) > 1:
-            return [Fact(element)]
+            return [Facts(element)]
         else:
             merged.append(known[0] if known else sizes[0])
-    return [Fact(element, tuple(merged))]
+    return [Facts(element, tuple(merged))]
 
 
-def _expand(_: onnx.NodeProto, inputs: Sequence[Fact], __: int) -> list[Fact] | None:
+def _expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
     if len(inputs) < 2 or inputs[1].data is not None or inputs[0].dims is None:
         return None
-    wanted = inputs[1].listed()
+    wanted = inputs[1].list_integers()
     if wanted is None or wanted.ndim != 1:
         return None
-    return [Fact(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, list(wanted)))]
+    return [Facts(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, list(wanted)))]
 
 
-def _constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Fact], _: int) -> list[Fact] | None:
-    wanted = inputs[0].listed() if inputs else None
+def _constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
+    wanted = inputs[0].list_integers() if inputs else None
     if wanted is None or wanted.ndim != 1:
         return None
     value = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
     element = onnx.TensorProto.FLOAT if value is None else value.data_type
-    return [Fact(element, tuple([dim if dim is not None and dim >= 0 else None for dim in wanted]))]
+    return [Facts(element, tuple([dim if dim is not None and dim >= 0 else None for dim in wanted]))]
 
 
 _RULES: dict[str, Rule] = {
@@ -234,14 +234,14 @@ _RULES: dict[str, Rule] = {
 }
 
 
-def _length(fact: Fact) -> int | None:
+def _length(fact: Facts) -> int | None:
     size = fact.dims[0] if fact.dims is not None and len(fact.dims) == 1 else None
     return size if isinstance(size, int) and size <= MAX_RANK else None
 
 
-def _read_list(inputs: Sequence[Fact], index: int) -> tuple[int, ...] | None:
+def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
     """The integers of an input that is a list of them; None where they are not known."""
-    fact = inputs[index] if index < len(inputs) else NOTHING
+    fact = inputs[index] if index < len(inputs) else NO_FACTS
     if fact.data is None or fact.element not in _INDEX_TYPES or fact.data.ndim != 1:
         return None
     return tuple(fact.data.tolist())

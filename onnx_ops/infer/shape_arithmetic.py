@@ -18,6 +18,7 @@ Attributes = dict[str, Any]
 
 MAX_ELEMENTS = 1024
 _INT32_MAX = 2**31 - 1
+_BOOL = 9  # in TensorProto
 _BROADCAST_OPSET = 7
 _NEGATIVE_INDICES_OPSET = 11
 
@@ -78,6 +79,9 @@ def reshape(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool)
             result.append(size if size is not None and size >= 0 else None)
     is_open = [i for i, size in enumerate(result) if size is None and i not in copied]
     if dims is None or len(is_open) != 1:
+        return tuple(result)
+    # A copied size of 0 leaves no elements to compute the open size from.
+    if any(i >= len(dims) or not isinstance(dims[i], int) or dims[i] == 0 for i in copied) and wanted[is_open[0]] != -1:
         return tuple(result)
     before = [dim for i, dim in enumerate(dims) if i not in copied]
     after = [size for i, size in enumerate(result) if i not in copied and i not in is_open]
@@ -189,6 +193,13 @@ def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], o
     return np.asarray(np.take(data, indices.astype(np.int64), axis=attributes.get("axis", 0)))
 
 
+def _cast(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
+    data: Array | None = inputs[0]
+    if data is None or attributes.get("to") != _BOOL:
+        return data
+    return np.asarray(np.frompyfunc(_strict(lambda a: int(a != 0)), 1, 1)(data), object)
+
+
 def _concat(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
     if any(array is None for array in inputs):
         return None
@@ -208,7 +219,7 @@ _MOVES: dict[str, Move] = {
     "Concat": _concat,
     "Transpose": _transpose,
     "Expand": _expand,
-    "Cast": _view,
+    "Cast": _cast,
     "Reshape": _view,
     "Squeeze": _view,
     "Unsqueeze": _view,

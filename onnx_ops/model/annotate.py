@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from onnx_ops.model.causes import describe_cause
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import SLICING
 from onnx_ops.model.proto_walk import all_nodes
+from onnx_ops.model.read import describe_cause
 from sliceport.directml.operators import to_json
 from sliceport.directml.program import LoweredNode
 from sliceport.errors import ModelError

@@ -8,8 +8,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.model.causes import describe_cause
 from onnx_ops.model.nodes import node_name
+from onnx_ops.model.read import describe_cause
 from onnx_ops.model.walk import graphs_in, model_graphs
 from sliceport.errors import ModelError
 

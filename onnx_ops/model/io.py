@@ -13,35 +13,32 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
-from onnx_ops.model.causes import describe_cause
-from onnx_ops.model.check import Findings, check_data_files, check_proto
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
-from onnx_ops.model.read import file_named, read_proto
+from onnx_ops.model.read import CheckedModel, check_model, describe_cause, file_named, read_checked
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import check_not_read, write_files
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
-    """The model in a file as onnx-ir has it, to be changed; external tensors are opened only when something reads them.
+    """Read the model in a file into onnx-ir, to be changed; external tensors are opened when something reads them.
 
     Raises:
-        ModelError: See `read_proto`; or it has training_info, which onnx-ir does not keep.
+        ModelError: See `read_to_change` and `to_ir`.
     """
-    return from_checked_file(*read_checked(path), path)
+    return to_ir(read_to_change(path))
 
 
-def read_checked(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, Findings]:
-    """The model in a file that can be changed, and what `check_proto` found out about it.
+def read_to_change(path: str | os.PathLike[str]) -> CheckedModel:
+    """Read the model in a file that onnx-ir can write again.
 
     Raises:
-        ModelError: See `read_model`.
+        ModelError: See `read_checked`; or the model has training_info, which onnx-ir does not keep.
     """
-    proto = read_proto(path)
-    if proto.training_info:
+    checked = read_checked(path)
+    if checked.proto.training_info:
         raise ModelError(f"'{os.fspath(path)}': it has training_info, which would be lost; remove it first.")
-    with file_named(path):
-        return proto, check_proto(proto)
+    return checked
 
 
 @contextmanager
@@ -55,33 +52,27 @@ def data_closed(model: ir.Model) -> Iterator[None]:
             release(tensor)
 
 
-def from_checked_file(proto: onnx.ModelProto, found: Findings, path: str | os.PathLike[str]) -> ir.Model:
-    """`from_checked_proto` of what was read from a file; errors name the file.
-
-    Raises:
-        ModelError: See `from_checked_proto`.
-    """
-    with file_named(path):
-        return from_checked_proto(proto, found, os.path.dirname(os.path.abspath(path)))
-
-
 def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
-    """The onnx-ir form of a model; external data is looked for in `base_dir`. Unsorted graphs come out sorted.
+    """Check a model and read it into onnx-ir; external data are looked for in `base_dir`.
 
     Raises:
         ModelError: The model is not well-formed (see `check_proto`), or onnx-ir cannot represent it.
     """
-    return from_checked_proto(proto, check_proto(proto), base_dir)
+    return to_ir(check_model(proto, base_dir))
 
 
-def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = "") -> ir.Model:
-    """`from_proto` of a model that is well-formed.
+def to_ir(checked: CheckedModel) -> ir.Model:
+    """Read a model into onnx-ir. Unsorted graphs come out sorted, sizes below 0 open.
 
     Raises:
-        ModelError: onnx-ir cannot represent the model; or see `check_data_files`.
+        ModelError: onnx-ir cannot represent the model.
     """
-    if base_dir:
-        check_data_files(found, base_dir)
+    with file_named(checked.path):
+        return _to_ir(checked)
+
+
+def _to_ir(checked: CheckedModel) -> ir.Model:
+    proto, findings = checked.proto, checked.findings
     if proto.graph.sparse_initializer:
         name = proto.graph.sparse_initializer[0].values.name
         raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
@@ -92,12 +83,12 @@ def from_checked_proto(proto: onnx.ModelProto, found: Findings, base_dir: str = 
     for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
         if "ai.onnx" in imports:
             imports.setdefault("", imports.pop("ai.onnx"))
-    if base_dir and found.has_external_data:
+    if checked.base_dir and findings.has_external_data:
         for tensor, _ in external_tensors(model):
-            tensor.base_dir = base_dir
-    if found.has_negative_sizes:
+            tensor.base_dir = checked.base_dir
+    if findings.has_negative_sizes:
         open_negative_sizes(model)
-    if not found.is_sorted:
+    if not findings.is_sorted:
         try:
             TopologicalSortPass()(model)
         except ValueError:

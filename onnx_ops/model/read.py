@@ -1,19 +1,38 @@
-"""Reading the ModelProto in a file."""
+"""Reading ONNX models: the ModelProto in a file, checked once and handed on with what the check found."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import onnx
 
+from onnx_ops.model.check import Findings, check_data_files, check_proto
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
 
+@dataclass(frozen=True)
+class CheckedModel:
+    """A well-formed model.
+
+    Attributes:
+        proto: The model; tensors in external data files stay there.
+        findings: The findings of its check.
+        base_dir: The folder of its external data files; empty for a model in memory.
+        path: The file that it was read from; empty for a model in memory.
+    """
+
+    proto: onnx.ModelProto
+    findings: Findings
+    base_dir: str = ""
+    path: str = ""
+
+
 def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
-    """The model in a file; tensors in external data files stay there.
+    """Read the model in a file; tensors in external data files stay there.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
@@ -29,10 +48,50 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
     raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
 
+def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> CheckedModel:
+    """Read the model in a file and check it.
+
+    Args:
+        path: The file.
+        data_folder: The folder of its external data files, if that is not the file's own.
+
+    Raises:
+        ModelError: The file cannot be read, or the model is not well-formed.
+    """
+    proto = read_proto(path)
+    with file_named(path):
+        folder = os.path.dirname(os.path.abspath(path)) if data_folder is None else os.path.abspath(data_folder)
+        return check_model(proto, folder, os.fspath(path))
+
+
+def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> CheckedModel:
+    """Check a model.
+
+    Raises:
+        ModelError: The model is not well-formed, or one of its external data files is not a regular file.
+    """
+    findings = check_proto(proto)
+    if base_dir:
+        check_data_files(findings, base_dir)
+    return CheckedModel(proto, findings, base_dir, path)
+
+
 @contextmanager
 def file_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors name the file that a model was read from."""
+    """Put the name of a file in front of errors about the model that was read from it; an empty name adds nothing."""
     try:
         yield
     except ModelError as error:
+        if not path:
+            raise
         raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
+
+
+def describe_cause(error: BaseException) -> str:
+    """Return the message of the first in a chain of errors, on one line without its full stop, or else its type.
+
+    onnx-ir wraps its errors in several others.
+    """
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return shorten(str(error)).rstrip(".") or type(error).__name__

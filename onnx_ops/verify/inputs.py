@@ -8,12 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.onnxruntime_cpu import Captured
+from onnx_ops.verify.runnable import Runnable
 from sliceport.errors import ModelError, UsageError
 from sliceport.wording import example_shapes, spell
 
@@ -134,34 +133,26 @@ def first_that_runs(
 
 
 def run_with_inputs(
-    proto: onnx.ModelProto,
-    model: ir.Model,
+    one: Runnable,
     shapes: Mapping[str, Sequence[int]],
     given: Mapping[str, Array],
     seed: int,
     names: Sequence[str],
-    folder: str = "",
 ) -> tuple[dict[str, Array], dict[str, Captured]]:
-    """Inputs that the model runs on, and the values with the given names that onnxruntime's CPU provider computes then.
+    """Return inputs that a model runs on, and the values that onnxruntime's CPU provider computes from them.
 
     Args:
-        proto: The model to run.
-        model: The same as onnx-ir has it.
+        one: The model.
         shapes: See `make_inputs`.
         given: See `make_inputs`.
         seed: See `make_inputs`.
-        names: See `onnxruntime_cpu.capture`.
-        folder: Where external data lie.
+        names: The names of the values; see `onnxruntime_cpu.capture`.
 
     Raises:
         UsageError: See `make_inputs`.
         ModelError: onnxruntime does not run the model.
     """
-
-    def run(inputs: dict[str, Array]) -> dict[str, Captured]:
-        return onnxruntime_cpu.capture(proto, inputs, names, folder)
-
-    return first_that_runs(run, model, shapes, given, seed)
+    return first_that_runs(lambda inputs: one.capture(inputs, names), one.model, shapes, given, seed)
 
 
 def _check_given(value: ir.Value, array: Array) -> Array:

@@ -13,17 +13,14 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.lowering import lower
-from onnx_ops.model.annotate import OnnxSource
-from onnx_ops.model.io import from_proto
-from onnx_ops.model.nodes import LARGE_BYTES
-from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.model.read import CheckedModel, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.onnxruntime_cpu import Captured
-from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.inputs import random_array, run_with_inputs
 from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import one_node, output_names
+from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
@@ -76,8 +73,9 @@ def compare(
     arrays, given, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
-    program = lower(model, input_shapes=shapes, feature_level=feature_level)
-    runs, notes = _runs(model, program, shapes, arrays, seed)
+    checked = read_checked(model)
+    program = lower(checked, input_shapes=shapes, feature_level=feature_level)
+    runs, notes = _runs(checked, program, shapes, arrays, seed)
     comparisons: list[Comparison] = []
     for lowered in program.nodes:
         if lowered.reason is not None:
@@ -146,44 +144,33 @@ def _compare_node(
 
 
 def _runs(
-    path: str | os.PathLike[str],
+    checked: CheckedModel,
     program: Program,
     shapes: Mapping[str, Sequence[int]],
     given: Mapping[str, npt.NDArray[Any]],
     seed: int,
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
-    """The runs of the whole model: with the defaults of its inputs, and with other values; and what was not tried."""
-    folder = os.path.dirname(os.path.abspath(path))
-    assert isinstance(program.source, OnnxSource)
-    model = from_proto(program.source.proto, folder)
-    inline_functions(model)
+    """Run the whole model with the defaults of its inputs, then with other values; also return what was not tried."""
     nodes = [n.node for n in program.nodes if n.verdict != "refused" and not n.node.scope]
     if not nodes:
         return [_ModelRun({})], ()
-    made = {output.name for node in model.graph for output in node.outputs}
+    one = prepare_to_run(checked, inlines=True)
+    written = {output.name for node in one.model.graph for output in node.outputs}
     read = {node.input for node in nodes if not isinstance(node, Folded)}
-    names = sorted((read | {name for node in nodes for name in node.outputs if name}) & made)
-    _load_small_tensors(model)
-    name_left_out_outputs(model)
-    embed_function(model)
-    proto = ir.serde.serialize_model(model)
-    inputs, captured = run_with_inputs(proto, model, shapes, given, seed, names, folder)
-    runs = [_ModelRun(_with_what_is_given(model, captured, inputs, read))]
-
-    def run(arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Captured]:
-        return onnxruntime_cpu.capture(proto, arrays, names, folder)
-
-    others = run_with_other_values(run, model, inputs)
+    names = sorted((read | {name for node in nodes for name in node.outputs if name}) & written)
+    inputs, captured = run_with_inputs(one, shapes, given, seed, names)
+    runs = [_ModelRun(_add_given_values(one.model, captured, inputs, read))]
+    others = run_with_other_values(lambda arrays: one.capture(arrays, names), one.model, inputs)
     if others.result is not None:
-        values = _with_what_is_given(model, others.result, others.inputs, read)
+        values = _add_given_values(one.model, others.result, others.inputs, read)
         runs.append(_ModelRun(values, f" This is{others.label}."))
     return runs, others.notes
 
 
-def _with_what_is_given(
+def _add_given_values(
     model: ir.Model, captured: dict[str, Captured], inputs: Mapping[str, npt.NDArray[Any]], read: set[str]
 ) -> dict[str, Captured]:
-    """The values that nodes computed, and those among the ones with these names that inputs and initializers are."""
+    """Return the values that nodes computed, with the inputs and initializers that slicing nodes read."""
     values = captured | {name: Captured.of(inputs[name]) for name in read & inputs.keys()}
     for name in read - values.keys():
         tensor = model.graph.initializers[name].const_value
@@ -195,17 +182,6 @@ def _with_what_is_given(
             raise ModelError(f"the data of initializer {name!r} cannot be read ({error}).") from None
         values[name] = Captured.of(array)
     return values
-
-
-def _load_small_tensors(model: ir.Model) -> None:
-    """Put small external tensors into the model: onnxruntime reads parameters before it opens data files."""
-    for value in model.graph.initializers.values():
-        tensor = value.const_value
-        if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= LARGE_BYTES:
-            try:
-                value.const_value = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=value.name)
-            except Exception as error:
-                raise ModelError(f"the data of initializer {value.name!r} cannot be read ({error}).") from None
 
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:

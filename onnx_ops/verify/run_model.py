@@ -14,12 +14,16 @@ import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.external_data import count_external_bytes
-from onnx_ops.model.io import from_proto
+from onnx_ops.model.io import to_ir
+from onnx_ops.model.nodes import node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.model.read import describe_cause, file_named, read_checked
+from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify import bisect_model
 from onnx_ops.verify.inputs import make_inputs, run_with_inputs
 from onnx_ops.verify.known_defects import explain_findings
+from onnx_ops.verify.runnable import Runnable
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
 from sliceport.directml import device
@@ -70,16 +74,15 @@ def run_model(
     read_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
-    model, proto = read_complete_model(path)
+    one = read_complete_model(path)
     expected: dict[str, onnxruntime_cpu.Captured] | None = None
     if against:
-        names = [output.name for output in proto.graph.output]
         say(f"running the model on {onnxruntime_cpu.NAME}")
-        arrays, expected = run_with_inputs(proto, model, shapes, given, seed, names)
+        arrays, expected = run_with_inputs(one, shapes, given, seed, one.outputs)
     else:
-        arrays = make_inputs(model, shapes, given, seed)
+        arrays = make_inputs(one.model, shapes, given, seed)
     with open_provider(full) as dml:
-        return run_on(dml, proto, arrays, expected, locates=against)
+        return run_on(dml, one.proto, arrays, expected, locates=against)
 
 
 def open_provider(full: bool | None = None) -> device.Device:
@@ -183,36 +186,30 @@ def _placement(
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
 
 
-def read_complete_model(
-    path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None
-) -> tuple[ir.Model, onnx.ModelProto]:
-    """The model with its weights in it, functions inlined and every node named.
+def read_complete_model(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> Runnable:
+    """Read a model with its weights in it, functions inlined and every node named.
 
     Args:
         path: The file.
-        data_folder: Where its external data lie, if not beside it.
+        data_folder: The folder of its external data files, if that is not the file's own.
 
     Raises:
-        ModelError: It cannot be read, or is too large.
+        ModelError: The model or its data cannot be read, or it is too large.
     """
-    folder = os.fspath(data_folder if data_folder is not None else os.path.dirname(os.path.abspath(path)))
-    try:
-        proto = onnx.load(os.fspath(path), load_external_data=False)
-        size = proto.ByteSize() + count_external_bytes(proto)
-        if size <= _MAX_BYTES:
-            onnx.external_data_helper.load_external_data_for_model(proto, folder)
-    except OSError as error:
-        raise ModelError(f"'{os.fspath(path)}': it cannot be read ({error.strerror or error}).") from None
-    except Exception as error:  # protobuf's errors, and onnx's about external data
-        raise ModelError(f"'{os.fspath(path)}': it is not an ONNX model ({' '.join(str(error).split())}).") from None
-    if size > _MAX_BYTES:
-        raise ModelError(f"'{os.fspath(path)}': with its weights it is larger than 2 GiB, which the host cannot load.")
-    model = from_proto(proto)
+    checked = read_checked(path, data_folder)
+    with file_named(path):
+        if checked.proto.ByteSize() + count_external_bytes(checked.proto) > _MAX_BYTES:
+            raise ModelError("with its weights it is larger than 2 GiB, which the host cannot load.")
+        try:
+            onnx.external_data_helper.load_external_data_for_model(checked.proto, checked.base_dir)
+        except Exception as error:  # onnx checks paths and sizes with errors of its own
+            raise ModelError(f"its weights cannot be read ({describe_cause(error)}).") from None
+    model = to_ir(checked)
     inline_functions(model)
     name_left_out_outputs(model)
-    for node in model.graph.all_nodes():
-        node.name = node.name or next((output.name for output in node.outputs if output.name), "")
-    return model, ir.serde.serialize_model(model)
+    for node in all_nodes(model.graph):
+        node.name = node_name(node)
+    return Runnable(ir.serde.serialize_model(model), model)
 
 
 def _compare_output(

@@ -1,21 +1,23 @@
-"""The model in a file, as onnxruntime takes it."""
+"""Models prepared for onnxruntime, once from the file to the session."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.external_data import load_small_tensors
-from onnx_ops.model.io import from_proto
+from onnx_ops.model.io import to_ir
+from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.proto_walk import model_nodes
-from onnx_ops.model.read import read_proto
+from onnx_ops.model.read import CheckedModel, file_named
+from onnx_ops.model.views import Array
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.runtime.session import Captured, Value
 from onnx_ops.strided_slice_op import embed_function
-from sliceport.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -24,55 +26,70 @@ class Runnable:
 
     Attributes:
         proto: For onnxruntime.
-        model: As onnx-ir has it.
-        data_folder: Where its external data lie.
+        model: The same as onnx-ir has it, to find inputs and initializers.
+        data_folder: The folder of its external data files; empty where there are none.
     """
 
     proto: onnx.ModelProto
     model: ir.Model
-    data_folder: str
+    data_folder: str = ""
 
     @property
     def outputs(self) -> list[str]:
         """The names of its outputs."""
         return [output.name for output in self.proto.graph.output]
 
+    def run(self, inputs: Mapping[str, Array], *, is_optimized: bool = False) -> dict[str, Value]:
+        """Run the model and return its outputs; see `onnxruntime_cpu.run`."""
+        names = list(dict.fromkeys(self.outputs))
+        return onnxruntime_cpu.run(self.proto, inputs, names, self.data_folder, is_optimized=is_optimized)
 
-def read_runnable(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> Runnable:
-    """Read a model from a file. It is changed in three things that no runtime computes differently.
+    def capture(self, inputs: Mapping[str, Array], names: Sequence[str]) -> dict[str, Captured]:
+        """Run the model and return values of its main graph; see `onnxruntime_cpu.capture`."""
+        return onnxruntime_cpu.capture(self.proto, inputs, names, self.data_folder)
+
+
+def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
+    """Prepare a model for onnxruntime. Three things change in it, which no runtime computes differently.
 
     Small tensors in external data files are read; left-out outputs of Split get names, because onnxruntime's CPU
     provider crashes on them; `ov_ext::StridedSlice` brings its function.
 
     Args:
-        path: The file.
-        data_folder: Where its external data lie, if not beside it.
+        checked: The model; it is not changed.
+        inlines: Whether to inline functions and sort graphs, so that every value has a name in the main graph.
 
     Raises:
-        ModelError: The model or its data cannot be read.
+        ModelError: The model or its data cannot be read, or a function cannot be inlined.
         UsageError: See `embed_function`.
     """
-    folder = os.path.abspath(data_folder if data_folder is not None else Path(path).absolute().parent)
-    try:
-        proto = read_proto(path)
-        model = from_proto(proto, folder)
-        load_small_tensors(proto, folder)
-    except ModelError as error:
-        raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
-    if any(node.op_type == "StridedSlice" for node in model_nodes(proto)):
-        embedded = from_proto(proto, folder)
-        if embed_function(embedded):
-            proto = ir.serde.serialize_model(embedded)
+    model = to_ir(checked)
+    is_changed = False
+    if inlines:
+        inline_functions(model)
+        findings = checked.findings
+        is_changed = bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
+    if embed_function(model) or is_changed:
+        proto = ir.serde.serialize_model(model)
+    else:
+        proto = checked.proto
+        if checked.findings.has_external_data or any(map(_leaves_out_parts, model_nodes(proto))):
+            proto = onnx.ModelProto()
+            proto.CopyFrom(checked.proto)
+    with file_named(checked.path):
+        load_small_tensors(proto, checked.base_dir)
     _name_left_out_parts(proto)
-    return Runnable(proto, model, folder)
+    return Runnable(proto, model, checked.base_dir)
+
+
+def _leaves_out_parts(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Split" and "" in node.output[:]
 
 
 def _name_left_out_parts(proto: onnx.ModelProto) -> None:
     nodes = list(model_nodes(proto))
-    names = {name for node in nodes for name in (*node.input, *node.output)}
-    numbers = count()
-    for node in nodes:
-        if node.op_type == "Split":
-            node.output[:] = [
-                name or next(made for n in numbers if (made := f"left_out_{n}") not in names) for name in node.output
-            ]
+    splits = list(filter(_leaves_out_parts, nodes))
+    taken = {name for node in nodes for name in (*node.input, *node.output)} if splits else set()
+    new_names = (name for i in count() if (name := f"left_out_{i}") not in taken)
+    for node in splits:
+        node.output[:] = [name or next(new_names) for name in node.output]

@@ -13,11 +13,12 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.io import write_model
+from onnx_ops.model.read import CheckedModel, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import STRING, Captured, NotComparable, Value
 from onnx_ops.verify.defaults import list_names, run_with_other_values
 from onnx_ops.verify.inputs import first_that_runs
-from onnx_ops.verify.runnable import Runnable, read_runnable
+from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.errors import ModelError, SliceportError
@@ -99,7 +100,7 @@ def write_verified(
     path: str | os.PathLike[str],
     verify: Callable[..., Found],
     *,
-    source: str | os.PathLike[str],
+    source: CheckedModel,
     overwrite: bool = False,
     **options: Any,
 ) -> Found:
@@ -109,7 +110,7 @@ def write_verified(
         model: The model.
         path: The new file.
         verify: `verify_rewriting`, or a function like it.
-        source: See `write_model`.
+        source: The model before, as it was read from its file.
         overwrite: See `write_model`.
         options: For `verify`.
 
@@ -126,12 +127,12 @@ def write_verified(
             raise NotVerified(f"'{os.fspath(path)}' could not be verified, so it is not written: {error}") from error
         return found[0].is_equal
 
-    write_model(model, path, source=source, overwrite=overwrite, accept=accept)
+    write_model(model, path, source=source.path, overwrite=overwrite, accept=accept)
     return found[0]
 
 
 def verify_rewriting(
-    before: str | os.PathLike[str],
+    before: str | os.PathLike[str] | CheckedModel,
     after: str | os.PathLike[str],
     *,
     data_folder: str | os.PathLike[str] | None = None,
@@ -145,7 +146,7 @@ def verify_rewriting(
     rounding, which onnxruntime's fusions change. Inputs with a default run with it, and with other values.
 
     Args:
-        before: The file of the model as it was.
+        before: The model as it was: its file, or what was read from that.
         after: The file of the rewritten model.
         data_folder: Where the external data of `after` lie, if not beside it.
         input_shapes: Sizes for inputs whose shape is open, by name.
@@ -160,7 +161,8 @@ def verify_rewriting(
     """
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
-    first, second = read_runnable(before), read_runnable(after, data_folder)
+    checked = before if isinstance(before, CheckedModel) else read_checked(before)
+    first, second = prepare_to_run(checked), prepare_to_run(read_checked(after, data_folder))
     changed = _interface_changes(first, second)
     if changed:
         return Verification((), changed)
@@ -170,7 +172,7 @@ def verify_rewriting(
         differences += _compare(first, second, run, run.outputs, is_optimized=False, notes=notes)
         say("running the model before with graph optimisation")
         try:
-            optimized = _run(first, run.inputs, is_optimized=True)
+            optimized = first.run(run.inputs, is_optimized=True)
         except ModelError as error:
             notes.append(f"not compared with graph optimisation{run.label}, before the rewriting: {error}")
             continue
@@ -193,11 +195,6 @@ def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, .
     return ()
 
 
-def _run(one: Runnable, inputs: Mapping[str, Array], *, is_optimized: bool = False) -> Values:
-    names = list(dict.fromkeys(one.outputs))
-    return onnxruntime_cpu.run(one.proto, inputs, names, one.data_folder, is_optimized=is_optimized)
-
-
 def _runs_of(
     one: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
 ) -> tuple[list[InputRun], list[str]]:
@@ -205,7 +202,7 @@ def _runs_of(
 
     def run(inputs: Mapping[str, Array]) -> Values:
         say(f"running the model before on {onnxruntime_cpu.NAME}")
-        return _run(one, inputs)
+        return one.run(inputs)
 
     inputs, outputs = first_that_runs(run, one.model, shapes, given, seed)
     runs = [InputRun(inputs, outputs)]
@@ -222,7 +219,7 @@ def _compare(
     where = f"on {OPTIMIZED if is_optimized else UNOPTIMIZED}{run.label}"
     say("running the model after")
     try:
-        got = _run(second, run.inputs, is_optimized=is_optimized)
+        got = second.run(run.inputs, is_optimized=is_optimized)
     except ModelError as error:
         _check_repeats(first, run, expected, where, is_optimized=is_optimized)
         return [Difference("", f"{where} the model runs before, and not after: {error}")]
@@ -245,7 +242,7 @@ def _check_repeats(first: Runnable, run: InputRun, expected: Values, where: str,
     """Raise NotVerified if the model before computes something else now."""
     say("running the model before once more")
     try:
-        again = _run(first, run.inputs, is_optimized=is_optimized)
+        again = first.run(run.inputs, is_optimized=is_optimized)
     except ModelError as error:
         raise NotVerified(f"{where} the model before runs once, and then it does not ({error}).") from None
     names = [name for name, value in expected.items() if _difference(value, again[name])]

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from onnx_ops.runtime.onnxruntime_cpu import Captured
+from onnx_ops.model.read import CheckedModel
+from onnx_ops.runtime.session import Captured
 from onnx_ops.verify.run_model import open_provider, read_complete_model, run_on
+from onnx_ops.verify.runnable import Runnable
 from onnx_ops.verify.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun, describe_transient
@@ -48,7 +50,7 @@ class HardeningVerification(Verification):
 
 
 def verify_hardening(
-    before: str | os.PathLike[str],
+    before: str | os.PathLike[str] | CheckedModel,
     after: str | os.PathLike[str],
     *,
     data_folder: str | os.PathLike[str] | None = None,
@@ -63,7 +65,7 @@ def verify_hardening(
     compute what the model before computes on the CPU provider, within the tolerances of `run_model`.
 
     Args:
-        before: The file of the model as it was.
+        before: The model as it was: its file, or what was read from that.
         after: The file of the hardened model.
         data_folder: Where the external data of `after` lie, if not beside it.
         input_shapes: Sizes for inputs whose shape is open, by name.
@@ -83,10 +85,11 @@ def verify_hardening(
         if not on_cpu.is_equal:
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
         say("running the model before on DirectML")
-        first = tuple(_run(dml, before, run, locates=False) for run in on_cpu.runs)
+        path = before.path if isinstance(before, CheckedModel) else before
+        first = _run_all(dml, read_complete_model(path), on_cpu.runs, locates=False)
         dml.transient.clear()
         say("running the model after on DirectML")
-        second = tuple(_run(dml, after, run, locates=True, data_folder=data_folder) for run in on_cpu.runs)
+        second = _run_all(dml, read_complete_model(after, data_folder), on_cpu.runs, locates=True)
     for run in second:
         if any(finding.kind == "refused" for finding in run.findings):
             raise NotVerified(" ".join(finding.message for finding in run.findings))
@@ -99,13 +102,10 @@ def verify_hardening(
     return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, first, second)
 
 
-def _run(
-    dml: Device,
-    path: str | os.PathLike[str],
-    run: InputRun,
-    *,
-    locates: bool,
-    data_folder: str | os.PathLike[str] | None = None,
-) -> ModelRun:
-    expected = {name: value for name, value in run.outputs.items() if isinstance(value, Captured)}
-    return run_on(dml, read_complete_model(path, data_folder)[1], run.inputs, expected, locates=locates, traces=False)
+def _run_all(dml: Device, one: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
+    """Run a model on the inputs of each run, and compare with the tensors that the run gave."""
+    expected = [{name: value for name, value in run.outputs.items() if isinstance(value, Captured)} for run in runs]
+    return tuple(
+        run_on(dml, one.proto, run.inputs, tensors, locates=locates, traces=False)
+        for run, tensors in zip(runs, expected, strict=True)
+    )

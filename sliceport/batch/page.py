@@ -14,8 +14,8 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from sliceport.batch.compare_runs import RunComparison, describe_finding, show_value
-from sliceport.batch.row import Header, Row, reasons_of
-from sliceport.batch.summary import MAX_LISTED, Summary
+from sliceport.batch.row import MAX_LISTED, Header, Row, reasons_of
+from sliceport.batch.summary import Summary
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
@@ -34,7 +34,9 @@ def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison |
     return stream.getvalue()
 
 
-def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> None:
+def write_page(
+    stream: TextIO, header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = ""
+) -> None:
     """Write a run as an HTML page, all of it in one file.
 
     The rows are read once. What the table shows is one compressed block of JSON in the page; findings and results are
@@ -45,6 +47,7 @@ def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: 
         header: That of the run.
         rows: Those of the run, in any order.
         comparison: That of an earlier run with this one, which then comes first.
+        gap: What the run lacks, such as `13 of 120 models`; empty for a complete run.
 
     Raises:
         MissingExtra: jinja2 is not installed.
@@ -70,6 +73,7 @@ def write_page(stream: TextIO, header: Header, rows: Iterable[Row], comparison: 
         template.generate(
             header=header,
             comparison=comparison,
+            gap=gap,
             listed=MAX_LISTED,
             title=printable(f"sliceport {header['command']}: {' '.join(header['sources'])}"),
             summary_line=data.summary.verdict_line(),

@@ -20,7 +20,7 @@ from typing import Any
 
 from sliceport.array_file import load_array
 from sliceport.batch.identity import Identity, fetch, identify, options_of
-from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, to_row
+from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, stderr_name, to_row
 from sliceport.batch.row import FAILURES
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
@@ -91,8 +91,11 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
             return _unstored(job, task, identity.key, identity.path, folder, _failure(job, error))
         if not isinstance(error, supervisor.ChildDied | MemoryError):
             raise
-        stored = make_result(job.command, identity.path, folder / _OUTPUT, _failure(job, error))
-        open_store(job.root).write(result_name(identity.key), encode_result(stored))
+        failure = _failure(job, error)
+        store, stderr = open_store(job.root), failure.pop("stderr", [])
+        stored = make_result(job.command, identity.path, folder / _OUTPUT, failure)
+        store.write(stderr_name(identity.key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
+        store.write(result_name(identity.key), encode_result(stored))
         return _summarize(task, identity.key, stored)
     return done
 

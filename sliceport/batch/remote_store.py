@@ -67,6 +67,9 @@ class RemoteStore:
         files = sorted(entry["name"].rpartition("/")[2] for entry in entries if entry["type"] == "file")
         yield from (f"{prefix}/{name}" for name in files if name and not name.startswith(_BESIDE))
 
+    def local_path(self, name: str) -> None:
+        """See `Store.local_path`."""
+
     def put_file(self, name: str, local: Path) -> None:
         """See `Store.put_file`."""
         fs, path = self._at(name)

@@ -41,6 +41,23 @@ def read_result(store: Store, key: str) -> dict[str, Any] | None:
     return result if is_result(result) else None
 
 
+def stderr_name(key: str) -> str:
+    """Return the name of the file with the last lines of a process that died.
+
+    It is no part of the result: a process that dies twice rarely writes the same.
+    """
+    return f"results/{key[:2]}/{key}.stderr"
+
+
+def read_stderr(store: Store, key: str) -> list[str]:
+    """Return the last lines that the process of a model wrote before it died.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
+    return (store.read(stderr_name(key)) or b"").decode("utf-8", "replace").splitlines()
+
+
 _FINDING_PARTS = frozenset(Finding.__annotations__)
 
 

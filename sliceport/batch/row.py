@@ -9,7 +9,12 @@ from sliceport.commands.outcome import Finding
 Verdict = Literal["clean", "finding", "error", "crash", "timeout", "memory", "lost"]
 
 FAILURES: tuple[Verdict, ...] = ("error", "crash", "timeout", "memory", "lost")
+DEATHS: tuple[Verdict, ...] = ("crash", "timeout", "memory")
+"""Verdicts on models that ended their process, or whose process was ended."""
 VERDICTS: tuple[Verdict, ...] = (*FAILURES, "finding", "clean")
+
+MAX_LISTED = 20
+"""The number of models, findings or names that a report lists of one kind."""
 
 INFORMATIVE = frozenset({"rewritten", "contested"})
 """Reasons of findings that tell what was done with a model, or left, and are nothing wrong."""
@@ -32,7 +37,7 @@ class Row(TypedDict):
 
 
 class Header(TypedDict):
-    """What a run was asked to do and with which packages: the first line of its journal."""
+    """The first line of a journal: the command, options, sources and package versions of a run."""
 
     schema_version: int
     command: str

@@ -132,7 +132,6 @@ def _follow(
         observe(done)
         if time.monotonic() - written > interval:
             begun = time.monotonic()
-            journal.flush()
             write()
             written = time.monotonic()
             interval = max(_MIN_INTERVAL, (written - begun) / _MAX_SHARE)

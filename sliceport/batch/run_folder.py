@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sliceport.batch.result import is_result, read_result, to_row
-from sliceport.batch.row import Header, Row
+from sliceport.batch.result import is_result, read_result, read_stderr, to_row
+from sliceport.batch.row import DEATHS, MAX_LISTED, Header, Row
 from sliceport.batch.store import Store
 from sliceport.batch.task import Done
 from sliceport.errors import UsageError
@@ -29,23 +29,29 @@ _JOURNALS = "runs"
 _WRITTEN = "written"
 """In the last line of a journal: when it was. The times of files are others once somebody has copied them."""
 _INTERVAL = 30.0
-"""Seconds after which what was added to a journal is in the store at the latest."""
+"""Seconds between two times in a journal. A killed run at a URL loses the lines after the last one."""
 
 
 class Journal:
-    """The journal of a run under way."""
+    """The journal of a run under way.
+
+    In a local folder each line is written at once, so a killed run loses none. At a URL the journal is stored whole,
+    every 30 seconds.
+    """
 
     def __init__(self, store: Store, header: Header, scratch: Path) -> None:
         self._store = store
         self._started = header["started"]
         self.name = f"{_JOURNALS}/{header['started'].replace(':', '')}-{secrets.token_hex(4)}.jsonl"
-        self._local = scratch / "journal.jsonl"
-        self._written = time.monotonic()
+        path = store.local_path(self.name)
+        self._is_remote = path is None
+        self._path = path or scratch / "journal.jsonl"
         with self._os_errors_reported():
-            self._file = open(self._local, "w", encoding="ascii")  # noqa: SIM115 - closed by `close`
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(self._path, "w", encoding="ascii", buffering=1)  # noqa: SIM115 - closed by `close`
         try:
             self._add(header)
-            self.flush()
+            self._store_lines()
         except BaseException:
             self._close()
             raise
@@ -61,17 +67,17 @@ class Journal:
         }
         self._add(line if done.row is None else line | {"row": done.row})
         if time.monotonic() - self._written > _INTERVAL:
-            self.flush()
+            self._store_lines()
 
     def close(self) -> None:
-        """Store what is not stored yet."""
+        """Store the lines that are not stored yet."""
         try:
-            self.flush()
+            self._store_lines()
         finally:
             self._close()
 
     def _close(self) -> None:
-        with suppress(OSError):  # what could not be written, and has been told
+        with suppress(OSError):  # the same error was raised when the line was added
             self._file.close()
 
     def _add(self, line: Mapping[str, Any]) -> None:
@@ -83,20 +89,20 @@ class Journal:
         """Raise errors of the system as errors of the journal.
 
         Raises:
-            UsageError: There was one.
+            UsageError: The system raised an error.
         """
         try:
             yield
         except OSError as error:
-            raise UsageError(f"'{self._local}' cannot be written ({error.strerror or error}).") from None
+            raise UsageError(f"'{self._path}' cannot be written ({error.strerror or error}).") from None
 
-    def flush(self) -> None:
-        """Store what was added, and when."""
-        with self._os_errors_reported():
-            self._file.flush()
-            lines = self._local.read_bytes()
-        written = json.dumps({_WRITTEN: max(now(), self._started)})
-        self._store.write(self.name, lines + f"{written}\n".encode("ascii"))
+    def _store_lines(self) -> None:
+        """Add the time, which shows that the run is under way, and store what was added."""
+        self._add({_WRITTEN: max(now(), self._started)})
+        if self._is_remote:
+            with self._os_errors_reported():
+                lines = self._path.read_bytes()
+            self._store.write(self.name, lines)
         self._written = time.monotonic()
 
 
@@ -105,22 +111,28 @@ class Run:
     """The models of a run, as its journals list them.
 
     Attributes:
-        store: Where the results are.
+        store: The folder of the results.
         headers: The headers of its journals, the latest first: one for each shard and each run at the same time.
-        entries: By model, the key of its result or its row, as the last line that a journal has about it says.
+        entries: Map each model to the key of its result or to its row. The last line about a model counts.
+        unfinished: The number of models that the headers announce and no journal lists.
     """
 
     store: Store
     headers: tuple[Header, ...]
     entries: Mapping[str, str | Row]
+    unfinished: int = 0
 
     @property
     def header(self) -> Header:
-        """The header of the latest."""
+        """The header of the latest journal."""
         return self.headers[0]
 
+    def __len__(self) -> int:
+        """Return the number of models that are done."""
+        return len(self.entries)
+
     def rows(self) -> Iterator[Row]:
-        """The rows of all models, sorted by model.
+        """Yield the rows of all models, sorted by model.
 
         Raises:
             UsageError: A result cannot be read.
@@ -128,25 +140,41 @@ class Run:
         for model in sorted(self.entries):
             yield self._row(model, self.entries[model])
 
+    def describe_gap(self) -> str:
+        """Return what the run lacks, such as `13 of 120 models`, or an empty string if it is complete."""
+        parts = [f"{len(self):,} of {len(self) + self.unfinished:,} models"] if self.unfinished else []
+        if missing := self._missing_shards():
+            parts.append(f"without shard{'s' * (len(missing) > 1)} {', '.join(missing[:MAX_LISTED])}")
+        return ", ".join(parts)
+
+    def _missing_shards(self) -> list[str]:
+        shards = {header["shard"] for header in self.headers}
+        counts = {count for header in self.headers if (count := _count_of(header)) is not None}
+        if None in shards or len(counts) != 1:
+            return []
+        count = counts.pop()
+        return [shard for i in range(1, int(count) + 1) if (shard := f"{i}/{count}") not in shards]
+
     def _row(self, model: str, entry: str | Row) -> Row:
         if not isinstance(entry, str):
             return entry
         result = read_result(self.store, entry)
         if result is not None:
-            return to_row(result, model, entry)
+            stderr = read_stderr(self.store, entry) if result["verdict"] in DEATHS else []
+            return to_row(result | ({"stderr": stderr} if stderr else {}), model, entry)
         lost = {"command": self.header["command"], "verdict": "lost", "message": "its result is no longer there."}
         return to_row(lost | {"findings": [], "result": None}, model, entry)
 
 
 def read_run(store: Store, own: str | None = None) -> Run:
-    """The latest run of a folder, or that of a journal, with those of the same command that belong to it.
+    """Return the latest run of a folder, or the run of a journal, with all runs that belong to it.
 
     Args:
         store: The folder.
         own: The name of a journal.
 
     Raises:
-        UsageError: There is none, or it cannot be read.
+        UsageError: The folder holds no run, or cannot be read.
     """
     journals = sorted(_read_headers(store), key=lambda one: (one.name == own, one.header["started"]), reverse=True)
     latest: Header | None = None
@@ -154,7 +182,7 @@ def read_run(store: Store, own: str | None = None) -> Run:
     chosen = []
     for journal in journals:
         header = journal.header
-        if latest is not None and not _belongs(journal, latest, shards):
+        if latest is not None and not _belongs_to_latest_run(journal, latest, shards):
             continue
         lines = _read_entries(store, journal.name)
         if lines is None:
@@ -167,11 +195,14 @@ def read_run(store: Store, own: str | None = None) -> Run:
     entries: dict[str, str | Row] = {}
     for _, lines in reversed(chosen):
         entries |= lines
-    return Run(store, tuple(header for header, _ in chosen), entries)
+    return Run(store, tuple(header for header, _ in chosen), entries, _count_unfinished(chosen))
 
 
-def _belongs(journal: _Journal, latest: Header, shards: Set[str | None]) -> bool:
-    """Whether a run was under way at the same time as the latest, or is another shard of it than these."""
+def _belongs_to_latest_run(journal: _Journal, latest: Header, shards: Set[str | None]) -> bool:
+    """Return whether a run overlaps `latest` in time, or is one of its shards and not yet in `shards`.
+
+    Only a run of the same command with the same options belongs to `latest`.
+    """
     header = journal.header
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False
@@ -179,21 +210,25 @@ def _belongs(journal: _Journal, latest: Header, shards: Set[str | None]) -> bool
     return (is_shard and header["shard"] not in shards) or journal.written >= latest["started"]
 
 
-def list_missing_shards(headers: Sequence[Header]) -> list[str]:
-    """The shards of a run that these headers leave out: `["2/3"]`."""
-    shards = {header["shard"] for header in headers}
-    counts = {count for header in headers if (count := _count_of(header)) is not None}
-    if None in shards or len(counts) != 1:
-        return []
-    count = counts.pop()
-    return [shard for i in range(1, int(count) + 1) if (shard := f"{i}/{count}") not in shards]
+def _count_unfinished(journals: Sequence[tuple[Header, Mapping[str, str | Row]]]) -> int:
+    """Return the number of models that headers announce and journals lack.
+
+    Runs over the same sources that overlap in time complete one another.
+    """
+    announced: dict[str, int] = {}
+    done: dict[str, set[str]] = {}
+    for header, lines in journals:
+        part = json.dumps([header["sources"], header["shard"]])
+        announced.setdefault(part, header["models"])
+        done.setdefault(part, set()).update(lines)
+    return sum(max(0, count - len(done[part])) for part, count in announced.items())
 
 
 def join(runs: Iterable[Run]) -> Run:
-    """Shards of one run that have folders of their own, as one.
+    """Return the shards of one run, each of which has a folder of its own, as one run.
 
     Raises:
-        UsageError: They are not the shards of one run, each once.
+        UsageError: The runs are not the shards of one run, each once.
     """
     listed = list(runs)
     headers = [header for run in listed for header in run.headers]
@@ -205,17 +240,20 @@ def join(runs: Iterable[Run]) -> Run:
     if len(kinds) > 1 or None in shards or len(set(shards)) < len(shards):
         roots = ", ".join(f"'{run.store.root}'" for run in listed)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
-    return _Joined(listed[0].store, tuple(headers), {}, tuple(listed))
+    return _Joined(listed[0].store, tuple(headers), {}, sum(run.unfinished for run in listed), tuple(listed))
 
 
 @dataclass(frozen=True)
 class _Joined(Run):
-    """Several runs, whose results lie in several stores."""
+    """Several runs with their results in several stores."""
 
     parts: tuple[Run, ...] = ()
 
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
     def rows(self) -> Iterator[Row]:
-        """See `Run.rows`."""
+        """Yield the rows of all parts, sorted by model."""
         yield from heapq.merge(*(run.rows() for run in self.parts), key=lambda row: row["model"])
 
 
@@ -235,19 +273,28 @@ class _Journal:
 
 
 def _read_headers(store: Store) -> Iterator[_Journal]:
-    """How the journals begin. All but a few are of runs long ago, so no more of them is kept.
+    """Yield the headers of the journals. A journal that somebody damaged is left out.
 
-    One that is cut off, or that somebody replaced, is left out.
+    Most journals are of runs long ago, so no more than the header of each is kept.
     """
     for name in store.names(_JOURNALS):
         if not name.endswith(".jsonl"):
             continue
-        first, _, rest = (store.read(name) or b"").strip().partition(b"\n")
+        text = store.read(name) or b""
         with suppress(ValueError, RecursionError):
-            header, last = json.loads(first), json.loads(rest.rpartition(b"\n")[2] or first)
-            if _is_header(header) and isinstance(last, dict):
-                written = last.get(_WRITTEN)
-                yield _Journal(name, header, written if _is_time(written) else header["started"])
+            header = json.loads(text.partition(b"\n")[0])
+            if _is_header(header):
+                yield _Journal(name, header, _read_time(text) or header["started"])
+
+
+def _read_time(text: bytes) -> str | None:
+    """Return the last time in a journal."""
+    start = text.rfind(f'{{"{_WRITTEN}"'.encode())
+    with suppress(ValueError, RecursionError):
+        line = json.loads(text[start:].partition(b"\n")[0]) if start >= 0 else {}
+        if _is_time(written := line.get(_WRITTEN)):
+            return written
+    return None
 
 
 def _is_header(data: Any) -> TypeGuard[Header]:
@@ -259,6 +306,7 @@ def _is_header(data: Any) -> TypeGuard[Header]:
         and all(isinstance(version, str) for version in data["versions"].values())
         and isinstance(sources := data.get("sources"), list)
         and all(isinstance(source, str) for source in sources)
+        and isinstance(data.get("models"), int)
         and _is_time(data.get("started"))
         and (
             data.get("shard") is None
@@ -277,9 +325,12 @@ def _is_time(data: Any) -> TypeGuard[str]:
 
 
 def _read_entries(store: Store, name: str) -> dict[str, str | Row] | None:
-    """What a journal says of models; None for one that is cut off, or that somebody replaced."""
+    """Map the models of a journal to their keys or rows; None for a journal that somebody damaged.
+
+    The last line may be cut off, because a run can be killed at any time.
+    """
     entries: dict[str, str | Row] = {}
-    for text in (store.read(name) or b"").splitlines()[1:]:
+    for text in (store.read(name) or b"").split(b"\n")[1:-1]:
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):

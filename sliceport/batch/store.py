@@ -59,6 +59,10 @@ class Store(Protocol):
         """
         ...
 
+    def local_path(self, name: str) -> Path | None:
+        """Return the path of a file that can be written in place, or None for a store at a URL."""
+        ...
+
     def put_file(self, name: str, local: Path) -> None:
         """Move or copy a file here, in place of one that there may be.
 
@@ -125,6 +129,10 @@ class Folder:
         except OSError as error:
             raise self._failure("listed", prefix, error) from None
         yield from (f"{prefix}/{name}" for name in found)
+
+    def local_path(self, name: str) -> Path:
+        """See `Store.local_path`."""
+        return Path(self.root, name)
 
     def put_file(self, name: str, local: Path) -> None:
         """See `Store.put_file`; the file has to lie in the scratch folder."""

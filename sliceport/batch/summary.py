@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sliceport.batch.row import FAILURES, VERDICTS, Row, reasons_of, severity
+from sliceport.batch.row import FAILURES, MAX_LISTED, VERDICTS, Row, reasons_of, severity
 from sliceport.report.table import printable, table
-
-MAX_LISTED = 20
 
 _WORDS = {
     "error": "with an error",
@@ -54,6 +52,8 @@ class Summary:
     """The counts of a run, which grow row by row; of the rows themselves, few are kept, however many are added."""
 
     models: int = 0
+    gap: str = ""
+    """What the run lacks, such as `13 of 120 models`; empty for a complete run."""
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, Tally] = field(default_factory=dict)
     operators: dict[str, Tally] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class Summary:
     _attention: list[tuple[int, str, str, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rows: Iterable[Row]) -> Summary:
-        """The summary of rows, which are read once."""
-        summary = cls()
+    def of(cls, rows: Iterable[Row], gap: str = "") -> Summary:
+        """Return the summary of rows, which are read once."""
+        summary = cls(gap=gap)
         for row in rows:
             summary.add(row)
         return summary
@@ -87,7 +87,9 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 where every model is clean, 1 where the worst are findings, 2 where a model failed."""
+        """0 if every model is clean, 1 if some have findings, 2 if a model failed or the run is incomplete."""
+        if self.gap:
+            return 2
         if self.models == self.verdicts["clean"]:
             return 0
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
@@ -113,6 +115,7 @@ class Summary:
         return {
             "schema_version": 1,
             "models": self.models,
+            "incomplete": self.gap or None,
             "exit_code": self.exit_code,
             "verdicts": {verdict: self.verdicts[verdict] for verdict in _known_first(self.verdicts)},
             **{
@@ -130,7 +133,7 @@ class Summary:
 
     def text(self, columns: int | None) -> str:
         """The counts as lines, as wide as `columns`, and the models that need attention."""
-        parts = [self.verdict_line()]
+        parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
         for word, tallies in self.groups():
             if tallies:
                 parts.append(_table(word, tallies, columns))

@@ -11,7 +11,7 @@ from sliceport.directml.device import install
 from sliceport.engines import registry
 from sliceport.formats import GROUP
 
-_IRRELEVANT = ("cli", "batch", "parquet", "fsspec", "dask", "ray")
+_IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 """Extras that compute nothing."""
 
 

@@ -70,7 +70,7 @@ def _add_options(parser: Parser, command: Command) -> None:
     run.add_argument("--cluster", metavar="URL", help="let a cluster do the work: dask://HOST:PORT")
     if command.writes == "if asked":
         run.add_argument("--write", action="store_true", help=f"also keep what -o of {command.name} writes")
-    _add_reports(parser)
+    _add_page(parser)
     add_format(parser)
     add_verbose(parser, "print a line for each model on stderr")
     _module_of(command).add_options(parser)
@@ -80,15 +80,14 @@ def _add_options(parser: Parser, command: Command) -> None:
     parser.set_defaults(run=lambda options: _run(options, command))
 
 
-def _add_reports(command: argparse.ArgumentParser) -> None:
+def _add_page(command: argparse.ArgumentParser) -> None:
     command.add_argument("--html", metavar="FILE", help="also write a report as one HTML file")
-    command.add_argument("--parquet", metavar="FILE", help="also write the results as a Parquet table")
-    command.add_argument("--overwrite", action="store_true", help="replace the files of --html and --parquet")
+    command.add_argument("--overwrite", action="store_true", help="replace the file of --html")
 
 
 def _add_report(command: Parser) -> None:
     command.add_argument("runs", nargs="+", metavar="RUN", help="a run, two to compare, or all shards of one")
-    _add_reports(command)
+    _add_page(command)
     add_format(command)
     command.set_defaults(run=_report, verbose=0)
 
@@ -96,7 +95,7 @@ def _add_report(command: Parser) -> None:
 def _run(options: argparse.Namespace, command: Command) -> int:
     from sliceport.batch.run import run_batch
 
-    _check_outputs(options)
+    _check_page(options)
     batch = _read_batch(options, command)
     shown = Progress(lists=options.verbose > 0)
     with shown:
@@ -165,22 +164,23 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     from sliceport.batch.compare_runs import compare_runs
-    from sliceport.batch.run_folder import join, list_missing_shards, read_run
+    from sliceport.batch.run_folder import join, read_run
     from sliceport.batch.store import open_store
-    from sliceport.batch.summary import MAX_LISTED, Summary
+    from sliceport.batch.summary import Summary
 
-    _check_outputs(options)
+    _check_page(options)
     progress.say("reading results")
     runs = [read_run(open_store(root)) for root in options.runs]
     if len(runs) == 2 and not _are_shards(runs):
         before, after = runs
         comparison = compare_runs(before.rows(), after.rows(), (before.header, after.header))
-        _emit(after, Summary.of(after.rows()), comparison, options)
-        return int(not comparison.is_clean)
+        if gap := before.describe_gap():
+            say(f"the earlier run is incomplete: {gap}")
+        summary = Summary.of(after.rows(), after.describe_gap())
+        _emit(after, summary, comparison, options)
+        return 2 if gap or summary.gap else int(not comparison.is_clean)
     run = runs[0] if len(runs) == 1 else join(runs)
-    if missing := list_missing_shards(run.headers):
-        say(f"shards {', '.join(missing[:MAX_LISTED])} are not there: this is not the whole run")
-    summary = Summary.of(run.rows())
+    summary = Summary.of(run.rows(), run.describe_gap())
     _emit(run, summary, None, options)
     return summary.exit_code
 
@@ -200,42 +200,32 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
 
         def write(folder: Path) -> None:
             with open(folder / file.name, "w", encoding="utf-8", newline="\n") as stream:
-                write_page(stream, run.header, run.rows(), comparison)
+                write_page(stream, run.header, run.rows(), comparison, summary.gap)
 
         write_files([file], write, overwrite=options.overwrite)
         say(f"wrote {options.html}")
-    if options.parquet is not None:
-        from sliceport.batch.parquet import write_parquet
-
-        progress.say(f"writing {options.parquet}")
-        write_parquet(run.rows(), options.parquet, overwrite=options.overwrite)
-        say(f"wrote {options.parquet}")
     if options.format == "json":
         emit_json(summary.to_json() | ({} if comparison is None else {"comparison": comparison.to_json()}))
     else:
+        if comparison is not None and summary.gap:
+            emit(f"incomplete: {summary.gap}")
         emit((summary if comparison is None else comparison).text(console.width()))
 
 
-def _check_outputs(options: argparse.Namespace) -> None:
-    """Find out before a long run whether its reports can be written.
+def _check_page(options: argparse.Namespace) -> None:
+    """Check before a long run that its page can be written.
 
     Raises:
-        UsageError: A file exists, cannot be made, or is named twice.
-        MissingExtra: A package is not installed.
+        UsageError: The file exists or cannot be made.
+        MissingExtra: jinja2 is not installed.
     """
-    wanted = (("--html", options.html, "jinja2", "batch"), ("--parquet", options.parquet, "pyarrow", "parquet"))
-    for option, file, package, extra in wanted:
-        if file is None:
-            continue
-        if os.path.lexists(file) and not options.overwrite:
-            raise UsageError(f"output '{file}' exists; give another name or --overwrite.")
-        check_output(Path(file))
-        if find_spec(package) is None:
-            raise MissingExtra.of(package, extra, f"by {option}")
-    if None not in (options.html, options.parquet) and os.path.realpath(options.html) == os.path.realpath(
-        options.parquet
-    ):
-        raise UsageError("--html and --parquet name the same file.")
+    if options.html is None:
+        return
+    if os.path.lexists(options.html) and not options.overwrite:
+        raise UsageError(f"output '{options.html}' exists; give another name or --overwrite.")
+    check_output(Path(options.html))
+    if find_spec("jinja2") is None:
+        raise MissingExtra.of("jinja2", "batch", "by --html")
 
 
 def _parse_count(text: str) -> int:

@@ -10,7 +10,7 @@ from sliceport.cli.parser import Commands
 from sliceport.errors import MissingExtra
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
-_FILES = ("model", "output", "sources", "runs", "manifest", "html", "parquet")
+_FILES = ("model", "output", "sources", "runs", "manifest", "html")
 """The arguments that are files or folders."""
 
 

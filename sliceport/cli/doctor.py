@@ -21,7 +21,6 @@ _OPTIONAL = (
     ("rich_argparse", "rich-argparse", "cli"),
     ("rich", "rich", "batch"),
     ("jinja2", "jinja2", "batch"),
-    ("pyarrow", "pyarrow", "parquet"),
     ("fsspec", "fsspec", "fsspec"),
     ("distributed", "distributed", "dask"),
 )

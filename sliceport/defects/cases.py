@@ -62,6 +62,7 @@ class OpenVINOCase:
         index_types: That of each index input.
         run_time: For each index input whether it is an input of the model, and no constant.
         is_constant: Whether the data are a constant.
+        one_thread: Whether the CPU plugin runs the model in one thread.
     """
 
     op: str
@@ -73,6 +74,7 @@ class OpenVINOCase:
     index_types: tuple[str, ...] = ()
     run_time: tuple[bool, ...] = ()
     is_constant: bool = False
+    one_thread: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """See `Case`."""
@@ -86,7 +88,7 @@ class OpenVINOCase:
             "index_types": list(self.index_types or ["i64"] * len(self.indices)),
             "run_time": list(self.run_time or [False] * len(self.indices)),
             "constant": self.is_constant,
-        }
+        } | ({"config": {"INFERENCE_NUM_THREADS": 1}} if self.one_thread else {})
 
     def __str__(self) -> str:
         """The case in words.
@@ -102,7 +104,7 @@ class OpenVINOCase:
             said.append("at run time" if len(late) == len(self.indices) else f"{', '.join(late)} at run time")
         if self.index_types:
             said.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
-        said += ["constant"] * self.is_constant
+        said += ["constant"] * self.is_constant + ["in one thread"] * self.one_thread
         shape = self.sizes if self.shape is None else self.shape
         known = "" if shape == self.sizes else f" known as {list(self.sizes)}"
         return _name_far(f"{self.element}{list(shape)}{known}, {', '.join(said)}")

@@ -454,6 +454,29 @@ UNSIGNED_AT_RUN_TIME = Defect(
     handling="unseen",
     workaround="give signed indices",
 )
+LOST_ERROR = Defect(
+    id="error lost with one thread",
+    trigger="a node that fails at run time, in an inference by one thread: on one core, or INFERENCE_NUM_THREADS is 1",
+    right="by Slice-8, a step of 0 is an error, and `start_async` with `wait` raises it",
+    divergences=(
+        Divergence(
+            OPENVINO_CPU,
+            "loses the error: `infer` returns with outputs that were never written, and a later inference of any model "
+            "may end the process",
+            VERSIONS,
+            is_unsafe=True,
+        ),
+    ),
+    examples=(
+        Example(
+            slice8([5], [0], [5], [0], [0], run_time=(*ALL, False), one_thread=True),
+            right=Fails(),
+            seen={OPENVINO_CPU: gives((), shape=(0,)), OPENVINO: Fails("Step must be non-zero")},
+        ),
+    ),
+    handling="unseen",
+    workaround="call `start_async` and `wait`, or use two threads",
+)
 SHRUNK_BEYOND = Defect(
     id="shrunk index out of range at run time",
     trigger="a shrunk index that only comes at run time and is out of range",

@@ -92,41 +92,42 @@ if sys.platform != "win32":
 _KINDS |= dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE), ChildCrashed)
 
 
-class _Forked:
-    """A child forked from this process, with the attributes of `subprocess.Popen` that `_Child` reads.
+if sys.platform != "win32":
 
-    It starts in 2 ms with all modules that this process has imported, so this process must have started no thread.
-    """
+    class _Forked:
+        """A child forked from this process, with the attributes of `subprocess.Popen` that `_Child` reads.
 
-    returncode: int | None = None
+        It starts in 2 ms with all modules that this process has imported, so this process must have started no thread.
+        """
 
-    def __init__(self, log: int, parent: int, ours: IO[bytes] | None) -> None:
-        assert sys.platform != "win32"
-        requests, to_child = os.pipe()
-        from_child, answers = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.setpgid(0, 0)
-                for stream in (to_child, from_child):
-                    os.close(stream)
-                if ours is not None:
-                    ours.close()  # or the pipe would not break when the parent dies
-                redirect_standard_streams(log)
-                serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), parent)
-            finally:
-                os._exit(0)
-        with contextlib.suppress(OSError):  # the child has done so already
-            os.setpgid(self.pid, self.pid)
-        os.close(requests)
-        os.close(answers)
-        self.stdin, self.stdout = os.fdopen(to_child, "wb"), os.fdopen(from_child, "rb")
+        returncode: int | None = None
 
-    def wait(self) -> int:
-        """Wait for the end of the child."""
-        if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.returncode
+        def __init__(self, log: int, parent: int, ours: IO[bytes] | None) -> None:
+            requests, to_child = os.pipe()
+            from_child, answers = os.pipe()
+            self.pid = os.fork()
+            if self.pid == 0:
+                try:
+                    os.setpgid(0, 0)
+                    for stream in (to_child, from_child):
+                        os.close(stream)
+                    if ours is not None:
+                        ours.close()  # or the pipe would not break when the parent dies
+                    redirect_standard_streams(log)
+                    serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), parent)
+                finally:
+                    os._exit(0)
+            with contextlib.suppress(OSError):  # the child has done so already
+                os.setpgid(self.pid, self.pid)
+            os.close(requests)
+            os.close(answers)
+            self.stdin, self.stdout = os.fdopen(to_child, "wb"), os.fdopen(from_child, "rb")
+
+        def wait(self) -> int:
+            """Wait for the end of the child."""
+            if self.returncode is None:
+                self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            return self.returncode
 
 
 class _Child:
@@ -151,7 +152,10 @@ class _Child:
             with _open_parent_pipe() as (end, self._pipe):
                 descriptor = log if self._log is None else self._log.fileno()
                 assert descriptor is not None
-                self._process = _Forked(descriptor, end, self._pipe) if forks else _start(descriptor, end)
+                if sys.platform != "win32" and forks:
+                    self._process = _Forked(descriptor, end, self._pipe)
+                else:
+                    self._process = _start(descriptor, end)
         except OSError as error:  # a full disk, for one
             if self._log is not None:
                 self._log.close()

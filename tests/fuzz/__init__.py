@@ -1,20 +1,20 @@
 """Fuzzers that stay: `make test` runs a fixed number of cases from fixed seeds, `python -m tests.fuzz` any number.
 
-A fuzzer is a module of this package that is named in `modules.py`, with
-  * `NAME`: what it is called on the command line;
-  * `BUDGET`: how many cases `make test` runs, some seconds' worth on two cores;
-  * `generate(random)`: a case, which JSON can hold: all of it comes from the `random.Random` that is given;
-  * `check(case)`: None if the case comes out right, else a sentence. What it says up to the first colon is the kind of
-    failure, which a smaller case must share: no names and no numbers there. It runs in a process of its own, so it may
-    crash or hang;
-  * `shrink(case)`: smaller cases to try in its place, the smallest first;
-  * optionally `check_many(cases)`, which answers for many at once and looks after its processes itself; it is asked
-    instead of `check`.
+A fuzzer is a module of this package that `modules.py` names, with
+  * `NAME`: its name on the command line;
+  * `BUDGET`: the number of cases that `make test` runs, some seconds' worth on two cores;
+  * `generate(random)`: a case of JSON values, all of it drawn from the `random.Random` that is passed;
+  * `check(case)`: None if the case comes out right, else a sentence. The text before its first colon is the kind of
+    failure, which a smaller case must share: no names and no numbers there. `check` runs in a process of its own, so it
+    may crash or hang;
+  * `shrink(case)`: smaller cases to try instead, the smallest first;
+  * optionally `check_many(cases)`, which answers for many cases at once and looks after its processes itself. It is
+    called instead of `check`.
 """
 
 import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-if str(TESTS) not in sys.path:  # as under pytest, so that fuzzers may use what the tests are made of
+if str(TESTS) not in sys.path:  # as under pytest, so that fuzzers can use the tests' modules
     sys.path.insert(0, str(TESTS))

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 Case = dict[str, Any]
 
-NAMES = ("one_node", "openvino", "graphs", "files")
+NAMES = ("one_node", "inference", "openvino", "graphs", "files")
 DEFAULT_BUDGET = 200
 
 

@@ -29,7 +29,7 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.prepare import name_left_out_outputs
 from onnx_ops.runtime.onnxruntime_cpu import capture
-from sliceport.defects.onnxruntime import INT32_MAX, INT64_MAX
+from sliceport.defects.onnxruntime import INT32_MAX
 from sliceport.directml import device, emulator
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call
@@ -37,7 +37,10 @@ from sliceport.engines.directml import shared_device
 from sliceport.errors import ModelError, Refusal
 from sliceport.slicing.node import Folded
 
+from . import drawing
+from .drawing import INT64_MAX, INT64_MIN, MASKS, bound, step
 from .modules import Case
+from .shrinking import smaller_cases
 
 NAME = "one_node"
 BUDGET = 800
@@ -45,15 +48,12 @@ BUDGET = 800
 Random = random.Random
 Bytes = npt.NDArray[np.uint8]
 
-INT64_MIN = -INT64_MAX - 1
 OPSETS = (1, 2, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21, 22, 23, 24)
 BITS = {
     "FLOAT": 32, "DOUBLE": 64, "FLOAT16": 16, "BFLOAT16": 16, "INT8": 8, "INT16": 16, "INT32": 32, "INT64": 64,
     "UINT8": 8, "UINT16": 16, "UINT32": 32, "UINT64": 64, "BOOL": 8, "COMPLEX64": 64, "COMPLEX128": 128,
     "FLOAT8E4M3FN": 8, "FLOAT8E5M2": 8, "INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2,
 }  # fmt: skip
-FAR = [INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1, 2**62, 10**9]
-FAR_32 = [2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1, -(2**31) - 1, -(2**31), -(2**31) + 1, 2**32, 2**32 - 1, -(2**32)]
 HOWS = ("initializer", "typed", "constant", "value_ints", "identity", "input", "overridable")
 """How a parameter that is an input of the node comes about; nobody may take the last two for constants."""
 LEVELS = ("6.4", "6.4", "6.4", "5.0", "3.0", "2.1", "2.0", "1.0")
@@ -62,14 +62,14 @@ PARAMETERS = {
     "Split": ("split",),
     "StridedSlice": ("begin", "end", "strides"),
 }
-MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 MAX_ELEMENTS = 600
+RANKS = (0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)
 OVERRIDABLE_FROM = 4
 
 
 def generate(random: Random) -> Case:
     op = random.choice(("Slice", "Slice", "Split", "StridedSlice"))
-    shape = _shape(random)
+    shape = drawing.shape(random, RANKS, MAX_ELEMENTS)
     opset = random.choice(OPSETS)
     if op == "StridedSlice":
         opset = max(opset, 10)
@@ -106,15 +106,6 @@ def generate(random: Random) -> Case:
     return case
 
 
-def _shape(random: Random) -> list[int]:
-    rank = random.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8))
-    sizes = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 11, 16, 32)
-    shape = [0 if random.random() < 0.03 else random.choice(sizes) for _ in range(rank)]
-    while prod(shape) > MAX_ELEMENTS:
-        shape[random.randrange(rank)] = random.choice((1, 2))
-    return shape
-
-
 def _layout(random: Random, rank: int) -> str | None:
     how = random.random()
     if how < 0.8:
@@ -124,26 +115,6 @@ def _layout(random: Random, rank: int) -> str | None:
     return random.choice(("NHWC", "NDHWC", "NCHW", "WH", "0"))
 
 
-def _bound(random: Random, size: int) -> int:
-    how = random.random()
-    if how < 0.1:
-        return random.choice(FAR)
-    if how < 0.2:
-        return random.choice(FAR_32)
-    if how < 0.5:
-        return random.choice((0, -1, 1, size, -size, size - 1, -size - 1, size + 1))
-    return random.randint(-size - 2, size + 2)
-
-
-def _step(random: Random, size: int) -> int:
-    how = random.random()
-    if how < 0.6:
-        return random.choice((1, 1, 1, -1, 2, -2))
-    if how < 0.7:
-        return random.choice(FAR + FAR_32)
-    return random.choice((1, -1)) * random.randint(1, size + 2)
-
-
 def _slice(random: Random, case: Case) -> None:
     shape, parameters = case["shape"], case["parameters"]
     axes = random.sample(
@@ -151,12 +122,12 @@ def _slice(random: Random, case: Case) -> None:
     )
     if random.random() < 0.3:
         axes = list(range(len(axes)))
-    parameters["starts"] = [_bound(random, shape[axis]) for axis in axes]
-    parameters["ends"] = [_bound(random, shape[axis]) for axis in axes]
+    parameters["starts"] = [bound(random, shape[axis]) for axis in axes]
+    parameters["ends"] = [bound(random, shape[axis]) for axis in axes]
     if axes != list(range(len(axes))) or random.random() < 0.5:
         parameters["axes"] = [axis - len(shape) if random.random() < 0.3 else axis for axis in axes]
     if case["opset"] >= 10 and random.random() < 0.7:
-        parameters["steps"] = [_step(random, shape[axis]) for axis in axes]
+        parameters["steps"] = [step(random, shape[axis]) for axis in axes]
 
 
 def _split(random: Random, case: Case) -> None:
@@ -166,8 +137,7 @@ def _split(random: Random, case: Case) -> None:
     if axis or random.random() < 0.5:
         case["attributes"]["axis"] = axis - len(shape) if random.random() < 0.3 else axis
     if random.random() < 0.6:
-        cuts = sorted(random.randint(0, size) for _ in range(random.choice((0, 1, 1, 2, 3, 5))))
-        sizes = [stop - start for start, stop in zip([0, *cuts], [*cuts, size], strict=True)]
+        sizes = drawing.parts(random, size, random.choice((1, 2, 2, 3, 4, 6)))
         case["parameters"]["split"] = sizes
         case["outputs"] = len(sizes)
     else:
@@ -183,15 +153,11 @@ def _strided_slice(random: Random, case: Case) -> None:
     shape, parameters = case["shape"], case["parameters"]
     count = random.randint(0, len(shape) + 2)
     sizes = [random.choice(shape) if shape else 1 for _ in range(count)]
-    parameters["begin"] = [_bound(random, size) for size in sizes]
-    parameters["end"] = [_bound(random, size) for size in sizes]
+    parameters["begin"] = [bound(random, size) for size in sizes]
+    parameters["end"] = [bound(random, size) for size in sizes]
     if random.random() < 0.7:
-        parameters["strides"] = [_step(random, size) for size in sizes]
-    share = random.choice((0.1, 0.3))
-    for name in MASKS:
-        if random.random() < 0.5:
-            length = count if random.random() < 0.7 else random.randint(0, count + 2)
-            case["attributes"][name] = [int(random.random() < share) for _ in range(length)]
+        parameters["strides"] = [step(random, size) for size in sizes]
+    case["attributes"] = drawing.masks(random, count)
 
 
 def _spoil(random: Random, case: Case) -> None:
@@ -600,58 +566,10 @@ PLAIN: Case = {
 
 
 def shrink(case: Case) -> Iterator[Case]:
-    for name, value in PLAIN.items():
-        if case[name] != value:
-            yield {**case, name: value}
+    yield from smaller_cases(case, PLAIN)
     for name in case["parameters"]:
-        if case["how"][name] != "initializer":
-            yield {**case, "how": {**case["how"], name: "initializer"}}
-        yield {
-            **case,
-            "parameters": {n: values for n, values in case["parameters"].items() if n != name},
-            "how": {n: how for n, how in case["how"].items() if n != name},
-        }
-    for name in case["attributes"]:
-        yield {**case, "attributes": {n: value for n, value in case["attributes"].items() if n != name}}
-    lists = {name: values for name, values in case["parameters"].items() if name != "split"}
-    longest = max(map(len, lists.values()), default=0)
-    for i in range(longest):  # an entry of all
-        yield {**case, "parameters": {**case["parameters"], **{n: without(v, i) for n, v in lists.items()}}}
-    for i in range(len(case["shape"])):
-        yield {**case, "shape": without(case["shape"], i)}
-    for size in smaller_lists(case["shape"], least=0):
-        yield {**case, "shape": size}
-    for name, values in case["parameters"].items():
-        for smaller in smaller_lists(values):
-            yield {**case, "parameters": {**case["parameters"], name: smaller}}
-    for name, value in case["attributes"].items():
-        smaller_values = smaller_lists(value) if isinstance(value, list) else ([v] for v in smaller_numbers(value))
-        for smaller in smaller_values:
-            yield {
-                **case,
-                "attributes": {**case["attributes"], name: smaller if isinstance(value, list) else smaller[0]},
-            }
-    if case["outputs"] > 1:
-        yield {**case, "outputs": case["outputs"] - 1, "unnamed": []}
+        kept = {other: values for other, values in case["parameters"].items() if other != name}
+        yield {**case, "how": {**case["how"], name: "initializer"}}
+        yield {**case, "parameters": kept, "how": {other: case["how"][other] for other in kept}}
     if case["opset"] != 13 and "num_outputs" not in case["attributes"]:
         yield {**case, "opset": 13}
-
-
-def without(values: list[int], index: int) -> list[int]:
-    return values[:index] + values[index + 1 :]
-
-
-def smaller_lists(values: list[int], least: int = INT64_MIN) -> Iterator[list[int]]:
-    """The list with one number nearer to 0, or without one."""
-    for i, value in enumerate(values):
-        for smaller in smaller_numbers(value):
-            if smaller >= least:
-                yield [*values[:i], smaller, *values[i + 1 :]]
-    for i in range(len(values)):
-        yield without(values, i)
-
-
-def smaller_numbers(value: int) -> Iterator[int]:
-    for smaller in dict.fromkeys((0, 1, -1, int(value / 2), value - 1 if value > 0 else value + 1)):
-        if abs(smaller) < abs(value):
-            yield smaller

@@ -12,12 +12,14 @@ from typing import Any
 import oracle
 from openvino_forms import Runs, runs
 from openvino_forms_child import codes
-from openvino_models import MASKS
 
-Case = dict[str, Any]
+from .drawing import masks, shape
+from .modules import Case
+from .shrinking import smaller_cases
 
 NAME = "openvino"
 BUDGET = 60
+MAX_ELEMENTS = 600
 INDEX_TYPES = ("i64", "i64", "i64", "i32", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
 WIDE = (
     *("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean"),
@@ -43,7 +45,7 @@ def generate(random: random.Random) -> Case:
 def _any_case(random: random.Random) -> Case:
     op = random.choice(("Slice", "StridedSlice", "StridedSlice"))
     rank = random.choice((0, 1, 1, 2, 2, 3, 3, 4)) if op == "StridedSlice" else random.randint(1, 4)
-    shape = [random.randint(1, 6) if random.random() < 0.9 else 0 for _ in range(rank)]
+    sizes = shape(random, [rank], MAX_ELEMENTS)
     count = random.randint(0, rank + 2 if op == "StridedSlice" else rank)
     kind = random.choice(INDEX_TYPES)
     indices = [[_index(random, kind) for _ in range(count)] for _ in range(2)]
@@ -58,23 +60,13 @@ def _any_case(random: random.Random) -> Case:
     return {
         "op": op,
         "element": random.choice(WIDE) if random.random() < 0.8 else random.choice((*PACKED, "string")),
-        "shape": shape,
-        "sizes": _sizes(random, shape),
+        "shape": sizes,
+        "sizes": _declared(random, sizes),
         "indices": indices,
         "index_types": kinds,
         "run_time": [random.random() < share for _ in indices],
-        "masks": _masks(random, count) if op == "StridedSlice" else {},
+        "masks": masks(random, count) if op == "StridedSlice" else {},
     }
-
-
-def _masks(random: random.Random, count: int) -> dict[str, list[int]]:
-    share = random.choice((0.1, 0.3))
-    lengths = [count] * 5 if random.random() < 0.6 else [random.randint(0, count + 2) for _ in MASKS]
-    masks = {}
-    for name, length in zip(MASKS, lengths, strict=True):
-        if random.random() < 0.6:
-            masks[name] = [int(random.random() < share) for _ in range(length)]
-    return masks
 
 
 def _range_of(kind: str) -> tuple[int, int]:
@@ -94,16 +86,16 @@ def _step(random: random.Random, kind: str) -> int:
     return value if low <= value <= high else min(abs(value), high)
 
 
-def _sizes(random: random.Random, shape: Sequence[int]) -> list[Any] | None:
+def _declared(random: random.Random, sizes: Sequence[int]) -> list[Any] | None:
     how = random.random()
     if how < 0.4:
-        return list(shape)
+        return list(sizes)
     if how < 0.45:
         return None
     if how < 0.6:
-        return [-1] * len(shape)
-    around = [[max(0, size - random.randint(0, 3)), size + random.randint(0, 3)] for size in shape]
-    return [random.choice((size, -1, bounds, bounds)) for size, bounds in zip(shape, around, strict=True)]
+        return [-1] * len(sizes)
+    around = [[max(0, size - random.randint(0, 3)), size + random.randint(0, 3)] for size in sizes]
+    return [random.choice((size, -1, bounds, bounds)) for size, bounds in zip(sizes, around, strict=True)]
 
 
 def expected(case: Case) -> dict[str, Any] | None:
@@ -172,23 +164,5 @@ def _is_allowed(case: Case, run: dict[str, Any], form: str, engine: str, found: 
 
 
 def shrink(case: Case) -> Iterator[Case]:
-    """Smaller cases."""
-    if case["sizes"] != case["shape"]:
-        yield {**case, "sizes": list(case["shape"])}
-    if case["element"] != "i32":
-        yield {**case, "element": "i32"}
-    if any(case["run_time"]):
-        yield {**case, "run_time": [False] * len(case["run_time"])}
-        for i in [i for i, late in enumerate(case["run_time"]) if late]:
-            yield {**case, "run_time": [late and k != i for k, late in enumerate(case["run_time"])]}
-    if set(case["index_types"]) != {"i64"}:
-        yield {**case, "index_types": ["i64"] * len(case["index_types"])}
-    for name in case["masks"]:
-        yield {**case, "masks": {key: mask for key, mask in case["masks"].items() if key != name}}
-    for i in range(len(case["indices"][0])):
-        masks = {name: mask[:i] + mask[i + 1 :] for name, mask in case["masks"].items()}
-        yield {**case, "indices": [values[:i] + values[i + 1 :] for values in case["indices"]], "masks": masks}
-    for axis, size in enumerate(case["shape"]):
-        if size > 1 and case["sizes"] is not None and case["sizes"][axis] == size:
-            smaller = [*case["shape"][:axis], size - 1, *case["shape"][axis + 1 :]]
-            yield {**case, "shape": smaller, "sizes": [*case["sizes"][:axis], size - 1, *case["sizes"][axis + 1 :]]}
+    kinds = ["i64"] * len(case["index_types"])
+    yield from smaller_cases(case, {"sizes": case["shape"], "element": "i32", "index_types": kinds})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import load
 
-from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
+from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
@@ -103,6 +103,16 @@ def test_as_far_as_possible() -> None:
 def test_a_step_of_zero() -> None:
     with pytest.raises(InvalidSlice, match="step must not be 0"):
         sliced_size(Bounds(2, 3), None, None, 0)
+
+
+def test_a_shrunk_index_is_refused_exactly_if_no_size_and_index_within_bounds_fit() -> None:
+    for size, index in itertools.product(intervals(0, 4), [*intervals(-6, 6), ANY_INDEX]):
+        pairs = itertools.product(range(size.low, size.high + 1), range(max(index.low, -9), min(index.high, 9) + 1))
+        if any(-length <= at < length for length, at in pairs):
+            check_shrunk_index(0, 0, size, index)
+        else:
+            with pytest.raises(InvalidSlice, match="entry 0 shrinks axis 0 to "):
+                check_shrunk_index(0, 0, size, index)
 
 
 def test_cases_that_openvino_gets_wrong_are_among_those_that_are_right() -> None:

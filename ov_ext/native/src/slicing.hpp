@@ -243,6 +243,36 @@ struct Region {
     }
 };
 
+// Bounds.
+
+/// The least and the greatest value, both possible. A size of INT64_MAX stands for "unbounded".
+struct Bounds {
+    Integer low;
+    Integer high;
+
+    bool is_exact() const {
+        return low == high;
+    }
+};
+
+/// An index that nothing is known of.
+inline const Bounds any_index{int64_min, int64_max};
+
+/// Throws if every index within bounds is out of range for every size within bounds. An index that is in range for one
+/// size is in range for all greater ones.
+inline void check_shrunk_index(const Entry& entry, const Bounds& size, const Bounds& index) {
+    const auto greatest = size.high.value;
+    if (greatest > 0 && index.low.value < greatest && index.high.value >= -greatest)
+        return;
+    const auto indices = index.is_exact() ? "index " + to_string(index.low)
+                                          : "an index from " + to_string(index.low) + " to " + to_string(index.high);
+    const auto actual = greatest == int64_max ? "no axis is that long"
+                                              : std::string("the axis has ") + (size.is_exact() ? "" : "at most ") +
+                                                    std::to_string(greatest) + " elements";
+    throw InvalidSlice("entry " + std::to_string(entry.position) + " shrinks axis " + std::to_string(entry.axis) +
+                       " to " + indices + ", but " + actual);
+}
+
 // What is written.
 
 /// `axis` counted from the front.
@@ -364,28 +394,12 @@ private:
 
     int64_t shrunk_index(const Entry& entry, int64_t size) const {
         const auto& index = begin[static_cast<size_t>(entry.position)];
-        if (index.value < -size || index.value >= size)
-            throw InvalidSlice("entry " + std::to_string(entry.position) + " shrinks axis " +
-                               std::to_string(entry.axis) + " to index " + to_string(index) + ", but the axis has " +
-                               std::to_string(size) + " elements");
+        check_shrunk_index(entry, {size, size}, {index, index});
         return index.value < 0 ? index.value + size : index.value;
     }
 };
 
-// Bounds.
-
-/// The least and the greatest value, both possible. A size of INT64_MAX stands for "unbounded".
-struct Bounds {
-    Integer low;
-    Integer high;
-
-    bool is_exact() const {
-        return low == high;
-    }
-};
-
-/// An index that nothing is known of.
-inline const Bounds any_index{int64_min, int64_max};
+// Sizes within bounds.
 
 /// What is known of the size of a sliced axis: its exact bounds, and whether it is that of the axis, whatever that is.
 struct SlicedSize {

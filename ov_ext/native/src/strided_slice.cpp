@@ -72,6 +72,11 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
             output.push_back({{1, 1}, -1});
         } else if (entry.kind == EntryKind::keep) {
             output.push_back({sizes[static_cast<size_t>(entry.axis)], entry.axis});
+        } else if (entry.kind == EntryKind::shrink) {
+            const auto& index = indices.of[begin];
+            check_shrunk_index(entry,
+                               sizes[static_cast<size_t>(entry.axis)],
+                               index ? (*index)[static_cast<size_t>(entry.position)] : any_index);
         } else if (entry.kind == EntryKind::slice) {
             const auto i = static_cast<size_t>(entry.position);
             std::optional<int64_t> stride;

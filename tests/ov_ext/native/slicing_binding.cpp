@@ -127,6 +127,9 @@ void answer(Reader& in, std::ostream& out) {
         const auto start = in.optional_bounds(), stop = in.optional_bounds();
         const auto found = sliced_size(axis, start, stop, in.optional_integer());
         out << found.bounds.low.value << ' ' << found.bounds.high.value << ' ' << found.keeps_size;
+    } else if (function == "check_shrunk_index") {
+        const auto size = in.bounds();
+        check_shrunk_index({EntryKind::shrink, 0, 0}, size, in.bounds());
     } else {
         throw std::logic_error("no such function: " + function);
     }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from strategies import FAR
 
-from ov_ext.inference import Bounds, sliced_size
+from ov_ext.inference import Bounds, check_shrunk_index, sliced_size
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, Region, SliceSpec, StridedSliceSpec, merge, resolve_axis
 
@@ -245,3 +245,21 @@ def test_any_bounds(ask: Ask) -> None:
         axis = Bounds(*sorted(any_size(pick) for _ in range(2)))
         step = pick.choice((None, 2**63, UINT64_MAX)) if pick.random() < 0.2 else any_step(pick)
         assert_same_size(ask, axis, any_bounds(pick), any_bounds(pick), step)
+
+
+@pytest.mark.parametrize("far", [0, INT64_MAX - 4])
+def test_a_shrunk_index_is_refused_as_in_python(ask: Ask, far: int) -> None:
+    sizes = [Bounds(low + far, high + far) for low, high in intervals(0, 4)]
+    indices = [
+        *intervals(-6, 6),
+        *intervals(far - 2, far + 4),
+        Bounds(INT64_MIN, INT64_MIN),
+        Bounds(-far - 2, -far - 1),
+    ]
+    for size, index in itertools.product(sizes, indices):
+        expected = ""
+        try:
+            check_shrunk_index(0, 0, size, index)
+        except InvalidSlice as error:
+            expected = f"InvalidSlice: {error}"
+        assert ask("check_shrunk_index", *size, *index) == expected

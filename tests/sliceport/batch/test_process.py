@@ -20,7 +20,7 @@ from platforms import POSIX, ended_by
 
 from sliceport.batch import process as process_module
 from sliceport.batch.process import RunStopped, process
-from sliceport.batch.result import read_result, result_name, to_row
+from sliceport.batch.result import read_result, read_stderr, result_name, to_row
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
@@ -347,9 +347,10 @@ class TestDeadlyModels:
         assert (done.verdict, result(job, done)["result"]) == ("error", None)
         assert "not JSON serializable" in done.message
 
-    def test_its_last_words_are_told(self, job: Job, tmp_path: Path) -> None:
+    def test_stderr_of_a_crash_is_kept_beside_its_result(self, job: Job, tmp_path: Path) -> None:
         done = do(job, deadly(tmp_path, "say and abort"))
-        assert result(job, done)["stderr"] == ["Assertion `size > 0' failed."]
+        assert "stderr" not in result(job, done)
+        assert read_stderr(Folder(job.root), done.key) == ["Assertion `size > 0' failed."]
 
     @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
     def test_memory_is_bounded(self, job: Job, tmp_path: Path) -> None:

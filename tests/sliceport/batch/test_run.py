@@ -21,9 +21,10 @@ from sliceport.batch import run as module
 from sliceport.batch import run_folder
 from sliceport.batch.manifest import read_manifest
 from sliceport.batch.run import Batch, run_batch
-from sliceport.batch.run_folder import VIEW, join, list_missing_shards, read_run
+from sliceport.batch.run_folder import VIEW, join, read_run
 from sliceport.batch.sources import take_shard
 from sliceport.batch.store import Folder
+from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done
 from sliceport.errors import UsageError
 
@@ -198,6 +199,40 @@ def test_journals_that_somebody_replaced_are_left_out(batch: Batch) -> None:
     assert list(run.rows()) == before
 
 
+def cut_journal(batch: Batch, lines: int, tail: str = "") -> None:
+    """Leave the journal of a run as it is when the run is killed after a number of models."""
+    (file,) = Path(batch.root, "runs").iterdir()
+    kept = [line for line in file.read_text().splitlines() if not line.startswith('{"written"')][: lines + 1]
+    file.write_text("".join(f"{line}\n" for line in kept) + tail)
+
+
+@pytest.mark.parametrize("tail", ["", '{"model": "zoo/cut', "\0\0\0"])
+def test_a_killed_run_is_incomplete(batch: Batch, tail: str) -> None:
+    finished = run_batch(batch)
+    assert finished.run.describe_gap() == ""
+    cut_journal(batch, 2, tail)
+    run = read_run(Folder(batch.root))
+    assert (len(run), run.describe_gap()) == (2, "2 of 5 models")
+    summary = Summary.of(run.rows(), run.describe_gap())
+    assert summary.exit_code == 2
+    assert summary.text(None).startswith("incomplete: 2 of 5 models\n")
+    assert summary.to_json()["incomplete"] == "2 of 5 models"
+    assert run_batch(batch).run.describe_gap() == ""
+
+
+def test_a_killed_shard_is_incomplete(batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # absolute names would be in other shards each time
+    batch = replace(batch, sources=["zoo"])
+    shards = [replace(batch, shard=(i, 2), root=str(tmp_path / f"shard{i}")) for i in (1, 2)]
+    for shard in shards:
+        run_batch(shard)
+    cut_journal(shards[0], 0)
+    run = join([read_run(Folder(shard.root)) for shard in shards])
+    assert run.unfinished > 0
+    assert run.describe_gap() == f"{5 - run.unfinished} of 5 models"
+    assert read_run(Folder(shards[0].root)).describe_gap().endswith("models, without shard 2/2")
+
+
 def test_a_view_is_written_on_the_way(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MIN_INTERVAL", 0.0)
     monkeypatch.setattr(module, "_MAX_SHARE", 1e9)
@@ -237,11 +272,11 @@ def test_shards_of_other_sources_are_not_of_the_run(batch: Batch, zoo: Path, tmp
     finished = run_batch(replace(batch, shard=(2, 2)))
     second = take_shard([file.as_posix() for file in zoo.iterdir()], 2, 2)
     assert sorted(row["model"] for row in rows(batch)) == sorted(second)
-    assert list_missing_shards(finished.run.headers) == ["1/2"]
+    assert finished.run.describe_gap() == "without shard 1/2"
     run_batch(replace(batch, shard=(1, 2)))
     run = read_run(Folder(batch.root))
     assert len(run.entries) == 5
-    assert list_missing_shards(run.headers) == []
+    assert run.describe_gap() == ""
 
 
 def test_other_commands_in_the_same_folder_do_not_mix(batch: Batch) -> None:
@@ -335,7 +370,7 @@ def test_a_journal_that_cannot_be_written_is_told(batch: Batch, monkeypatch: pyt
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(json, "dumps", fill_the_disk)
-    with pytest.raises(UsageError, match=r"journal.jsonl' cannot be written \(No space left on device\)"):
+    with pytest.raises(UsageError, match=r"runs/.*\.jsonl' cannot be written \(No space left on device\)"):
         run_batch(batch)
     assert not Path(batch.root, "scratch").exists()
 

@@ -111,7 +111,6 @@ class TestRuns:
             (["lower", "{zoo}", "--html", "{zoo}/rule_glu.onnx"], "exists; give another name or --overwrite"),
             (["lower", "{zoo}", "--html", "{zoo}", "--overwrite"], "zoo' is a folder."),
             (["lower", "{zoo}", "--html", "{zoo}/rule_glu.onnx/a.html"], "a.html' cannot be made ("),
-            (["lower", "{zoo}", "--parquet", "{zoo}/../a", "--html", "{zoo}/../a"], "name the same file."),
             (["lower", "{zoo}", "--cluster", "slurm://a:1"], "slurm"),
             (["lower", "{zoo}", "-o", "{zoo}/rule_glu.onnx"], "is no folder"),
             (["report", "{zoo}"], "holds no run of sliceport batch"),
@@ -169,12 +168,11 @@ class TestReports:
         assert capsys.readouterr().out.rpartition("3 models")[2] == whole
 
     def test_files_are_written_and_kept(self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path) -> None:
-        run, page, table = (str(tmp_path / name) for name in ("run", "run.html", "run.parquet"))
-        words = ["batch", "lower", str(zoo), "-o", run, "--html", page, "--parquet", table]
+        run, page = (str(tmp_path / name) for name in ("run", "run.html"))
+        words = ["batch", "lower", str(zoo), "-o", run, "--html", page]
         assert main(words) == 1
         assert "rule_glu" not in capsys.readouterr().err
         assert Path(page).read_text("utf-8").lower().startswith("<!doctype html>")
-        assert Path(table).read_bytes()[:4] == b"PAR1"
         assert main(words) == 2
         assert f"'{page}' exists" in capsys.readouterr().err
         assert main([*words, "--overwrite"]) == 1
@@ -208,13 +206,16 @@ def test_a_killed_run_goes_on_and_leaves_nothing_behind(site: Path, tmp_path: Pa
     deadly_format.write_models(tmp_path / "zoo", ["", "", "hang", ""])
     words = ["batch", "lower", tmp_path / "zoo", "-o", tmp_path / "run", "--jobs", 1, "--timeout", 3]
     with sliceport(site, *words) as process:
-        results = tmp_path / "run" / "results"
-        while len(list(results.rglob("*.json"))) < 2:
+        while [file.read_text().count('"verdict"') for file in tmp_path.glob("run/runs/*.jsonl")] != [2]:
             assert process.poll() is None
             time.sleep(0.05)
         process.kill()
         process.communicate()
     assert (tmp_path / "run" / "scratch").exists()
+    with sliceport(site, "batch", "report", tmp_path / "run", "--html", tmp_path / "page.html") as process:
+        out, _ = process.communicate()
+    assert (out.splitlines()[0], process.returncode) == ("incomplete: 2 of 4 models", 2)
+    assert "Incomplete: 2 of 4 models" in (tmp_path / "page.html").read_text("utf-8")
     with sliceport(site, *words) as process:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
