@@ -313,7 +313,7 @@ class TestDeadlyModels:
         [
             pytest.param("kill", "crash", "its process was ended by SIGKILL.", marks=POSIX),
             ("fill the disk", "error", "output 'model' cannot be written (No space left on device)."),
-            pytest.param("lose a worker", "clean", "", marks=POSIX),
+            pytest.param("lose a worker", "crash", "its process was ended by SIGKILL.", marks=POSIX),
         ],
     )
     def test_what_is_the_machines_is_no_result_of_the_model(
