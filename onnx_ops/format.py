@@ -132,12 +132,12 @@ class ONNX:
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
         from onnx_ops.passes import harden_for_directml
         from onnx_ops.passes.first_look import can_harden
-        from onnx_ops.passes.harden_directml import report_hardening
+        from onnx_ops.passes.harden_directml import build_hardening_report
         from onnx_ops.verify.verify_directml import verify_hardening
 
         checked = _read(model, output, can_harden, options)
         if checked is None:
-            return Result(report_hardening(0, ()))
+            return Result(build_hardening_report(0))
         return _change(checked, output, lambda before: (before, harden_for_directml(before)), verify_hardening, options)
 
 

@@ -108,10 +108,10 @@ def _read(model: AnyModel) -> CheckedModel:
 
 @contextmanager
 def _ir_view(model: ir.Model) -> Iterator[ModelView]:
-    from onnx_ops.model.io import data_files_released
+    from onnx_ops.model.io import data_closed
     from onnx_ops.model.ir_model import IrModel
 
-    with data_files_released(model, LARGE_BYTES):
+    with data_closed(model, LARGE_BYTES):
         yield IrModel.prepared(model)
 
 

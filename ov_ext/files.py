@@ -15,7 +15,7 @@ from ov_ext.one_thread import one_thread
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import note_operators
 from ov_ext.read import bind_shapes
-from sliceport.arguments import read_input_shapes, read_path
+from sliceport.arguments import check_path, read_input_shapes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import write_files
 
@@ -53,7 +53,8 @@ def read_with_shapes(path: str | os.PathLike[str], shapes: Mapping[str, Sequence
 
 
 def _read(path: str | os.PathLike[str]) -> ov.Model:
-    name = os.fspath(read_path(path, "model"))
+    check_path(path, "model")
+    name = os.fspath(path)
     weights = f"{os.path.splitext(name)[0]}.bin"
     for file in (name, weights):
         if os.path.exists(file) and not os.path.isfile(file):

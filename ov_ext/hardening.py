@@ -17,7 +17,7 @@ from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO_CPU
 from sliceport.defects.openvino import AXES_AT_RUN_TIME, MANY_ELEMENTS, STRINGS, WRONG_BOUNDS
 from sliceport.errors import InvalidSlice
-from sliceport.hardening import Change, Hardening, Violation
+from sliceport.hardening import Change, Hardening, InvalidNode
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 from sliceport.slicing.masks import Entry, Masks
 
@@ -39,6 +39,7 @@ def harden(model: ov.Model) -> Hardening:
         What was changed, and why.
     """
     changes: list[Change] = []
+    invalid: list[InvalidNode] = []
     nodes = 0
 
     def repair(node: ov.Node) -> ov.Node | None:
@@ -54,14 +55,14 @@ def harden(model: ov.Model) -> Hardening:
                 return None
             new, replacement = _repair(view, found)
         except InvalidSlice as error:
-            changes.append(Change(name, view.op, None, (Violation(str(error).rstrip(".")),)))
+            invalid.append(InvalidNode(name, view.op, str(error).rstrip(".")))
             return None
         changes.append(Change(name, view.op, replacement, tuple(found)))
         return new
 
     replace_nodes(model, repair)
     note_operators(model)
-    return Hardening(OPENVINO_CPU, ov.__version__, nodes, tuple(changes))
+    return Hardening(OPENVINO_CPU, ov.__version__, nodes, tuple(changes), tuple(invalid))
 
 
 def _repair(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:

@@ -1,41 +1,56 @@
-"""The report of `sliceport harden`: the defects that were found in a model, and what was done about them."""
+"""The report of `sliceport harden`: the nodes with defects in a model, and the change to each."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sliceport.defects.defect import Defect
 
 
 @dataclass(frozen=True)
-class Violation:
-    """What a node does against its specification, so that nothing is right.
-
-    Attributes:
-        reason: The rule and what was found, as part of a sentence.
-    """
-
-    id: ClassVar[str] = "against the specification"
-    is_contested: ClassVar[bool] = False
-    reason: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """What was done with one node.
+class InvalidNode:
+    """A node that breaks its operator's specification. It stays as it is, because no result of it would be right.
 
     Attributes:
         node: Its name.
         op: Its operator.
-        replacement: The operators that do its work now; None where no replacement is right, and the node stays.
-        defects: What the engine does wrong with it, or what is wrong with it.
+        reason: The rule and the value that breaks it, without a full stop.
+    """
+
+    node: str
+    op: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.node!r} is not valid: {self.reason}"
+
+    def to_json(self) -> dict[str, str]:
+        """Return the node and the reason as JSON."""
+        return {"node": self.node, "op": self.op, "reason": self.reason}
+
+
+def count_invalid(nodes: Sequence[InvalidNode]) -> str:
+    """Return the end of a line of counts: empty if all nodes are valid."""
+    return f", {len(nodes)} not valid" if nodes else ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change to one node.
+
+    Attributes:
+        node: Its name.
+        op: Its operator.
+        replacement: The operators that replace it; None if no replacement is right and the node stays.
+        defects: The defects of the engine that it triggers.
     """
 
     node: str
     op: str
     replacement: str | None
-    defects: tuple[Defect | Violation, ...]
+    defects: tuple[Defect, ...]
 
     @property
     def needs_extension(self) -> bool:
@@ -43,7 +58,7 @@ class Change:
         return self.replacement is not None and self.replacement.startswith("ov_ext.")
 
     def to_json(self) -> dict[str, Any]:
-        """The change as JSON."""
+        """Return the change as JSON values."""
         return {
             "node": self.node,
             "op": self.op,
@@ -54,19 +69,21 @@ class Change:
 
 @dataclass(frozen=True)
 class Hardening:
-    """What was done with a model.
+    """The changes to a model.
 
     Attributes:
-        target: The engine that it was done for.
+        target: The engine that the model was hardened for.
         version: The version of the engine whose defects are known.
-        nodes: How many nodes were looked at.
+        nodes: The number of slicing nodes in the model.
         changes: One for each node that the engine computes wrongly or refuses.
+        invalid: The nodes that break their specification.
     """
 
     target: str
     version: str
     nodes: int
     changes: tuple[Change, ...]
+    invalid: tuple[InvalidNode, ...] = ()
 
     @property
     def needs_extension(self) -> bool:
@@ -75,21 +92,22 @@ class Hardening:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every node with a defect was rewritten."""
-        return all(change.replacement is not None for change in self.changes)
+        """Whether every node is valid, and every node with a defect was rewritten."""
+        return not self.invalid and all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON values."""
         return {
             "target": self.target,
             "version": self.version,
             "nodes": self.nodes,
             "needs_extension": self.needs_extension,
             "changes": [change.to_json() for change in self.changes],
+            "invalid": [node.to_json() for node in self.invalid],
         }
 
     def text(self, *, verbose: bool = False) -> str:  # noqa: ARG002 - all reports have it
-        """The report for people."""
+        """Format the report for people."""
         return str(self)
 
     def __str__(self) -> str:
@@ -103,8 +121,10 @@ class Hardening:
                 done = "is not fixed, as no replacement is known to be right"
             reasons = "; ".join(defect.reason for defect in change.defects)
             lines.append(f"{change.op} {change.node!r} {done}: {reasons}")
+        lines += map(str, self.invalid)
         unfixed = sum(change.replacement is None for change in self.changes)
         count = f"{self.nodes} slicing node" + ("" if self.nodes == 1 else "s")
+        invalid = count_invalid(self.invalid)
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
-        lines.append(f"{count}, {len(self.changes) - unfixed} rewritten, {unfixed} not fixed{ending}")
+        lines.append(f"{count}, {len(self.changes) - unfixed} rewritten, {unfixed} not fixed{invalid}{ending}")
         return "\n".join(lines)

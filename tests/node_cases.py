@@ -219,15 +219,14 @@ def _split(d: _Draw) -> Drawn:
 
 def _slice(d: _Draw) -> Drawn:
     axes = d.some_axes()
-    given = [
-        _list([d.pick((0, 0, 1, -1, 2, -5)) for _ in axes]),
-        _list([d.pick((2, 3, -1, 2**31 - 1, -9)) for _ in axes]),
-    ]
+    starts, ends = [[d.pick(bounds) for _ in axes] for bounds in ((0, 0, 1, -1, 2, -5), (2, 3, -1, 2**31 - 1, -9))]
     if d.opset < 10:
-        axes_given = {"axes": axes} if axes else {}
-        return {"starts": given[0].tolist() or [0], "ends": given[1].tolist() or [1], **axes_given}, [d.data()]
-    steps = _list([d.pick((1, 1, 2, -1)) for _ in axes]) if d.number(0, 2) else None
-    return {}, [d.data(), *given, _list(axes), steps]
+        return {"starts": starts or [0], "ends": ends or [1], **({"axes": axes} if axes else {})}, [d.data()]
+    steps = [d.pick((1, 1, 2, -1)) for _ in axes] if d.number(0, 2) else None
+    for i in [i for i, step in enumerate(steps or ()) if step < 0]:
+        # `sliceport.defects` has the backward Slices that onnxruntime computes wrongly: their bounds are farther away.
+        starts[i], ends[i] = max(starts[i], -d.shape[axes[i]]), d.pick((0, -1, -9))
+    return {}, [d.data(), _list(starts), _list(ends), _list(axes), None if steps is None else _list(steps)]
 
 
 def _shape(d: _Draw) -> Drawn:
@@ -337,7 +336,7 @@ def _copy_or_concat(inputs: list[str], output: str) -> onnx.NodeProto:
 
 
 def _loop(d: _Draw) -> Drawn:
-    """A Loop with one carried value, which may grow, and one scan output."""
+    """Draw a Loop with one carried value, which may grow, and one scan output."""
     kept = d.pick((helper.make_node("Identity", ["ci"], ["co"]), helper.make_node("Not", ["ci"], ["co"])))
     carried, collected = d.pick((["vi"], ["vi", "vi"], ["i3"])), d.pick((["i3"], ["vo"], ["i3", "i3"]))
     nodes = [kept, _copy_or_concat(carried, "vo"), _copy_or_concat(collected, "so")]
@@ -356,7 +355,7 @@ def _loop(d: _Draw) -> Drawn:
 
 
 def _scan(d: _Draw) -> Drawn:
-    """A Scan over the first axis of `i1`, with one state."""
+    """Draw a Scan over the first axis of `i1`, with one state."""
     nodes = [helper.make_node("Identity", ["si"], ["st"]), helper.make_node("Identity", ["xi"], ["so"])]
     body = helper.make_graph(
         nodes, "body", [_declare(d, n) for n in ("si", "xi")], [_declare(d, n) for n in ("st", "so")]

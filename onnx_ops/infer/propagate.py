@@ -265,6 +265,8 @@ class _Propagation:
             return []
         facts = [read_type(found[name]) if name in found else Facts() for name in node.output]
         if not domain and facts:
+            if node.op_type == "Concat":
+                facts[0].dims = _add_sizes(node, inputs, facts[0].dims)
             facts[0].dims = _drop_contested_dims(original, inputs, facts[0].dims)
         return facts
 
@@ -406,6 +408,16 @@ def _normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
             full = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
             attribute.ints[:] = [axis + full if axis < 0 else axis for axis in attribute.ints]
     return normalized
+
+
+def _add_sizes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
+    """Return the dims of a Concat with its own sum of sizes: onnx before 1.23 adds them in 32 bits."""
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+    shapes = [facts.sizes for facts in inputs]
+    if dims is None or not all(shapes) or not -len(dims) <= axis < len(dims):
+        return dims
+    size = sum(sizes[axis] for sizes in shapes if sizes is not None)
+    return tuple([size if i == axis % len(dims) else dim for i, dim in enumerate(dims)])
 
 
 def _drop_contested_dims(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:

@@ -1,4 +1,7 @@
-"""The operators whose shapes and elements follow this package's rules: slicing, and arithmetic of shapes."""
+"""Rules for operators that onnx infers too little of: slicing, and the arithmetic of shapes.
+
+The docstring of each rule says what onnx lacks, checked with onnx 1.18 to 1.23.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Rule = Callable[[onnx.NodeProto, Sequence[Facts], int], list[Facts] | None]
 
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
-    """The outputs of an operator that onnx is not asked about; None of any other.
+    """Apply the rule for an operator; return the facts of its outputs, or None if onnx is to be asked.
 
     Raises:
         InvalidSlice: A slicing node breaks its specification.
@@ -40,6 +43,7 @@ def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], o
 
 
 def _slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
+    """Infer a Slice: onnx leaves all sizes open if one bound is, moves no elements, and crashes at steps far away."""
     data = inputs[0] if inputs else NO_FACTS
     if data.dims is None:
         return [Facts(data.element)]
@@ -72,6 +76,7 @@ def _slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Fa
 
 
 def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts] | None:
+    """Infer an `ov_ext::StridedSlice`, which onnx does not know."""
     lists = [_read_list(inputs, i) for i in range(1, 4)]
     has_strides = len(node.input) > 3 and bool(node.input[3])
     begin, end, strides = lists
@@ -86,6 +91,7 @@ def _strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts]
 
 
 def _split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
+    """Infer a Split: onnx gives no rank if the parts are open, and moves no elements."""
     data = inputs[0] if inputs else NO_FACTS
     count = len(node.output)
     if data.dims is None or not data.dims:
@@ -113,7 +119,7 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Fa
 
 
 def _select(data: Facts, results: Sequence[Facts], regions: Sequence[Region]) -> None:
-    """Put what is selected of known elements into what is known of outputs."""
+    """Copy the selected elements of the data to the facts of the outputs."""
     for result, region in zip(results, regions, strict=True):
         kept = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
@@ -123,6 +129,7 @@ def _select(data: Facts, results: Sequence[Facts], regions: Sequence[Region]) ->
 
 
 def _shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]:
+    """Infer a Shape: onnx gives no elements."""
     dims = inputs[0].dims if inputs else None
     if dims is None:
         return [Facts(onnx.TensorProto.INT64, (None,))]
@@ -130,7 +137,7 @@ def _shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]
     kept = dims[slice(*_clamp(bounds.get("start", 0), bounds.get("end"), len(dims)))]
     fact = Facts(onnx.TensorProto.INT64, (len(kept),))
     if len(kept) <= shape_arithmetic.MAX_ELEMENTS:
-        listed = shape_arithmetic.unknown((len(kept),))
+        listed = shape_arithmetic.make_open((len(kept),))
         listed[:] = [dim if isinstance(dim, int) else None for dim in kept]
         fact.set_integers(listed)
     return [fact]
@@ -142,6 +149,7 @@ def _clamp(start: int, end: int | None, rank: int) -> tuple[int, int]:
 
 
 def _size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
+    """Infer a Size: onnx gives no element."""
     sizes = inputs[0].sizes if inputs else None
     fact = Facts(onnx.TensorProto.INT64, ())
     if sizes is not None and prod(sizes) < 2**63:
@@ -150,6 +158,7 @@ def _size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
 
 
 def _constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
+    """Read a Constant: onnx gives no elements."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t
@@ -163,12 +172,8 @@ def _constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
     return None
 
 
-def _identity(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
-    fact = inputs[0] if inputs else NO_FACTS
-    return [Facts(fact.element, fact.dims, fact.other, fact.data, fact.integers)]
-
-
 def _reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
+    """Infer a Reshape to a shape with open entries: onnx leaves all sizes open."""
     if len(inputs) < 2 or inputs[1].data is not None:
         return None
     wanted = inputs[1].list_integers()
@@ -178,31 +183,8 @@ def _reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Fact
     return [Facts(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, list(wanted), allowzero=allowzero))]
 
 
-def _concat(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """The sizes of a Concat, which onnx before 1.23 adds up in 32 bits."""
-    if not inputs:
-        return None
-    element = next((fact.element for fact in inputs if fact.element), 0)
-    shapes = [fact.dims for fact in inputs if fact.dims is not None]
-    rank = len(shapes[0]) if shapes else 0
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-    if len(shapes) < len(inputs) or not all(len(dims) == rank for dims in shapes) or not -rank <= axis < rank:
-        return [Facts(element)]
-    merged: list[int | str | None] = []
-    for i, sizes in enumerate(zip(*shapes, strict=True)):
-        known = [size for size in sizes if isinstance(size, int)]
-        if len(sizes) == 1:
-            merged.append(sizes[0])
-        elif i == axis % rank:
-            merged.append(sum(known) if len(known) == len(sizes) else None)
-        elif len(set(known)) > 1:
-            return [Facts(element)]
-        else:
-            merged.append(known[0] if known else sizes[0])
-    return [Facts(element, tuple(merged))]
-
-
 def _expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
+    """Infer an Expand to a shape with open entries: onnx does not use the known ones."""
     if len(inputs) < 2 or inputs[1].data is not None or inputs[0].dims is None:
         return None
     wanted = inputs[1].list_integers()
@@ -212,6 +194,7 @@ def _expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] 
 
 
 def _constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
+    """Infer a ConstantOfShape with open entries: onnx leaves all sizes open."""
     wanted = inputs[0].list_integers() if inputs else None
     if wanted is None or wanted.ndim != 1:
         return None
@@ -226,9 +209,7 @@ _RULES: dict[str, Rule] = {
     "Shape": _shape,
     "Size": _size,
     "Constant": _constant,
-    "Identity": _identity,
     "Reshape": _reshape,
-    "Concat": _concat,
     "Expand": _expand,
     "ConstantOfShape": _constant_of_shape,
 }
@@ -240,7 +221,7 @@ def _length(fact: Facts) -> int | None:
 
 
 def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
-    """The integers of an input that is a list of them; None where they are not known."""
+    """Read an input that is a constant list of integers; None if it is not."""
     fact = inputs[index] if index < len(inputs) else NO_FACTS
     if fact.data is None or fact.element not in _INDEX_TYPES or fact.data.ndim != 1:
         return None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 import onnx
-from onnx.external_data_helper import load_external_data_for_tensor
 
 from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from sliceport.errors import ModelError
 
@@ -26,7 +25,7 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
 
 def count_external_bytes(proto: onnx.ModelProto) -> int:
     """Return the bytes by which a model grows when its external tensors are loaded."""
-    return sum(map(_size, external_tensors(proto)))
+    return sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
 
 
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
@@ -36,18 +35,10 @@ def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
         ModelError: The data of a tensor cannot be read.
     """
     for tensor in external_tensors(proto):
-        if _size(tensor) <= LARGE_BYTES:
+        small = Tensor(tensor, folder)
+        if small.nbytes <= LARGE_BYTES:
             try:
-                load_external_data_for_tensor(tensor, folder)
-            except Exception as error:  # onnx checks paths and sizes with errors of its own
+                small.load()
+            except Exception as error:  # onnx-ir has several classes of errors for it
                 raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from None
-            tensor.data_location = onnx.TensorProto.DEFAULT
-            del tensor.external_data[:]
-
-
-def _size(tensor: onnx.TensorProto) -> int:
-    try:
-        width = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-    except (KeyError, TypeError):
-        return 0
-    return int(prod(tensor.dims)) * width
+            tensor.CopyFrom(small.raw)

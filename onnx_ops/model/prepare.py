@@ -1,8 +1,7 @@
-"""Preparing onnx-ir models: functions inlined, left out outputs named, weights detached."""
+"""Preparing onnx-ir models to be read: functions inlined, left-out outputs named, weights detached."""
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -16,24 +15,19 @@ from onnx_ops.model.walk import all_nodes, all_values, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
-_Calls = dict[ir.OperatorIdentifier | None, Counter[ir.OperatorIdentifier]]
-"""By function, and None for the main graph, how often it calls which."""
-
 
 def inline_functions(model: ir.Model) -> None:
-    """Put the bodies of the model's functions where they are called; those that nothing calls are left out.
+    """Replace each call of a function by the function's body, and remove the functions.
 
     Raises:
-        ModelError: A function cannot be inlined (it calls itself, or imports another operator set version), or there
-            are too many calls.
+        ModelError: A function cannot be inlined: it calls itself, or imports another operator set version.
     """
-    model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)  # known by what it means
-    if not model.functions:
-        return
-    calls = _find_calls(model)
-    for key in model.functions.keys() - calls.keys():
+    # The function of ov_ext::StridedSlice stays out: the node is read as an operator.
+    model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
+    called = _called_functions(model)
+    for key in model.functions.keys() - called:  # the pass would inline these into each other
         del model.functions[key]
-    if not model.functions:
+    if not called:
         return
     try:
         InlinePass()(model)
@@ -42,17 +36,15 @@ def inline_functions(model: ir.Model) -> None:
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
 
 
-def _find_calls(model: ir.Model) -> _Calls:
-    """The calls in the main graph, and in each function that it calls, be it through others."""
-    calls: _Calls = {}
-    waiting: list[ir.OperatorIdentifier | None] = [None]
-    while waiting:
-        key = waiting.pop()
-        if key not in calls:
-            called = map(ir.Node.op_identifier, all_nodes(model.graph if key is None else model.functions[key]))
-            calls[key] = Counter(each for each in called if each in model.functions)
-            waiting += calls[key]
-    return calls
+def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
+    """Return the functions that the main graph calls, also through others."""
+    called: set[ir.OperatorIdentifier] = set()
+    holders: list[ir.Graph | ir.Function] = [model.graph]
+    while holders:
+        keys = set(map(ir.Node.op_identifier, all_nodes(holders.pop()))) & model.functions.keys() - called
+        called |= keys
+        holders += [model.functions[key] for key in keys]
+    return called
 
 
 def name_left_out_outputs(model: ir.Model) -> None:
@@ -64,18 +56,18 @@ def name_left_out_outputs(model: ir.Model) -> None:
     left_out = [output for node in nodes if is_slicing(node) for output in node.outputs if not output.name]
     if not left_out:
         return
-    names = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
-    names.update(value.name for function in model.functions.values() for value in function.inputs)
+    taken = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    taken.update(value.name for function in model.functions.values() for value in function.inputs)
     for graph in model_graphs(model):
-        names.update(value.name for value in graph.inputs)
-        names.update(graph.initializers)
-    numbers = count()
+        taken.update(value.name for value in graph.inputs)
+        taken.update(graph.initializers)
+    new_names = (name for i in count() if (name := f"left_out_{i}") not in taken)
     for output in left_out:
-        output.name = next(name for n in numbers if (name := f"left_out_{n}") not in names)
+        output.name = next(new_names)
 
 
 def detach_large_initializers(model: ir.Model) -> None:
-    """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
+    """Make inputs of the large and the missing constants of the main graph: only their shapes matter from here on."""
     for name, value in list(model.graph.initializers.data.items()):
         tensor = value.const_value
         if tensor is None:
@@ -96,7 +88,7 @@ def detach_large_initializers(model: ir.Model) -> None:
 
 
 def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
-    """A tensor in memory; its file is not left open, unless somebody looks at it elsewhere.
+    """Return a copy of a tensor in memory, and close its file unless another reader holds it open.
 
     Raises:
         Exception: The file cannot be read; onnx-ir has several classes of errors for it.
@@ -114,16 +106,13 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
 
 
 def release(tensor: ir.ExternalTensor) -> None:
-    """Close the file of a tensor, unless somebody still looks at it."""
+    """Close the file of a tensor, unless a view of its data is still in use."""
     with suppress(BufferError):
         tensor.release()
 
 
-def open_negative_sizes(model: ir.Model) -> bool:
-    """Make sizes below 0, which some exporters write for an open one, open; whether there were any."""
-    changed = False
+def open_negative_sizes(model: ir.Model) -> None:
+    """Replace sizes below 0, which some exporters write for open ones, by open ones."""
     for value in all_values(model.graph):
         if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
             value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])
-            changed = True
-    return changed

@@ -229,6 +229,9 @@ class NodePass(SlicingPass):
     def _visit(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node and report it."""
         name = node_name(node)
+        if node in self.value_info.invalid:
+            self.skipped.append(Skipped(name, node.op_type, self.value_info.invalid[node]))
+            return
         if not (is_strided_slice(node) or has_its_values(node)):
             reason = f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs"
             self.skipped.append(Skipped(name, node.op_type, reason))

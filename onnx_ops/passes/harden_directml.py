@@ -17,7 +17,7 @@ from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
 from onnx_ops.passes.walk import nodes_of
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
-from sliceport.hardening import Change, Hardening
+from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[NodePass], ...] = (SplitForDirectMLPass, SliceForDirectMLPass, ReshapeForDirectMLPass)
 
@@ -33,21 +33,24 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     """
     nodes = sum(1 for _ in nodes_of(model, *SLICING))
     if not any(nodes_of(model, *(name for kind in HARDEN_DIRECTML for name in kind.op_types))):
-        return report_hardening(nodes, ())
+        return build_hardening_report(nodes)
     with defaults_aside(model):
-        changes = _run([kind() for kind in HARDEN_DIRECTML], model)
+        analysis = Analysis(model)
+        invalid = analysis.value_info.list_invalid()
+        changes = _run([kind() for kind in HARDEN_DIRECTML], model, analysis)
         unmark(model)
-    return report_hardening(nodes, changes)
+    return build_hardening_report(nodes, changes, invalid)
 
 
-def report_hardening(nodes: int, changes: Sequence[Change]) -> Hardening:
-    """The report of a model with so many slicing nodes."""
-    return Hardening(ONNXRUNTIME_DML, DIRECTML_PROVIDER[-1], nodes, tuple(changes))
+def build_hardening_report(
+    nodes: int, changes: Sequence[Change] = (), invalid: Sequence[InvalidNode] = ()
+) -> Hardening:
+    """Build the report of a model. `nodes` is the number of its slicing nodes."""
+    return Hardening(ONNXRUNTIME_DML, DIRECTML_PROVIDER[-1], nodes, tuple(changes), tuple(invalid))
 
 
-def _run(passes: Sequence[NodePass], model: ir.Model) -> list[Change]:
+def _run(passes: Sequence[NodePass], model: ir.Model, analysis: Analysis) -> list[Change]:
     """Run passes until none of them finds anything more: once a contested node is rewritten, its sizes are known."""
-    analysis = Analysis(model)
     fixed: list[list[Change]] = [[] for _ in passes]
     modified = True
     while modified:

@@ -1,24 +1,35 @@
-"""A Reshape that onnxruntime's DirectML provider refuses for its allowzero loses the attribute."""
+"""A Reshape that onnxruntime's DirectML provider refuses for its allowzero gets a form that the provider takes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
-from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.nodes import MAX_AXES, read_elements
+from onnx_ops.model.nodes import MAX_AXES, is_operator, read_elements
 from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.builders import build_constant
 from onnx_ops.passes.matchers import read_attribute
+from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Rewritten
 from sliceport.defects.onnxruntime import ALLOWZERO
 
+Part = ir.Value | int
+"""One entry of a shape that is written out, or a value that holds entries."""
+
 
 class ReshapeForDirectMLPass(NodePass):
-    """Remove allowzero=1 from a Reshape whose shape has a -1: onnxruntime-directml 1.24.4 refuses the two together.
+    """Rewrite a Reshape with allowzero=1 and a -1 in its shape: onnxruntime-directml 1.24.4 refuses the two together.
 
-    The specification forbids a 0 next to a -1 when allowzero is 1, so that the attribute has no effect there.
+    The specification forbids a 0 beside a -1 when allowzero is 1. onnxruntime's CPU provider accepts it, and computes
+    the -1 from the sizes that are not 0. Models with an open batch rely on that when the batch is empty.
 
-    1. The shape is constant, with a -1 and without a 0.
-    2. The shape is a Concat: one operand is a constant with a -1, and no constant has a 0.
+    1. No entry can be 0: allowzero has no effect and is removed.
+    2. The shape is a Concat with an operand that may hold a 0, and the size that the -1 stands for is known: the size
+       is written in its place.
+    3. As 2, and that size has the name of an axis of the data: the size of that axis is written in its place.
+    4. As 2, and neither is known: standard operators compute the size as the CPU provider does. The provider runs them
+       only on adapters that compute with int64.
 
     Given: y = Reshape(x[8], [-1, 4], allowzero=1)
     Result: y = Reshape(x, [-1, 4])
@@ -28,23 +39,82 @@ class ReshapeForDirectMLPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:  # noqa: ARG002 - the base class's signature
         """See the class."""
-        shape = node.inputs[1] if len(node.inputs) > 1 else None
-        if not read_attribute(node, "allowzero", 0) or shape is None or not _has_minus_one(shape):
+        data, shape = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+        if data is None or shape is None or not read_attribute(node, "allowzero", 0):
             return None
-        node.attributes.pop("allowzero")
+        parts = self._read_parts(shape)
+        if parts.count(-1) != 1 or 0 in parts:
+            return None
+        if all(isinstance(part, int) for part in parts):
+            node.attributes.pop("allowzero")
+        else:
+            self._replace_minus_one(node, data, parts)
         return Rewritten("Reshape", (ALLOWZERO,))
 
+    def _read_parts(self, shape: ir.Value) -> list[Part]:
+        """Return the entries of a shape as far as they are known, those of a Concat operand by operand."""
+        producer = shape.producer()
+        operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
+        parts: list[Part] = []
+        for operand in operands:
+            if operand is None:
+                return []
+            entries = read_elements(operand, MAX_AXES)
+            if entries is None and (known := self.value_info.constants.get(operand)) is not None:
+                entries = known.data
+            parts += [operand] if entries is None else [int(entry) for entry in entries.flat]
+        return parts
 
-def _has_minus_one(shape: ir.Value) -> bool:
-    """Whether a shape is known to have a -1, and not known to have a 0."""
-    known = [read_elements(part, MAX_AXES) for part in _parts(shape)]
-    sizes = [size for array in known if array is not None for size in array.flat]
-    return -1 in sizes and 0 not in sizes
+    def _replace_minus_one(self, node: ir.Node, data: ir.Value, parts: Sequence[Part]) -> None:
+        position = parts.index(-1)
+        nodes: list[ir.Node] = []
+        values: list[ir.Value] = []
+        for part in parts:
+            if isinstance(part, int):
+                nodes.append(build_constant([part]))
+            values.append(nodes[-1].outputs[0] if isinstance(part, int) else part)
+        others = values[:position] + values[position + 1 :]
+        missing = self._build_known_size(node, data, parts[:position]) or _build_missing_size(data, others)
+        values[position] = missing[-1].outputs[0]
+        nodes += [*missing, ir.node("Concat", values, {"axis": 0})]
+        nodes.append(ir.node("Reshape", [data, nodes[-1].outputs[0]], {"allowzero": 1}))
+        for each in nodes:
+            mark_new(each.outputs[0])
+        self.replace_node(node, nodes)
+
+    def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Part]) -> list[ir.Node]:
+        """Return a node that gives the size after `before`; none if neither the size nor its name is known."""
+        counts = [1 if isinstance(part, int) else self.size(part, 0) for part in before]
+        if None in counts:
+            return []
+        axis = sum(count for count in counts if count is not None)
+        size = self.size(node.outputs[0], axis)
+        if size is not None:
+            return [build_constant([size])]
+        written, given = node.outputs[0].shape, data.shape
+        name = written[axis] if written is not None and axis < len(written) else None
+        # The name comes from the file. If it is wrong, the number of elements changes and the Reshape fails.
+        for i, dim in enumerate(given or ()):
+            if isinstance(name, ir.SymbolicDim) and name.value and dim == name:
+                return [ir.node("Shape", [data], {"start": i, "end": i + 1})]
+        return []
 
 
-def _parts(shape: ir.Value) -> list[ir.Value]:
-    """The operands of a Concat; of anything else, the value itself."""
-    producer = shape.producer()
-    if producer is None or producer.op_type != "Concat" or producer.domain not in STANDARD_DOMAINS:
-        return [shape]
-    return [part for part in producer.inputs if part is not None]
+def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
+    """Return nodes of which the last computes the size that a -1 stands for, as onnxruntime's CPU provider does.
+
+    The size is the number of elements divided by the product of the other sizes. If one of those is 0, sizes of 0 are
+    left out on both sides.
+    """
+    nodes = [build_constant([1])]
+    one = nodes[0].outputs[0]
+
+    def add(op_type: str, *inputs: ir.Value, axis: int | None = None) -> ir.Value:
+        nodes.append(ir.node(op_type, list(inputs), {} if axis is None else {"axis": axis}))
+        return nodes[-1].outputs[0]
+
+    sizes = add("Concat", *others, axis=0)
+    is_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))
+    elements = add("ReduceProd", add("Max", add("Shape", data), is_zero))
+    add("Div", elements, add("ReduceProd", add("Max", sizes, one)))
+    return nodes

@@ -33,7 +33,7 @@ from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import nodes_of, rewritable_nodes
 from sliceport.errors import unknown_name
-from sliceport.hardening import Change
+from sliceport.hardening import Change, InvalidNode, count_invalid
 
 PASSES: dict[str, type[SlicingPass]] = {
     "strided": ExpandStridedSlicePass,
@@ -65,6 +65,7 @@ class Rewriting:
         changes: By pass, what it did.
         skipped: By pass, the nodes that it skipped in the last round, and why.
         contested: The nodes that no pass touches because engines disagree about them, and which does what.
+        invalid: The nodes that break their specification. No pass touches them either.
     """
 
     before: int
@@ -72,11 +73,12 @@ class Rewriting:
     changes: dict[str, tuple[Change, ...]]
     skipped: dict[str, tuple[Skipped, ...]]
     contested: tuple[Skipped, ...] = ()
+    invalid: tuple[InvalidNode, ...] = ()
 
     @property
     def is_complete(self) -> bool:
-        """True: slicing that is left as it is was not wrong."""
-        return True
+        """Whether all nodes are valid; valid slicing that is left as it is was not wrong."""
+        return not self.invalid
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -88,7 +90,9 @@ class Rewriting:
             for name, changes in self.changes.items()
         }
         contested = _skipped_to_json(self.contested)
-        return {"nodes_before": self.before, "nodes_after": self.after, "passes": passes, "contested": contested}
+        invalid = [node.to_json() for node in self.invalid]
+        counts = {"nodes_before": self.before, "nodes_after": self.after}
+        return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
 
     def text(self, *, verbose: bool = False) -> str:
         """The report for people; `verbose` adds the nodes that passes skipped."""
@@ -98,13 +102,15 @@ class Rewriting:
             for change in changes
         ]
         lines += [f"{skipped.op} {skipped.node!r} is left as it is: {skipped.reason}" for skipped in self.contested]
+        lines += map(str, self.invalid)
         if verbose:
             lines += [
                 f"{name}: {skipped.op} {skipped.node!r} is skipped: {skipped.reason}"
                 for name, nodes in self.skipped.items()
                 for skipped in nodes
             ]
-        return "\n".join([*lines, f"slicing nodes: {self.before} before, {self.after} after"])
+        counts = f"slicing nodes: {self.before} before, {self.after} after{count_invalid(self.invalid)}"
+        return "\n".join([*lines, counts])
 
 
 def _describe(replacement: str | None) -> str:
@@ -154,6 +160,7 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
 def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     before = _count(model)
     analysis = Analysis(model, folding=True)
+    invalid = tuple(analysis.value_info.list_invalid())
     kinds = {name: kind for name, kind in PASSES.items() if name in names}
     passes = {name: kind.create(kinds.values()) for name, kind in kinds.items()}
     changes: dict[str, tuple[Change, ...]] = dict.fromkeys(passes, ())
@@ -172,7 +179,7 @@ def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
                     analysis.infer()
             changes[name] += tuple(each.changes)
     skipped = {name: tuple(each.skipped) for name, each in passes.items()}
-    return Rewriting(before, _count(model), changes, skipped, _contested(model, analysis.value_info))
+    return Rewriting(before, _count(model), changes, skipped, _contested(model, analysis.value_info), invalid)
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:

@@ -108,4 +108,4 @@ def _fold(model: ir.Model, fold: FoldConstantsPass) -> None:
 def _join(first: Rewriting, second: Rewriting) -> Rewriting:
     """The report of what was done in two goes."""
     changes = {name: changes + second.changes[name] for name, changes in first.changes.items()}
-    return replace(second, before=first.before, changes=changes)
+    return replace(second, before=first.before, changes=changes, invalid=first.invalid)

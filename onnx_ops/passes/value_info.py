@@ -14,10 +14,12 @@ from onnx_ops.infer.propagate import MAX_CALLS, max_visits
 from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.nodes import SLICING, contested, is_standard
+from onnx_ops.model.nodes import SLICING, contested, is_standard, node_name
 from onnx_ops.model.walk import all_graphs, all_nodes
 from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
+from onnx_ops.passes.invalid_nodes import find_invalid
 from onnx_ops.passes.probe import build_probe
+from sliceport.hardening import InvalidNode
 
 Sizes = tuple[int | None, ...]
 _MAX_WORK = 400_000
@@ -34,11 +36,17 @@ class ValueInfo:
         sizes: The size of each axis, None where it is open; of values whose rank is known.
         types: The types.
         constants: What was inferred of the values of nodes that are the same for all inputs of the model.
+        invalid: How slicing nodes break their specification.
     """
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
     types: dict[ir.Value, ir.TypeProtocol] = field(default_factory=dict)
     constants: dict[ir.Value, Facts] = field(default_factory=dict)
+    invalid: dict[ir.Node, str] = field(default_factory=dict)
+
+    def list_invalid(self) -> list[InvalidNode]:
+        """Return the nodes that break their specification, each with the reason."""
+        return [InvalidNode(node_name(node), node.op_type, reason) for node, reason in self.invalid.items()]
 
     def copy(self, value: ir.Value, source: ir.Value) -> None:
         """Let what is known of a value hold for another that replaces it."""
@@ -83,6 +91,8 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
                 found.copy_from(inferred, value, twin)
                 if twin in inferred.constants:
                     found.constants[value] = inferred.constants[twin]
+            twins = zip(all_nodes(function), all_nodes(body.graph), strict=True)
+            found.invalid.update({node: inferred.invalid[twin] for node, twin in twins if twin in inferred.invalid})
         if not mark_by_sizes(model, found.sizes):
             return found
 
@@ -225,7 +235,7 @@ def _infer_graphs(model: ir.Model, *, folding: bool) -> ValueInfo:
         slicing = [twin for _, twin in nodes if is_standard(twin, *SLICING)]
         fold_nodes(view, list(all_nodes(probe.graph)), slicing, facts)
     values += [pair for node, twin in nodes for pair in zip(node.outputs, twin.outputs, strict=True)]
-    found = ValueInfo(constants=constants)
+    found = ValueInfo(constants=constants, invalid=find_invalid(nodes, facts, standard_opset(model.opset_imports)))
     for value, twin in values:
         found.record(value, twin.type, twin.shape)
     for graph, _ in graphs:

@@ -21,7 +21,7 @@ from onnx_ops.verify.inputs import random_array, run_with_inputs
 from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import one_node, output_names
 from onnx_ops.verify.runnable import prepare_to_run
-from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
+from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
 from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
@@ -69,7 +69,7 @@ def compare(
     """
     asked = DEFAULT_EXECUTORS if executors is None else executors
     engines = choose_engines(asked, "onnx", REFERENCE)
-    read_path(model, "model")
+    check_path(model, "model")
     arrays, given, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"

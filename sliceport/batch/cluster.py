@@ -23,9 +23,9 @@ from typing import Any
 from sliceport import progress
 from sliceport.batch import cluster_worker
 from sliceport.batch.cluster_worker import Setup, find_marker, pack, pack_call, pack_versions, unpack
+from sliceport.batch.names import is_url
 from sliceport.batch.result import to_row
 from sliceport.batch.runner import Runner
-from sliceport.batch.sources import is_url
 from sliceport.batch.store import SCRATCH, open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import MissingExtra, SliceportError, UsageError

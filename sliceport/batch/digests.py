@@ -24,6 +24,8 @@ A second change within one tick of the file system's clock leaves the time as it
 map, until the system has written the page to the disk, which takes up to 35 s on Linux.
 """
 
+_ENTRY = re.compile(r"[0-9a-f]{64}( \[.*\])?")
+
 
 def state_of(path: str) -> State:
     """Return the state of a file."""
@@ -60,17 +62,20 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
 
 
 def read_cached(token: str) -> str | None:
-    """Return the digest that is cached for a state of a file, or None."""
+    """Return the digest that is cached for a state of a file, or None.
+
+    For a model at a URL, a space and the names of its other files follow, as JSON.
+    """
     try:
         with open(_entry(token), encoding="ascii") as file:
             text = file.read()
     except (OSError, ValueError):
         return None
-    return text if re.fullmatch("[0-9a-f]{64}", text) else None
+    return text if _ENTRY.fullmatch(text) else None
 
 
 def write_cached(token: str, digest: str) -> None:
-    """Cache the digest of a state of a file. A cache that cannot be written is left as it is."""
+    """Cache the digest, or the entry of a model, for a state of a file. Do nothing if the cache cannot be written."""
     entry = _entry(token)
     temporary = f"{entry}.{secrets.token_hex(4)}"
     with suppress(OSError):

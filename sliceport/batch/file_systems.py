@@ -6,7 +6,6 @@ import errno
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from sliceport.errors import MissingExtra, UsageError
@@ -16,35 +15,28 @@ Entry = dict[str, Any]
 
 HTTP = re.compile(r"https?://")
 _DELAYS = (0.2, 1.0, 3.0)
-"""Seconds to wait before something that failed on the way is tried again."""
-_ON_THE_WAY = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "ConnectionError", "IncompleteRead"}
-"""What libraries of networks call their errors on the way that are no errors of the operating system."""
+"""Seconds to wait before an action that failed on the way is tried again."""
+_TRANSIENT = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
+"""Errors of aiohttp, botocore and http.client that are no OSError."""
 _NOT_REACHED = {"EndpointConnectionError", "ConnectTimeoutError"}
-"""What botocore calls it when it has tried often enough."""
-_FINAL = {
-    errno.EACCES,
-    errno.EEXIST,
-    errno.EINVAL,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-    errno.ENOENT,
-    errno.ENOSPC,
-    errno.ENOTDIR,
-    errno.EPERM,
-    errno.EROFS,
+"""Errors of botocore after retries of its own."""
+_LASTING = {
+    *(errno.EACCES, errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC),
+    *(errno.ENOTDIR, errno.EPERM, errno.EROFS),
 }
+_DIGESTS = ("ETag", "etag", "md5Hash", "crc32c", "CRC", "blob_id")
+"""Entries of `info` that follow from the content of a file: of S3 and HTTP, Azure, Google, zip and Hugging Face."""
 
 
-def protocols(fs: Any) -> tuple[str, ...]:
-    """What URLs of a file system may begin with."""
-    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+class RemoteError(UsageError):
+    """A file at a URL cannot be read or written."""
 
 
 def open_file_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and its path there. fsspec keeps the file systems of a process.
+    """Return the file system of a URL and its path there. fsspec keeps the file systems of a process.
 
     Raises:
-        UsageError: It cannot be opened.
+        UsageError: The file system cannot be opened.
         MissingExtra: fsspec, or the package for such URLs, is not installed.
     """
     try:
@@ -54,33 +46,26 @@ def open_file_system(url: str) -> tuple[Any, str]:
     try:
         fs, path = attempt("opened", url, lambda: url_to_fs(url))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise failure("opened", url, error) from None
+        raise failure("opened", url, error) from error
     except ImportError as error:
-        raise MissingExtra(f"'{url}' cannot be opened: {_advise(url, error)}.") from None
+        raise MissingExtra(f"'{url}' cannot be opened: {_describe_missing_package(url, error)}.") from None
     return fs, str(path)
 
 
-def _advise(url: str, error: ImportError) -> str:
-    """What to install for a URL."""
+def _describe_missing_package(url: str, error: ImportError) -> str:
     from fsspec.registry import known_implementations
 
-    said = str(error).rstrip(".")
+    message = str(error).rstrip(".")
     for part in url.split("::"):
         known = known_implementations.get(part.partition("://")[0], {})
         package = str(known.get("class", "")).partition(".")[0]
-        if known.get("err", "").rstrip(".") == said and package not in ("", "fsspec"):
+        if known.get("err", "").rstrip(".") == message and package not in ("", "fsspec"):
             return f"{package} is not installed; run: pip install {package.replace('_', '-')}"
-    return said
-
-
-def path_after(url: str) -> str:
-    """What follows `://` in the part of a chained URL that names a path."""
-    first = next(part for part in url.split("::") if "://" in part)
-    return first.partition("://")[2]
+    return message
 
 
 def to_url(url: str, path: str) -> str:
-    """The URL of a path of the file system of another URL."""
+    """Return the URL of a path of the file system of another URL."""
     if HTTP.match(path):
         return path
     parts = url.split("::")
@@ -91,12 +76,36 @@ def to_url(url: str, path: str) -> str:
     return "::".join([*parts[:i], f"{protocol}://{path}", *parts[i + 1 :]])
 
 
+def read_info(fs: Any, url: str, path: str) -> Entry:
+    """Ask for a file's entry, past the cache of fsspec.
+
+    Raises:
+        FileNotFoundError: The file is missing.
+        UsageError: The path is no file, or the file system does not answer.
+    """
+    fs.invalidate_cache()
+    info: Entry = attempt("read", url, lambda: fs.info(path))
+    if info["type"] != "file":
+        raise UsageError(f"'{url}' is no file.")
+    return info
+
+
+def describe_content(url: str, info: Entry) -> str | None:
+    """Return a text that is another one for other content; None if the file system has nothing of the kind.
+
+    Size and time of change, which `ukey` hashes for most servers, do not suffice: `rsync -t` keeps both.
+    """
+    digests = {name: info[name] for name in _DIGESTS if info.get(name)}
+    is_weak = any(str(value).startswith("W/") for value in digests.values())
+    return None if is_weak or not digests else f"{url} {info.get('size')} {digests}"
+
+
 def attempt(what: str, url: str, action: Callable[[], T]) -> T:
-    """Do something at a URL, a few times where it fails on the way.
+    """Do something at a URL, again after an error that is transient.
 
     Raises:
         FileNotFoundError, NotADirectoryError, ImportError: As the action does.
-        UsageError: It raises anything else.
+        UsageError: The action raises anything else.
     """
     for delay in (*_DELAYS, None):
         try:
@@ -104,43 +113,23 @@ def attempt(what: str, url: str, action: Callable[[], T]) -> T:
         except (FileNotFoundError, NotADirectoryError, ImportError):
             raise
         except Exception as error:  # each implementation has its own
-            if delay is None or not _may_pass(error):
-                raise failure(what, url, error) from None
+            if delay is None or not _is_transient(error):
+                raise failure(what, url, error) from error
         time.sleep(delay)
     raise AssertionError("the last attempt returns or raises")
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
+    """Return whether an error is transient and worth retrying."""
     if isinstance(error, OSError):
-        return error.errno not in _FINAL and not isinstance(
+        return error.errno not in _LASTING and not isinstance(
             error, PermissionError | IsADirectoryError | FileExistsError
         )
     names = {kind.__name__ for kind in type(error).__mro__}
-    return not names.isdisjoint(_ON_THE_WAY) and names.isdisjoint(_NOT_REACHED)
+    return not names.isdisjoint(_TRANSIENT) and names.isdisjoint(_NOT_REACHED)
 
 
-def failure(what: str, url: str, error: Exception) -> UsageError:
-    """The error that something cannot be `what`, such as "read"."""
-    said = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return UsageError(f"'{url}' cannot be {what} ({said}).")
-
-
-def time_of_change(fs: Any, url: str, path: str) -> float:
-    """When a file was last changed, in seconds since 1970.
-
-    Raises:
-        FileNotFoundError: It is not there.
-        UsageError: The file system does not say.
-    """
-
-    def ask() -> datetime:
-        try:
-            found = fs.modified(path)
-        except (AttributeError, KeyError, TypeError) as error:  # it has no such method, or no such field
-            raise NotImplementedError from error
-        if not isinstance(found, datetime):
-            raise NotImplementedError
-        return found
-
-    changed = attempt("asked for its time of change", url, ask)
-    return (changed if changed.tzinfo else changed.replace(tzinfo=UTC)).timestamp()
+def failure(what: str, url: str, error: Exception) -> RemoteError:
+    """Return the error that a file cannot be `what`, such as "read"."""
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return RemoteError(f"'{url}' cannot be {what} ({reason}).")

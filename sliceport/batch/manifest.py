@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sliceport.batch.sources import WILDCARD, has_wildcards, is_url, with_slashes
+from sliceport.batch.names import WILDCARD, has_wildcards, is_url, with_slashes
 from sliceport.errors import UsageError
 
 _KEYS = ("model", "input_shapes", "input")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.array_file import load_array
+from sliceport.batch.file_systems import RemoteError
 from sliceport.batch.identity import Identity, fetch, identify, options_of
 from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, stderr_name, to_row
 from sliceport.batch.row import FAILURES
@@ -128,7 +129,7 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
     except UsageError as error:
         raise UnreadableResult(str(error)) from None
     if stored is None or not _is_valid(job, stored):
-        return identity, None
+        return identity if identity.path else identify(job, task, folder, downloads=True), None
     return identity, _summarize(task, identity.key, stored, cached=True)
 
 
@@ -140,7 +141,7 @@ def _is_valid(job: Job, stored: Mapping[str, Any]) -> bool:
         allowed = getattr(job, name)
         if limit is not None and (allowed is None or allowed > limit):
             return False
-    return "output" not in stored or open_store(job.root).changed(stored["output"]) > 0
+    return "output" not in stored or open_store(job.root).has(stored["output"])
 
 
 def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
@@ -195,19 +196,24 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
     return _summarize(task, key, result)
 
 
-_OF_MACHINE = frozenset(
-    getattr(errno, name, None)
-    for name in ("ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "EROFS", "ESTALE")
+_OF_MODEL = frozenset(
+    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EEXIST, errno.ELOOP)
 )
-"""Errors that say nothing of a model: what it is given another time is another."""
+"""Errors of the system that a model's content causes, by the names of its data files.
+
+All others, such as a full disk, a missing permission or a lost connection, say nothing about the model.
+"""
 
 
 def _is_of_machine(error: BaseException | None) -> bool:
-    """Whether an error comes from one of the system that the next time may be without."""
+    """Return whether an error comes from the machine or the network, so that the next run may be without it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+        # Libraries raise an OSError without a number about the content of a file.
+        if isinstance(error, OSError) and error.errno is not None and error.errno not in _OF_MODEL:
+            return True
+        if isinstance(error, ConnectionError | TimeoutError | RemoteError):
             return True
         error = error.__cause__ or error.__context__
     return False

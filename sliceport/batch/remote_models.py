@@ -1,156 +1,149 @@
-"""Models at URLs: which there are, and local copies of them."""
+"""Models at URLs: finding them, and copying them to a local folder."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sliceport.batch.file_systems import HTTP, Entry, attempt, open_file_system, time_of_change, to_url
-from sliceport.batch.sources import WILDCARD
+from sliceport.batch.file_systems import HTTP, Entry, attempt, describe_content, open_file_system, read_info, to_url
+from sliceport.batch.names import WILDCARD
 from sliceport.errors import UsageError
 from sliceport.formats import ManyFiles, format_of
 
 
 def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()) -> Iterator[str]:
-    """The models at a URL of a file, a folder or a glob, as URLs, sorted: see `sliceport.batch.sources.expand`.
+    """Yield the models at a URL of a file, a folder or a glob, as URLs: see `sliceport.batch.sources.expand`.
 
     Links to folders are not followed.
 
     Args:
         url: The URL.
-        suffixes: How the names of models end.
+        suffixes: The ends of the names of models.
         leave_out: URLs of folders that are not entered.
 
     Raises:
-        UsageError: There is nothing, or it cannot be read.
+        UsageError: Nothing is there, or it cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
     fs, path = open_file_system(url)
     is_http = HTTP.match(path) is not None
-    left_out = {folder.rstrip("/") for other, folder in map(open_file_system, leave_out) if other == fs}
-    if WILDCARD.search(path.replace("?", "") if is_http else path):
-        yield from _glob(fs, url, path, tuple(suffixes), left_out)
-        return
+    left_out = {f"{folder.rstrip('/')}/" for other, folder in map(open_file_system, leave_out) if other == fs}
+    match = WILDCARD.search(path.replace("?", "_") if is_http else path)
     try:
-        info: Entry = attempt("read", url, lambda: fs.info(path))
+        if match is not None:
+            found: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
+            root = path[: match.start()].rpartition("/")[0]
+            ends = tuple(suffixes) if path[-1] in "*?]" else ("",)
+        elif read_type(fs, url, path) == "directory" or (is_http and path.endswith("/")):
+            found, root, ends = attempt("listed", url, lambda: _list_tree(fs, path, left_out)), path, tuple(suffixes)
+        else:
+            yield url
+            return
     except FileNotFoundError:
         raise UsageError(f"source '{url}' is not there.") from None
-    if info["type"] == "directory" or (is_http and path.endswith("/")):
-        yield from _walk(fs, url, path, tuple(suffixes), left_out)
-    else:
-        yield url
+    finds_hidden = match is not None and "/." in path
+    root = f"{root.rstrip('/')}/" if root else ""
+    below = tuple(folder for folder in left_out if folder.startswith(root) and folder != root)
+    for name in sorted(found):
+        is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
+        is_file = found[name]["type"] == "file" and name.endswith(ends)
+        if is_file and not is_hidden and not name.startswith(below):
+            yield to_url(url, name)
 
 
-def _glob(fs: Any, url: str, pattern: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator[str]:
-    found: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(pattern, detail=True))
-    ends = ("",) if pattern[-1] not in "*?]" else suffixes
-    fixed = len(pattern[: WILDCARD.search(pattern).start()].rpartition("/")[0])  # type: ignore[union-attr]
-    finds_hidden = "/." in pattern
-    for path in sorted(found):
-        is_hidden = any(name.startswith(".") for name in path[fixed:].split("/")) and not finds_hidden
-        is_left_out = any(path.startswith(f"{folder}/") for folder in left_out)
-        if found[path]["type"] == "file" and path.endswith(ends) and not is_hidden and not is_left_out:
-            yield to_url(url, path)
+def read_type(fs: Any, url: str, path: str) -> str:
+    """Return the type of the entry at a path, "file" or "directory"."""
+    return str(attempt("read", url, lambda: fs.info(path))["type"])
 
 
-def _walk(fs: Any, url: str, root: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator[str]:
-    """The models in a folder and its folders, in the order of their names."""
-    waiting = [_list(fs, url, root)]
-    while waiting:
-        if not waiting[-1]:
-            waiting.pop()
-            continue
-        path, is_folder = waiting[-1].pop()
-        if is_folder:
-            if path not in left_out:
-                waiting.append(_list(fs, url, path))
-        elif path.endswith(suffixes):
-            yield to_url(url, path)
+def _list_tree(fs: Any, root: str, left_out: Collection[str]) -> dict[str, Entry]:
+    """Return the files in a folder and its folders, by path."""
+    found: dict[str, Entry] = {}
+    for folder, folders, files in fs.walk(root, detail=True, on_error="raise"):
+        for name, entry in list(folders.items()):
+            inside = f"{folder.rstrip('/')}/{name}/"
+            if name.startswith(".") or entry.get("islink") or inside in left_out:
+                del folders[name]
+        found |= {entry["name"]: entry for entry in files.values()}
+    fs.invalidate_cache()  # it holds an entry for every file
+    return found
 
 
-def _list(fs: Any, url: str, folder: str) -> list[tuple[str, bool]]:
-    """The paths in a folder, the last first, and whether each is a folder; without hidden ones."""
-    try:
-        entries: list[Entry] = attempt("listed", url, lambda: fs.ls(folder, detail=True))
-    except FileNotFoundError:
-        return []
-    found = []
-    for entry in entries:
-        path = entry["name"].rstrip("/")
-        is_folder = entry["type"] == "directory"
-        is_hidden = path.rpartition("/")[2].startswith(".") or path == folder.rstrip("/")
-        if not is_hidden and not (is_folder and entry.get("islink")):
-            found.append((f"{path}/" if is_folder else path, is_folder))
-    fs.invalidate_cache()  # which holds much of every file
-    return [(path.rstrip("/"), is_folder) for path, is_folder in sorted(found, reverse=True)]
-
-
-def download(
-    url: str, folder: str | os.PathLike[str], files_beside: Callable[[str], Iterable[str]] | None = None
-) -> str:
-    """Copy a model, and the other files that it consists of, into a folder, with their times of change.
-
-    Where a server tells no time of change, the time stands for whatever else tells one state of a file from another.
-    What is not there beside the model is left out.
-
-    Args:
-        url: The model.
-        folder: A local folder.
-        files_beside: The files that are wanted, relative to the model's folder, given the local model; by default
-            those that its format names.
-
-    Returns:
-        The local path of the model, which has the same name.
+def describe_state(url: str) -> str | None:
+    """Return a text that is another one once a file's content is another; None if the server does not tell.
 
     Raises:
-        UsageError: It cannot be read.
-        MissingExtra: A package for such URLs is not installed.
+        FileNotFoundError: The file is missing.
+        UsageError: The file cannot be read.
     """
     fs, path = open_file_system(url)
-    parent, slash, name = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")
-    local = Path(folder, name)
-    if name in ("", ".", "..") or "\0" in name:
-        raise UsageError(f"model '{url}' is no file.")
-    try:
-        _download(fs, url, path, local)
-    except FileNotFoundError:
-        raise UsageError(f"model '{url}' is not there.") from None
-    for each in (files_beside or _ask_format)(str(local)):
-        beside = PurePosixPath(each)
-        if beside.is_absolute() or ".." in beside.parts or not beside.parts:
-            continue
-        with suppress(FileNotFoundError):
-            _download(fs, to_url(url, f"{parent}{slash}{each}"), f"{parent}{slash}{each}", Path(folder, each))
-    return str(local)
+    return describe_content(url, read_info(fs, url, path))
 
 
-def _ask_format(model: str) -> tuple[str, ...]:
-    one = format_of(model)
-    return one.files_beside(model) if isinstance(one, ManyFiles) else ()
+@dataclass(frozen=True)
+class Copy:
+    """A local copy of a model.
+
+    Attributes:
+        path: The model's file.
+        states: The state of each file by its name, "" for the model; None if it changed meanwhile or is not told.
+    """
+
+    path: str
+    states: Mapping[str, str | None]
 
 
-def _download(fs: Any, url: str, path: str, local: Path) -> None:
-    """Copy a file.
+def download(url: str, folder: Path) -> Copy:
+    """Copy a model, and the other files that its format names, into a folder.
+
+    Args:
+        url: The model. Files beside it that are missing are left out.
+        folder: A local folder.
 
     Raises:
-        FileNotFoundError: It is not there.
+        UsageError: The model cannot be read.
+        MissingExtra: A package for such URLs is not installed.
+    """
+    path = open_file_system(url)[1]
+    name = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")[2]
+    if name in ("", ".", "..") or "\0" in name:
+        raise UsageError(f"model '{url}' is no file.")
+    local = str(folder / name)
+    try:
+        states = {"": _download(url, folder / name)}
+    except FileNotFoundError:
+        raise UsageError(f"model '{url}' is not there.") from None
+    for beside in list_beside(local):
+        with suppress(FileNotFoundError):
+            states[beside] = _download(url_beside(url, beside), folder / beside)
+    return Copy(local, states)
+
+
+def list_beside(model: str) -> list[str]:
+    """Return the names of the other files of a model, relative to its folder, but for names outside of it."""
+    one = format_of(model)
+    names = map(PurePosixPath, one.files_beside(model) if isinstance(one, ManyFiles) else ())
+    return [str(name) for name in names if name.parts and not name.is_absolute() and ".." not in name.parts]
+
+
+def url_beside(url: str, name: str) -> str:
+    """Return the URL of a file beside a model."""
+    path = open_file_system(url)[1]
+    folder = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")[0]
+    return to_url(url, f"{folder}/{name}")
+
+
+def _download(url: str, local: Path) -> str | None:
+    """Copy a file; returns its state if that was the same before and after.
+
+    Raises:
+        FileNotFoundError: The file is missing.
     """
     local.parent.mkdir(parents=True, exist_ok=True)
-    fs.invalidate_cache()
-    info: Entry = attempt("read", url, lambda: fs.info(path))
-    if info["type"] != "file":
-        raise UsageError(f"'{url}' is no file.")
-    seconds = _time_of(fs, url, path)
+    fs, path = open_file_system(url)
+    before = describe_state(url)
     attempt("read", url, lambda: fs.get_file(path, str(local)))
-    os.utime(local, (seconds, seconds))
-
-
-def _time_of(fs: Any, url: str, path: str) -> float:
-    """When a file was last changed, or a number that is another for another state of it."""
-    try:
-        return time_of_change(fs, url, path)
-    except UsageError:
-        return float(int(attempt("read", url, lambda: fs.ukey(path))[:7], 16))
+    return before if before is None or before == describe_state(url) else None

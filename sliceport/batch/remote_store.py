@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,19 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sliceport.batch.file_systems import (
-    Entry,
-    attempt,
-    failure,
-    open_file_system,
-    path_after,
-    protocols,
-    time_of_change,
-    to_url,
-)
+from sliceport.batch.file_systems import Entry, attempt, failure, open_file_system, to_url
+from sliceport.batch.store import SCRATCH, is_abandoned, own_name, remove_abandoned
+from sliceport.errors import UsageError
 
-_BESIDE = ".sliceport-"
-"""How files begin that are on their way to their names."""
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "oci", "oss", "tos"}
 """Protocols that show a file only when all of it is there."""
 
@@ -34,7 +24,7 @@ class RemoteStore:
         root: The URL.
 
     Raises:
-        UsageError: Its protocol is not known.
+        UsageError: The protocol is not known.
         MissingExtra: A package for such URLs is not installed.
     """
 
@@ -44,43 +34,41 @@ class RemoteStore:
 
     def read(self, name: str) -> bytes | None:
         """See `Store.read`."""
-        fs, path = self._at(name)
+        fs, path, url = self._at(name)
         try:
-            found: bytes = attempt("read", self._url(name), lambda: fs.cat_file(path))
+            data: bytes = attempt("read", url, lambda: fs.cat_file(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found
+        return data
 
     def write(self, name: str, data: bytes) -> None:
         """See `Store.write`."""
-        fs, path = self._at(name)
-        self._put(fs, name, path, lambda target: fs.pipe_file(target, data))
+        self._put(name, lambda fs, target: fs.pipe_file(target, data))
 
     def names(self, prefix: str) -> Iterator[str]:
         """See `Store.names`."""
-        fs, path = self._at(prefix)
+        fs, path, url = self._at(prefix)
         fs.invalidate_cache()
         try:
-            entries: list[Entry] = attempt("listed", self._url(prefix), lambda: fs.ls(path, detail=True))
+            entries: list[Entry] = attempt("listed", url, lambda: fs.ls(path, detail=True))
         except (FileNotFoundError, NotADirectoryError):
             return
         files = sorted(entry["name"].rpartition("/")[2] for entry in entries if entry["type"] == "file")
-        yield from (f"{prefix}/{name}" for name in files if name and not name.startswith(_BESIDE))
+        yield from (f"{prefix}/{name}" for name in files if name)
 
     def local_path(self, name: str) -> None:
         """See `Store.local_path`."""
 
     def put_file(self, name: str, local: Path) -> None:
         """See `Store.put_file`."""
-        fs, path = self._at(name)
-        self._put(fs, name, path, lambda target: fs.put_file(str(local), target))
+        self._put(name, lambda fs, target: fs.put_file(str(local), target))
 
     def put_folder(self, name: str, local: Path) -> None:
-        """See `Store.put_folder`: file by file, so whatever names the folder is written after it."""
-        fs, path = self._at(name)
+        """See `Store.put_folder`: file by file, so the result that names the folder is written after it."""
+        fs, path, url = self._at(name)
         fs.invalidate_cache()
         try:
-            there = attempt("listed", self._url(name), lambda: fs.find(path))
+            there = attempt("listed", url, lambda: fs.find(path))
         except (FileNotFoundError, NotADirectoryError):
             there = []
         written = set()
@@ -90,59 +78,78 @@ class RemoteStore:
             written.add(f"{path}/{beside}")
         for other in set(there) - written:
             with suppress(FileNotFoundError):
-                attempt("removed", self._url(name), lambda other=other: fs.rm_file(other))  # type: ignore[misc]
+                attempt("removed", url, lambda other=other: fs.rm_file(other))  # type: ignore[misc]
 
-    def changed(self, name: str) -> float:
-        """See `Store.changed`."""
-        fs, path = self._at(name)
+    def has(self, name: str) -> bool:
+        """See `Store.has`."""
+        fs, path, url = self._at(name)
         fs.invalidate_cache()
-        try:
-            return time_of_change(fs, self._url(name), path)
-        except (FileNotFoundError, NotADirectoryError):
-            return 0.0
+        return bool(attempt("read", url, lambda: fs.exists(path)))
 
     def new_scratch(self) -> Path:
         """See `Store.new_scratch`."""
-        return Path(tempfile.mkdtemp(prefix="sliceport-"))
+        folder = Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}", own_name())
+        try:
+            folder.mkdir(parents=True)
+            remove_abandoned(folder.parent)
+        except OSError as error:
+            raise UsageError(f"'{folder}' cannot be written ({error.strerror or error}).") from error
+        self._remove_abandoned()
+        return folder
 
     def remove_scratch(self, folder: Path) -> None:
         """See `Store.remove_scratch`."""
         shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            folder.parent.rmdir()  # fails if others write there, too
+        self._remove_abandoned()
 
-    def _at(self, name: str) -> tuple[Any, str]:
-        """The file system, which is another in each process, and the path of a file there."""
-        fs, path = open_file_system(self.root)
-        return fs, f"{path.rstrip('/')}/{name}"
+    def _remove_abandoned(self) -> None:
+        """Remove the files of processes of this machine that were killed while they wrote, and the empty folder."""
+        with suppress(UsageError):
+            for name in self.names(SCRATCH):
+                if is_abandoned(name.rpartition("/")[2]):
+                    fs, path, url = self._at(name)
+                    with suppress(FileNotFoundError):
+                        attempt("removed", url, lambda fs=fs, path=path: fs.rm_file(path))  # type: ignore[misc]
+            fs, path, _ = self._at(SCRATCH)
+            with suppress(Exception):  # object stores have no folders, and others may write here, too
+                fs.rmdir(path)
 
-    def _url(self, name: str) -> str:
-        return to_url(self.root, f"{path_after(self.root).rstrip('/')}/{name}")
+    def _at(self, name: str) -> tuple[Any, str, str]:
+        """Return the file system, which is another one in each process, the path of a file there, and its URL."""
+        fs, root = open_file_system(self.root)
+        path = f"{root.rstrip('/')}/{name}"
+        return fs, path, to_url(self.root, path)
 
-    def _put(self, fs: Any, name: str, path: str, write: Callable[[str], Any]) -> None:
+    def _put(self, name: str, write: Callable[[Any, str], Any]) -> None:
         """Write a file whole or not at all: beside and moved, unless the file system is so itself."""
-        url = self._url(name)
+        fs, path, url = self._at(name)
+        protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
         try:
-            if not _OBJECT_STORES.isdisjoint(protocols(fs)):
-                attempt("written", url, lambda: write(path))
+            if not _OBJECT_STORES.isdisjoint(protocols):
+                attempt("written", url, lambda: write(fs, path))
                 return
-            attempt("written", url, lambda: _write_beside(fs, path, write))
+            temporary = f"{self._at(SCRATCH)[1]}/{own_name()}.tmp"
+            attempt("written", url, lambda: _write_via_temporary_file(fs, path, temporary, write))
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise failure("written", url, error) from None
+            raise failure("written", url, error) from error
 
 
-def _write_beside(fs: Any, path: str, write: Callable[[str], Any]) -> None:
-    folder = path.rpartition("/")[0]
-    beside = f"{folder}/{_BESIDE}{secrets.token_hex(6)}"
-    fs.makedirs(folder, exist_ok=True)
+def _write_via_temporary_file(fs: Any, path: str, temporary: str, write: Callable[[Any, str], Any]) -> None:
+    """Write to a temporary file, then rename it."""
+    fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    fs.makedirs(temporary.rpartition("/")[0], exist_ok=True)
     try:
-        write(beside)
+        write(fs, temporary)
         try:
-            fs.mv(beside, path)
-        except OSError:  # servers that do not replace a file by renaming another
+            fs.mv(temporary, path)
+        except OSError:  # Some servers refuse to rename onto an existing file.
             if not fs.exists(path):
                 raise
             fs.rm_file(path)
-            fs.mv(beside, path)
+            fs.mv(temporary, path)
     except BaseException:
         with suppress(Exception):
-            fs.rm_file(beside)
+            fs.rm_file(temporary)
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.batch.manifest import Manifest
+from sliceport.batch.names import is_url
+from sliceport.batch.result import to_row
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
 from sliceport.batch.runner import LocalRunner, Runner
-from sliceport.batch.sources import expand, is_url, take_shard
+from sliceport.batch.sources import BadSource, expand, is_in_shard
 from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import versions
 from sliceport.commands.command import COMMANDS
-from sliceport.errors import unknown_name
+from sliceport.errors import UsageError, unknown_name
 from sliceport.formats import formats
 
 DEFAULT_TIMEOUT = 300.0
@@ -97,18 +100,19 @@ def run_batch(
     """
     if batch.command not in COMMANDS:
         raise unknown_name("command", batch.command, list(COMMANDS))
-    models = _list_models(batch)
-    begin(len(models))
+    models, bad = list_models(batch)
+    begin(len(models) + len(bad))
     store = open_store(batch.root)
     job = _make_job(batch, store.root)
-    header = _make_header(batch, job, len(models), start_time(store))
+    header = _make_header(batch, job, len(models) + len(bad), start_time(store))
     scratch = store.new_scratch()
     try:
         runner = _choose_runner(batch, scratch)
         journal = Journal(store, header, scratch)
         try:
             with closing(runner.run(job, _tasks(batch, models))) as results:
-                _follow(results, journal, lambda: write_view(read_run(store), scratch), observe)
+                done = itertools.chain((_describe_bad_source(batch.command, one) for one in bad), results)
+                _follow(done, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
             journal.close()
             summary = Summary()
@@ -137,11 +141,32 @@ def _follow(
             interval = max(_MIN_INTERVAL, (written - begun) / _MAX_SHARE)
 
 
-def _list_models(batch: Batch) -> list[str]:
+def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
+    """Return the models of a batch, and the sources that have none.
+
+    Raises:
+        UsageError: No source has a model.
+    """
     suffixes = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
-    own = [f"{batch.root.rstrip('/')}/{name}" for name in FOLDERS]  # where the results lie in the very source
-    models = expand(batch.sources, suffixes, leave_out=[batch.root, *own])
-    return list(models if batch.shard is None else take_shard(models, *batch.shard))
+    own = [f"{batch.root.rstrip('/')}/{name}" for name in FOLDERS]  # the results may lie in the very source
+    found = list(expand(batch.sources, suffixes, leave_out=[batch.root, *own]))
+    bad = [one for one in found if isinstance(one, BadSource)]
+    if bad and len(bad) == len(found):
+        raise UsageError(bad[0].reason)
+    i, n = batch.shard or (1, 1)
+    models = [one for one in found if isinstance(one, str) and is_in_shard(one, i, n)]
+    return models, [one for one in bad if is_in_shard(one.name, i, n)]
+
+
+def _describe_bad_source(command: str, source: BadSource) -> Done:
+    result: dict[str, Any] = {
+        "command": command,
+        "verdict": "error",
+        "message": source.reason,
+        "findings": [],
+        "result": None,
+    }
+    return Done(source.name, "", "error", source.reason, row=to_row(result, source.name, ""))
 
 
 def _make_job(batch: Batch, root: str) -> Job:

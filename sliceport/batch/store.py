@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from sliceport.batch.sources import is_url
+from sliceport.batch.names import is_url
 from sliceport.errors import UsageError
 from sliceport.sandbox.place import move
 
@@ -79,8 +79,8 @@ class Store(Protocol):
         """
         ...
 
-    def changed(self, name: str) -> float:
-        """When a file was last changed, in seconds since 1970; 0 where there is none."""
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of this name."""
         ...
 
     def new_scratch(self) -> Path:
@@ -105,17 +105,17 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise self._failure("read", name, error) from None
+            raise self._failure("read", name, error) from error
 
     def write(self, name: str, data: bytes) -> None:
         """See `Store.write`."""
-        beside = Path(self.root, SCRATCH, f"{_own_name()}.tmp")
+        beside = Path(self.root, SCRATCH, f"{own_name()}.tmp")
         try:
             self._make_folder(beside)
             beside.write_bytes(data)
             self.put_file(name, beside)
         except OSError as error:
-            raise self._failure("written", name, error) from None
+            raise self._failure("written", name, error) from error
         finally:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
@@ -127,7 +127,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            raise self._failure("listed", prefix, error) from None
+            raise self._failure("listed", prefix, error) from error
         yield from (f"{prefix}/{name}" for name in found)
 
     def local_path(self, name: str) -> Path:
@@ -141,7 +141,7 @@ class Folder:
             self._make_folder(target)
             move(local, target)
         except OSError as error:
-            raise self._failure("written", name, error) from None
+            raise self._failure("written", name, error) from error
 
     def put_folder(self, name: str, local: Path) -> None:
         """See `Store.put_folder`; the folder has to lie in the scratch folder."""
@@ -163,18 +163,15 @@ class Folder:
                 if sys.platform == "win32":
                     time.sleep(0.02)  # others may have a file of one of the two open
         except OSError as error:
-            raise self._failure("written", name, error) from None
+            raise self._failure("written", name, error) from error
 
-    def changed(self, name: str) -> float:
-        """See `Store.changed`."""
-        try:
-            return Path(self.root, name).stat().st_mtime
-        except OSError:
-            return 0.0
+    def has(self, name: str) -> bool:
+        """See `Store.has`."""
+        return Path(self.root, name).exists()
 
     def new_scratch(self) -> Path:
         """See `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
-        folder = Path(self.root, SCRATCH, _own_name())
+        folder = Path(self.root, SCRATCH, own_name())
         try:
             for left in reversed(range(_MAX_TRIES)):
                 try:
@@ -183,16 +180,16 @@ class Folder:
                 except FileNotFoundError:  # another process has just removed the folder around it
                     if not left:
                         raise
-            _remove_abandoned(folder.parent)
+            remove_abandoned(folder.parent)
         except OSError as error:
-            raise self._failure("written", SCRATCH, error) from None
+            raise self._failure("written", SCRATCH, error) from error
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
         """See `Store.remove_scratch`."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
-            _remove_abandoned(folder.parent)  # of processes of this run that were ended
+            remove_abandoned(folder.parent)  # of processes of this run that were ended
             folder.parent.rmdir()  # unless others write here, too
 
     def _make_folder(self, file: Path) -> None:
@@ -209,8 +206,8 @@ def _synchronize(file: Path) -> None:
         os.fsync(opened.fileno())
 
 
-def _own_name() -> str:
-    """A new name in the scratch folder, which says whose it is."""
+def own_name() -> str:
+    """Return a new name for a scratch folder or file, with the machine and the id of this process in it."""
     return f"{_own_machine()}-{os.getpid()}-{secrets.token_hex(8)}"
 
 
@@ -224,9 +221,10 @@ def _own_machine() -> str:
     return f"{socket.gethostname()}-{numbers}"
 
 
-def _remove_abandoned(scratch: Path) -> None:
+def remove_abandoned(scratch: Path) -> None:
+    """Remove the scratch folders and files of processes of this machine that have ended."""
     for entry in os.scandir(scratch):
-        if _is_abandoned(entry.name):
+        if is_abandoned(entry.name):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
             else:
@@ -234,8 +232,8 @@ def _remove_abandoned(scratch: Path) -> None:
                     os.unlink(entry.path)
 
 
-def _is_abandoned(name: str) -> bool:
-    """Whether a scratch folder or file belongs to a process of this machine that has ended."""
+def is_abandoned(name: str) -> bool:
+    """Return whether a scratch folder or file belongs to a process of this machine that has ended."""
     machine, _, rest = name.rpartition("-")[0].rpartition("-")
     if machine != _own_machine() or not rest.isdecimal():
         return False

@@ -17,6 +17,8 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
         result,
         output,
         lambda: [
-            finding("contested", left["op"], left["node"], left["reason"]) for left in result.to_json()["contested"]
+            finding(kind, left["op"], left["node"], left["reason"])
+            for kind in ("contested", "invalid")
+            for left in result.to_json()[kind]
         ],
     )

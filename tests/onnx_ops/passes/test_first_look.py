@@ -13,7 +13,7 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.model.walk import all_graphs, all_nodes, count_uses
 from onnx_ops.passes import BY_DEFAULT, PASSES, harden_for_directml, rewrite
 from onnx_ops.passes.first_look import can_harden, can_rewrite, is_kept_as_read
-from onnx_ops.passes.harden_directml import report_hardening
+from onnx_ops.passes.harden_directml import build_hardening_report
 from onnx_ops.passes.rewrite import report_nothing
 from sliceport.api import harden
 from sliceport.api import rewrite as rewrite_file
@@ -52,7 +52,7 @@ def test_where_nothing_is_found_passes_find_and_report_nothing(body: str) -> Non
     proto = model(body)
     assert not can_rewrite(proto)
     assert rewrite(from_proto(proto), list(PASSES)) == report_nothing(list(PASSES))
-    assert harden_for_directml(from_proto(proto)) == report_hardening(0, ())
+    assert harden_for_directml(from_proto(proto)) == build_hardening_report(0)
 
 
 @pytest.mark.parametrize("body", SOMETHING)
@@ -113,7 +113,7 @@ def test_a_file_in_which_nothing_is_found_is_written_as_it_is(tmp_path: Path) ->
     result = rewrite_file(tmp_path / "m.onnx", tmp_path / "a.onnx")
     assert result.changes == report_nothing(BY_DEFAULT)
     assert (tmp_path / "a.onnx").read_bytes() == data
-    assert harden(tmp_path / "m.onnx", tmp_path / "b.onnx").changes == report_hardening(0, ())
+    assert harden(tmp_path / "m.onnx", tmp_path / "b.onnx").changes == build_hardening_report(0)
     assert (tmp_path / "b.onnx").read_bytes() == data
 
 

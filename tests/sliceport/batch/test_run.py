@@ -22,7 +22,7 @@ from sliceport.batch import run_folder
 from sliceport.batch.manifest import read_manifest
 from sliceport.batch.run import Batch, run_batch
 from sliceport.batch.run_folder import VIEW, join, read_run
-from sliceport.batch.sources import take_shard
+from sliceport.batch.sources import is_in_shard
 from sliceport.batch.store import Folder
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done
@@ -99,9 +99,6 @@ def test_models_that_are_gone_have_no_row(batch: Batch, zoo: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")
 def test_one_that_cannot_be_read_has_a_row_without_a_key(batch: Batch, tmp_path: Path) -> None:
-    batch = replace(batch, sources=[*batch.sources, str(tmp_path / "none.onnx")])
-    with pytest.raises(UsageError, match="none"):
-        run_batch(batch)
     folder = tmp_path / "zoo" / "a folder.onnx"
     (tmp_path / "list.txt").write_text(f"{folder}\n")
     folder.symlink_to(tmp_path / "nowhere")
@@ -109,6 +106,25 @@ def test_one_that_cannot_be_read_has_a_row_without_a_key(batch: Batch, tmp_path:
     (row,) = [row for row in rows(batch) if row["model"] == str(folder)]
     assert (row["key"], row["verdict"], row["result"]) == ("", "error", None)
     assert row["message"] == "it cannot be read (No such file or directory)."
+
+
+def test_a_bad_source_is_a_row(batch: Batch, tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.onnx")
+    (tmp_path / "list.txt").write_text(f"{tmp_path}/zoo/rule_glu.onnx\n{missing}\n")
+    batch = replace(batch, sources=[f"@{tmp_path}/list.txt"])
+    totals: list[int] = []
+    finished = run_batch(batch, begin=totals.append)
+    assert [(row["verdict"], row["message"]) for row in finished.run.rows()] == [
+        ("error", f"source '{missing}' is not there."),
+        ("clean", finished_message(batch)),
+    ]
+    assert (totals, finished.run.header["models"], finished.summary.exit_code) == ([2], 2, 2)
+    with pytest.raises(UsageError, match="is not there"):
+        run_batch(replace(batch, sources=[missing]))
+
+
+def finished_message(batch: Batch) -> str:
+    return str(rows(batch)[1]["message"])
 
 
 def test_a_run_that_is_stopped_goes_on(batch: Batch, zoo: Path) -> None:
@@ -270,7 +286,7 @@ def test_shards_of_other_sources_are_not_of_the_run(batch: Batch, zoo: Path, tmp
     shutil.copytree(zoo, tmp_path / "others")
     run_batch(replace(batch, sources=[str(tmp_path / "others")], shard=(1, 2)))
     finished = run_batch(replace(batch, shard=(2, 2)))
-    second = take_shard([file.as_posix() for file in zoo.iterdir()], 2, 2)
+    second = [file.as_posix() for file in zoo.iterdir() if is_in_shard(file.as_posix(), 2, 2)]
     assert sorted(row["model"] for row in rows(batch)) == sorted(second)
     assert finished.run.describe_gap() == "without shard 1/2"
     run_batch(replace(batch, shard=(1, 2)))

@@ -1,0 +1,39 @@
+"""Names of models: paths and URLs.
+
+Names stay text. A name that is not UTF-8 holds the lone surrogates that `os.fsdecode` makes of its bytes. `json.dumps`
+writes them as ASCII, `json.loads` reads them back, `printable` escapes them, and files open by them. Only encoding such
+a name as UTF-8 fails, which `encode_name` does not.
+
+On Windows, too, names have `/` between folders, so that runs there and elsewhere can be compared, and share a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+WILDCARD = re.compile(r"[*?\[]")
+"""Characters that make a name a pattern."""
+_VERBATIM = "\\\\?\\"
+"""The start of Windows paths that are taken as they are; `/` is no separator in them."""
+
+
+def is_url(name: str) -> bool:
+    """Return whether a name is a URL of fsspec, such as `s3://bucket/a.onnx`, and not a path."""
+    return _URL.match(name) is not None
+
+
+def with_slashes(name: str) -> str:
+    """Return a path with `/` between folders, whatever separator the system has."""
+    return name if os.sep == "/" or name.startswith(_VERBATIM) else name.replace(os.sep, "/")
+
+
+def has_wildcards(name: str) -> bool:
+    """Return whether a path is a pattern. The `?` at the start of some Windows paths does not count."""
+    return WILDCARD.search(os.path.splitdrive(name)[1]) is not None
+
+
+def encode_name(name: str) -> bytes:
+    """Return a name as UTF-8, with surrogates if it has any."""
+    return name.encode("utf-8", "surrogatepass")
