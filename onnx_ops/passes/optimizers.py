@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import standard_opset
+from onnx_ops.model.nodes import constant, is_standard
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 from sliceport.sandbox import supervisor
 from sliceport.wording import shorten
@@ -21,6 +22,15 @@ OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
 """By the packages; the first is installed with sliceport. `run_optimizer` takes all but the last."""
 MIN_OPSET_OF_ONNXSLIM = 7
 """The first operator set that onnxruntime's symbolic shape inference takes, of which OnnxSlim has a copy."""
+_INTEGERS_OPSET = 12
+_NO_OPSET = 2**31
+_RULE_OPSETS = {
+    "SlicesSplit": _NO_OPSET,
+    "MaterializeReshapeShape": 14,
+    **dict.fromkeys(("FuseMinMaxToClip", "FuseMaxMinToClip", "FuseSuccessiveClip"), 11),
+    **dict.fromkeys(("FuseSuccessiveClipRelu", "FuseSuccessiveReluClip"), 11),
+}
+"""The operator sets from which on rules of onnxscript's optimizer hold."""
 
 
 def check_optimizers(names: Sequence[str]) -> None:
@@ -54,10 +64,10 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
     except (MemoryError, supervisor.ChildLost):
         raise
     except supervisor.ChildDied as error:
-        raise ModelError(f"it cannot be simplified by {name}: its process {error}.") from None
+        raise ModelError(f"its process {error}.") from None
     except Exception as error:
         reason = shorten(str(error)).rstrip(".")
-        raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
+        raise ModelError(f"{reason or type(error).__name__}.") from error
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
@@ -75,7 +85,7 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     made = function(model)
     complaint = _complain(_with_types_of(before, onnx.ModelProto.FromString(made))) if was_valid else None
     if complaint is not None:
-        raise ValueError(f"it makes an invalid model of it: {complaint}")
+        raise ValueError(f"it makes an invalid model: {complaint}")
     return made
 
 
@@ -100,21 +110,38 @@ def _complain(proto: onnx.ModelProto) -> str | None:
 
 
 def by_onnxscript(model: bytes) -> bytes:
-    """A serialized model as onnxscript's optimizer makes it.
+    """Return a serialized model as onnxscript's optimizer makes it.
 
-    One of its rules takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into equal parts, of which the
-    first is the larger one where n is odd, and which needs an operator set of its own.
+    One of its rules takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into equal parts. The first
+    part is the larger one if n is odd, and the Split needs operator set 18. Some rules write what only later operator
+    sets have.
     """
     from onnxscript import optimizer, rewriter
-    from onnxscript.rewriter.rules.common import slice_split_rule
 
     logging.disable(logging.WARNING)
-    rules = tuple(rule for rule in rewriter._DEFAULT_REWRITE_RULES if rule is not slice_split_rule)
-    rewriter._DEFAULT_REWRITE_RULES = rules  # in the worker process alone
     graph = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
-    optimizer.optimize_ir(graph)
+    opset = standard_opset(graph.opset_imports)
+    every = rewriter._DEFAULT_REWRITE_RULES
+    # The optimizer has no option for its rules. The process may serve models of other operator sets later.
+    rewriter._DEFAULT_REWRITE_RULES = tuple([rule for rule in every if _RULE_OPSETS.get(rule.name or "", 0) <= opset])
+    try:
+        optimizer.optimize_ir(graph)
+    finally:
+        rewriter._DEFAULT_REWRITE_RULES = every
+    if opset < _INTEGERS_OPSET:
+        _write_integers_as_tensors(graph)
     serialized: bytes = ir.serde.serialize_model(graph).SerializeToString()
     return serialized
+
+
+def _write_integers_as_tensors(model: ir.Model) -> None:
+    """Write the value_int and value_ints of Constant nodes as tensors, the one form that old operator sets have."""
+    for node in model.graph.all_nodes():
+        if is_standard(node, "Constant") and "value" not in node.attributes:
+            tensor = constant(node.outputs[0])
+            if tensor is not None:
+                node.attributes.clear()
+                node.attributes["value"] = ir.AttrTensor("value", tensor)
 
 
 def by_onnxslim(model: bytes) -> bytes:
