@@ -26,7 +26,7 @@ BANNED = {
     r"\b(?:is|are|be) (?-i:none)\b": "name what is missing, or say `is not a`",
     r"\bwhich (?:is|are) no\b": "say what is wrong with it",
     r"\b(?:of|by) which\b": "make it two sentences",
-    r"\bis no (?!longer|more than|such|\d)\w+": "say `is not a`",
+    r"(?<!there) is no (?!longer|larger|more than|such|\d)\w+": "say `is not a`",
     r"\b0 for any\b": "say `0 disables the limit`",
     r"\bsees? to\b": "name the action",
     r"\bwhat (?:became|becomes|is known|is left) of\b": "use a noun",

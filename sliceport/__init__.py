@@ -4,7 +4,7 @@
     >>> sliceport.lower("model.onnx").summary                # doctest: +SKIP
     {'total': 3, 'lowered': 2, 'alias': 1, 'empty': 0, 'folded': 0, 'refused': 0}
 
-Importing it loads no framework; what a function needs is loaded when it is called.
+Importing the package loads no framework. A function imports the packages that it needs when it is called.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
     "rewrite",
 ]
 
-if not TYPE_CHECKING:  # or any name would pass for one
+if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
     __getattr__, __dir__ = lazy(
         __name__,
         dict.fromkeys(("compare", "harden", "lower", "rewrite"), "sliceport.api")

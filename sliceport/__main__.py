@@ -1,4 +1,4 @@
-"""`python -m sliceport` is the console script `sliceport`."""
+"""The console script `sliceport` as `python -m sliceport`."""
 
 import sys
 

@@ -1,11 +1,11 @@
-"""What sliceport does, whatever the format of the model."""
+"""The functions of sliceport for models of every format."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sliceport.arguments import read_names, read_options, read_path
+from sliceport.arguments import check_path, read_names, read_options
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -27,31 +27,31 @@ def lower(model: Any, **options: Unpack[LowerOptions]) -> Program:
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        options: See `sliceport.formats.LowerOptions`.
+        options: Options; `sliceport.formats.LowerOptions` lists them.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: An option does not fit the model, or no installed format takes it.
+        UsageError: An option does not fit the model, or no installed format reads the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
         MissingExtra: A package that reads the format is not installed.
     """
-    return format_of(model).lower(model, **_read(options, LowerOptions))
+    return format_of(model).lower(model, **_check_options(options, LowerOptions))
 
 
 def compare(model: Path, **options: Unpack[CompareOptions]) -> Report:
-    """Run the slicing nodes of a model by several engines and compare their outputs bit for bit.
+    """Run the slicing nodes of a model on several engines and compare their outputs bit for bit.
 
     Args:
         model: The model's file.
-        options: See `sliceport.formats.CompareOptions`.
+        options: Options; `sliceport.formats.CompareOptions` lists them.
 
     Raises:
         ModelError: The model cannot be read or run.
-        UsageError: An option does not fit the model, or no installed format takes it.
+        UsageError: An option does not fit the model, or no installed format reads the model.
         MissingExtra: A package that reads or runs the model is not installed.
     """
-    read_path(model, "model")
-    return format_of(model).compare(model, **_read(options, CompareOptions))
+    check_path(model, "model")
+    return format_of(model).compare(model, **_check_options(options, CompareOptions))
 
 
 def rewrite(
@@ -61,20 +61,20 @@ def rewrite(
 
     Args:
         model: The model's file.
-        output: The new file; it is written beside and renamed into place.
+        output: The new file; it is written under another name and then renamed.
         passes: The names of the passes; by default those of the format.
-        options: See `sliceport.formats.RewriteOptions`.
+        options: Options; `sliceport.formats.RewriteOptions` lists them.
 
     Raises:
         ModelError: The model cannot be read, run or represented.
         UsageError: An option does not fit the model, or the file cannot be written.
-        SliceportError: It could not be verified.
+        SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
-    read_path(model, "model")
-    read_path(output, "output")
+    check_path(model, "model")
+    check_path(output, "output")
     names = None if passes is None else read_names(passes, "passes")
-    return format_of(model).rewrite(model, output, names, **_read(options, RewriteOptions))
+    return format_of(model).rewrite(model, output, names, **_check_options(options, RewriteOptions))
 
 
 def harden(model: Path, output: Path, target: str | None = None, **options: Unpack[ChangeOptions]) -> Result:
@@ -82,19 +82,19 @@ def harden(model: Path, output: Path, target: str | None = None, **options: Unpa
 
     Args:
         model: The model's file.
-        output: The new file; it is written beside and renamed into place.
+        output: The new file; it is written under another name and then renamed.
         target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO IR.
-        options: See `sliceport.formats.ChangeOptions`.
+        options: Options; `sliceport.formats.ChangeOptions` lists them.
 
     Raises:
         ModelError: The model cannot be read, run or represented.
         UsageError: An option does not fit the model, or the file cannot be written.
-        SliceportError: It could not be verified.
+        SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
     chosen, engine = choose_target(model, output, target)
-    return chosen.harden(model, output, engine, **_read(options, ChangeOptions))
+    return chosen.harden(model, output, engine, **_check_options(options, ChangeOptions))
 
 
-def _read(options: Mapping[str, Any], kind: Any) -> Any:
+def _check_options(options: Mapping[str, Any], kind: Any) -> Any:
     return read_options(options, kind.__optional_keys__)

@@ -1,4 +1,4 @@
-"""Arguments of Python functions: each in the form that is worked with, or one sentence that says what it must be."""
+"""Checks of the arguments of Python functions, and their conversion to the types that the code works with."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from sliceport.errors import UsageError, unknown_name
-from sliceport.wording import shorten, spell
+from sliceport.wording import shorten
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 _MAX_SIZE = 2**63 - 1
-_MAX_SHOWN = 80
+_MAX_QUOTED = 80
+"""Limit for quotes of a wrong value in messages, in characters."""
 
 
 def read_options(options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """The options of a function, as far as they mean the same for all formats.
+    """Check the names of options, and convert the options that have the same meaning for all formats.
 
     Args:
         options: The options by name.
         known: The names that the function takes.
 
     Raises:
-        UsageError: One is not known, or of the wrong type.
+        UsageError: An option is unknown or of the wrong type.
     """
     names = sorted(known)
     for name in options:
@@ -35,81 +36,80 @@ def read_options(options: Mapping[str, Any], known: Iterable[str]) -> dict[str, 
     return {name: _READERS[name](value) if name in _READERS else value for name, value in options.items()}
 
 
-def read_path(value: Any, what: str) -> str | os.PathLike[str]:
-    """The path of a file.
+def check_path(value: Any, name: str) -> None:
+    """Check that an argument is a path.
 
     Args:
-        value: What is given for it.
-        what: What it is in a sentence, such as `model`.
+        value: The argument.
+        name: Its name in the message, such as `model`.
 
     Raises:
-        UsageError: It is none.
+        UsageError: `value` is not a str or os.PathLike.
     """
-    if is_path(value):
-        path: str | os.PathLike[str] = value
-        return path
-    raise UsageError(f"the {what} must be the path of a file, a str or os.PathLike, got {type(value).__name__}.")
+    if not is_path(value):
+        raise UsageError(f"the {name} must be the path of a file, a str or os.PathLike, got {type(value).__name__}.")
 
 
 def is_path(value: Any) -> bool:
-    """Whether something is the path of a file; bytes are none."""
+    """Whether `value` is a path as a str or os.PathLike; bytes are not accepted."""
     return isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str))
 
 
 def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
-    """Sizes by input; those of other libraries, such as NumPy's, become ints.
+    """Return sizes by input as tuples of int; integers of other libraries, such as NumPy's, are converted.
 
     Raises:
-        UsageError: They are not by name, or a size is no integer from 0 up to below 2**63.
+        UsageError: `shapes` is not a mapping by name, or a size is not an integer in [0, 2**63).
 
     >>> read_input_shapes({"x": [1, 16]})
     {'x': (1, 16)}
     """
-    return {name: _read_sizes(name, sizes) for name, sizes in _items(shapes, "input_shapes", "sizes")}
+    return {name: _read_sizes(name, sizes) for name, sizes in _check_mapping(shapes, "input_shapes", "sizes")}
 
 
 def _read_sizes(name: str, sizes: Any) -> tuple[int, ...]:
-    read = read_integers(sizes, f"the shape of input {name!r}")
-    if any(size < 0 for size in read):
-        raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(read)}.")
-    if any(size > _MAX_SIZE for size in read):
-        raise UsageError(f"the shape of input {name!r} must have sizes below 2**63, got {list(read)}.")
-    return read
+    shape = read_integers(sizes, f"the shape of input {name!r}")
+    if any(size < 0 for size in shape):
+        raise UsageError(f"the shape of input {name!r} must not have negative sizes, got {list(shape)}.")
+    if any(size > _MAX_SIZE for size in shape):
+        raise UsageError(f"the shape of input {name!r} must have sizes below 2**63, got {list(shape)}.")
+    return shape
 
 
-def read_integers(values: Any, what: str) -> tuple[int, ...]:
-    """A sequence of integers.
+def read_integers(values: Any, name: str) -> tuple[int, ...]:
+    """Return a sequence of integers as a tuple of int.
 
     Args:
-        values: What is given for it.
-        what: What it is in a sentence.
+        values: The argument.
+        name: Its name in the message.
 
     Raises:
-        UsageError: It is no sequence, or one of them is no integer.
+        UsageError: `values` is not a sequence, or an element is not an integer.
     """
+    rule = f"{name} must be a sequence of integers"
     try:
         if isinstance(values, str | bytes | Mapping | Set):
             raise TypeError
-        listed = list(values)
+        elements = list(values)
     except TypeError:
-        raise UsageError(f"{what} must be a sequence of integers, got {_show(values)}.") from None
-    return tuple([_read_integer(value, f"{what} must be a sequence of integers") for value in listed])
+        raise UsageError(f"{rule}, got {_quote(values)}.") from None
+    return tuple([_read_integer(element, rule) for element in elements])
 
 
 def _read_integer(value: Any, rule: str) -> int:
     try:
         return int(operator.index(value))
     except TypeError:
-        raise UsageError(f"{rule}, got {_show(value)}.") from None
+        raise UsageError(f"{rule}, got {_quote(value)}.") from None
 
 
 def read_inputs(inputs: Any) -> dict[str, npt.NDArray[np.generic]]:
-    """Arrays by input: those of NumPy, and what it makes an array of by `__array__`.
+    """Return arrays by input; objects with `__array__` become NumPy arrays.
 
     Raises:
-        UsageError: They are not by name, or one is no array.
+        UsageError: `inputs` is not a mapping by name, or a value is not an array.
     """
-    return {name: _read_array(name, array) for name, array in _items(inputs, "inputs", "arrays")}
+    return {name: _read_array(name, array) for name, array in _check_mapping(inputs, "inputs", "arrays")}
 
 
 def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
@@ -119,93 +119,66 @@ def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
         raise UsageError(f"input {name!r} must be a NumPy array, got {type(array).__name__}; numpy.array makes one.")
     try:
         return np.asarray(array)
-    except Exception as error:  # whatever another library raises
+    except Exception as error:  # `__array__` of another library may raise anything
         raise UsageError(
-            f"input {name!r} cannot be made a NumPy array ({shorten(str(error), _MAX_SHOWN).rstrip('.')})."
+            f"input {name!r} cannot be made a NumPy array ({shorten(str(error), _MAX_QUOTED).rstrip('.')})."
         ) from None
 
 
 def read_seed(seed: Any) -> int:
-    """The seed of random inputs.
+    """Return the seed of random inputs as an int.
 
     Raises:
-        UsageError: It is no integer from 0 up.
+        UsageError: `seed` is not an integer from 0 up.
     """
-    read = _read_integer(seed, "the seed must be an integer")
-    if read < 0:
-        raise UsageError(f"the seed must not be negative, got {read}.")
-    return read
-
-
-def read_max_nodes(max_nodes: Any) -> int:
-    """How many nodes a model may have; 0 for any number.
-
-    Raises:
-        UsageError: It is no integer from 0 up.
-    """
-    name = spell("max_nodes", "--max-nodes")
-    read = _read_integer(max_nodes, f"{name} must be an integer")
-    if read < 0:
-        raise UsageError(f"{name} must not be negative, got {read}.")
-    return read
-
-
-def check_nodes(count: int, most: int) -> None:
-    """Refuse a model of more nodes than the option `max_nodes` allows, 0 for any number.
-
-    Raises:
-        UsageError: It has more.
-    """
-    if 0 < most < count:
-        raise too_large(f"{count} nodes, but may have at most {most}")
-
-
-def too_large(what: str) -> UsageError:
-    """The error of a model that has more than the option `max_nodes` allows."""
-    return UsageError(f"the model has {what}; {spell('max_nodes=0', '--max-nodes 0')} sets no limit.")
+    number = _read_integer(seed, "the seed must be an integer")
+    if number < 0:
+        raise UsageError(f"the seed must not be negative, got {number}.")
+    return number
 
 
 def read_names(names: Any, option: str) -> tuple[str, ...]:
-    """A sequence of names, such as those of executors.
+    """Return a sequence of names, such as those of executors, as a tuple.
 
     Args:
-        names: What is given for it; one name by itself is none.
-        option: What the caller calls it.
+        names: The argument; a single str is not accepted.
+        option: Its name in the message.
 
     Raises:
-        UsageError: It is none.
+        UsageError: `names` is not a sequence of str.
     """
+    rule = f"{option} must be a sequence of names"
     try:
         if isinstance(names, str | bytes):
             raise TypeError
-        listed = tuple(names)
+        elements = tuple(names)
     except TypeError:
-        raise UsageError(f"{option} must be a sequence of names, got {_show(names)}.") from None
-    for name in listed:
+        raise UsageError(f"{rule}, got {_quote(names)}.") from None
+    for name in elements:
         if not isinstance(name, str):
-            raise UsageError(f"{option} must be a sequence of names, got {_show(name)} in it.")
-    return listed
+            raise UsageError(f"{rule}, got {_quote(name)} in it.")
+    return elements
 
 
-def _items(given: Any, option: str, values: str) -> Iterable[tuple[str, Any]]:
-    """What an option gives by input; nothing for None."""
-    if given is None:
+def _check_mapping(mapping: Any, option: str, values: str) -> Iterable[tuple[str, Any]]:
+    """Return the items of a mapping by input name, or no items for None."""
+    if mapping is None:
         return ()
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{option} must map names of inputs to {values}, got {_show(given)}.")
-    for name in given:
+    rule = f"{option} must map names of inputs to {values}"
+    if not isinstance(mapping, Mapping):
+        raise UsageError(f"{rule}, got {_quote(mapping)}.")
+    for name in mapping:
         if not isinstance(name, str):
-            raise UsageError(f"{option} must map names of inputs to {values}, got {_show(name)} for a name.")
-    return given.items()
+            raise UsageError(f"{rule}, got {_quote(name)} for a name.")
+    return mapping.items()
 
 
-def _show(value: Any) -> str:
-    return shorten(repr(value), _MAX_SHOWN)
+def _quote(value: Any) -> str:
+    return shorten(repr(value), _MAX_QUOTED)
 
 
 _READERS = {
     "input_shapes": read_input_shapes,
     "inputs": read_inputs,
     "seed": read_seed,
-    "max_nodes": read_max_nodes,
 }

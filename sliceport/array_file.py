@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
-    """The array in a `.npy` file.
+    """Load the array in a `.npy` file.
 
     Raises:
-        UsageError: The file cannot be read or holds no single array.
+        UsageError: The file cannot be read or does not hold a single array.
     """
     import numpy as np
 

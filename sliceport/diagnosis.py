@@ -1,4 +1,4 @@
-"""What something that is installed, or could be, says about itself: for `sliceport doctor`."""
+"""Diagnoses of packages, formats and engines for `sliceport doctor`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Status = Literal["ok", "missing", "broken"]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The state of one thing.
+    """The state of a package or of another thing that sliceport uses.
 
     Attributes:
-        name: What it is.
-        status: `ok`; `missing`, where it is optional and not there; `broken`, where it is there and does not work.
-        detail: Its version, or why it is missing or broken.
-        advice: The command that gets or mends it; empty where there is none.
+        name: Its name.
+        status: `ok`; `missing` for an optional thing that is not installed; `broken` for one that does not work.
+        detail: Its version, or the reason why it is missing or broken.
+        advice: The command that installs or repairs it; may be empty.
     """
 
     name: str
@@ -30,26 +30,26 @@ class Diagnosis:
 
 @runtime_checkable
 class Diagnosable(Protocol):
-    """A format or an engine that says how it is: both may have this method, and neither has to."""
+    """A format or an engine with the optional method `diagnose`."""
 
     def diagnose(self) -> Iterable[Diagnosis]:
-        """What it needs, and whether that is there and works; it raises nothing."""
+        """Return the state of everything that the format or engine needs. Nothing is raised."""
         ...
 
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """What installs each package: found out once, for all lists of installed files are read for it."""
+    """Return the distributions that install each package; cached, because all lists of installed files are read."""
     return metadata.packages_distributions()
 
 
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:
-    """Whether a package is installed and can be imported.
+    """Check whether a package is installed and can be imported.
 
     Args:
-        module: The package.
+        module: The name of the package.
         advice: The command that installs it.
-        distribution: What installs it, by default whatever does.
+        distribution: The distribution to look for; by default any that installs the package.
     """
     name = distribution or module
     installed = [name] if distribution else _distributions().get(module, [])
@@ -61,6 +61,6 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
         return Diagnosis(name, "missing", "not installed", advice)
     try:
         import_module(module)
-    except (Exception, SystemExit) as error:  # whatever a package raises that does not fit this machine
+    except (Exception, SystemExit) as error:  # a package that does not fit this machine may raise anything
         return Diagnosis(name, "broken", f"{', '.join(versions)}: {type(error).__name__}: {error}", advice)
     return Diagnosis(name, "ok", ", ".join(versions).removeprefix(f"{name} "))

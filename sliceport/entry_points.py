@@ -1,4 +1,4 @@
-"""What installed packages register under a group of entry points."""
+"""Objects that installed packages register under a group of entry points."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sliceport.errors import UsageError
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """What a package registers.
+    """An entry point and its object.
 
     Attributes:
         name: The name of the entry point.
-        value: Where it is, as `module:name`.
-        distribution: What installed it; empty where that is not known.
-        loaded: What was found there; None where it cannot be used.
-        error: Why it cannot be used.
+        value: The place of the object, as `module:name`.
+        distribution: The distribution that installed it; empty if unknown.
+        loaded: The object; None if it cannot be used.
+        error: The reason why the object cannot be used.
     """
 
     name: str
@@ -30,11 +30,11 @@ class EntryPoint:
 
 
 def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") -> Iterator[EntryPoint]:
-    """What is registered under a group, in the order of the entry points' names, whether it can be used or not.
+    """Yield the entry points of a group, sorted by name, including those that are unusable.
 
     Args:
         group: The group.
-        complain: Why an object cannot be what the group is for, as the end of a sentence; empty where it can.
+        complain: Function that returns why an object is unsuitable, as the end of a sentence, or an empty string.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
@@ -45,7 +45,7 @@ def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") 
             complaint = complain(loaded)
             if not complaint and loaded.name in names:
                 complaint = f"takes the name {loaded.name!r}, which another one has"
-        except (Exception, SystemExit) as error:  # whatever importing and asking somebody's module raises
+        except (Exception, SystemExit) as error:  # a module of another package may raise anything
             failure = UsageError(f"{where} cannot be loaded: {type(error).__name__}: {error}.")
             failure.__cause__ = error
             yield EntryPoint(*place, error=failure)
@@ -58,18 +58,18 @@ def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") 
 
 
 def load_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") -> dict[str, Any]:
-    """What is registered, by its own `name`, in the order of the entry points' names.
+    """Return the registered objects by their `name` attribute, in the order of the entry points' names.
 
     Args:
         group: The group.
-        complain: See `try_entry_points`.
+        complain: Function that returns why an object is unsuitable; see `try_entry_points`.
 
     Raises:
-        UsageError: An entry point cannot be loaded, is not what the group is for, or takes a name that another has.
+        UsageError: An object cannot be loaded, is unsuitable, or has the name of another one.
     """
-    found: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
     for point in try_entry_points(group, complain):
         if point.error is not None:
             raise point.error
-        found[point.loaded.name] = point.loaded
-    return found
+        loaded[point.loaded.name] = point.loaded
+    return loaded

@@ -1,7 +1,7 @@
 """Errors and refusals.
 
-Every message is one sentence that names the operator and node, the rule, what was found and, where it helps, what to
-do; it has to stay understandable inside another library's traceback.
+Every message is one sentence: the operator and node, the rule, the value found and what to do. It must be
+understandable inside another library's traceback.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class UnsupportedSlice(SliceportError, ValueError):
 
 
 class DynamicSlice(SliceportError, ValueError):
-    """A node whose shape or parameters are not known before the model runs."""
+    """A node whose shape or parameters are known at run time only."""
 
 
 class InvalidDescriptor(SliceportError, ValueError):
@@ -47,12 +47,12 @@ class MissingExtra(SliceportError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
-        """The error for `package`, needed for `purpose` and installed by `pip install sliceport[extra]`."""
+        """Return the error for `package`, needed for `purpose` and installed by `pip install sliceport[extra]`."""
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
-    """The error for a name that is none of those that are known, with the nearest of them."""
+    """Return the error for a name that is not in `known`, with the most similar known name."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, known, 1) if isinstance(name, str) else []
@@ -62,13 +62,13 @@ def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why one node is not lowered: a stable code for programs and a sentence for people.
+    """The reason why a node is not lowered: a stable code for programs and a sentence for people.
 
     Codes:
       * `invalid`: the node breaks its operator's specification.
       * `missing_shape`: the shape of its input is not known.
-      * `dynamic_parameter`: starts, ends, axes, steps or split are only known when the model runs.
-      * `missing_parameter`: a parameter is stored in an external data file that is not there.
+      * `dynamic_parameter`: starts, ends, axes, steps or split are known at run time only.
+      * `missing_parameter`: a parameter is stored in an external data file that does not exist.
       * `unsupported_type`: no DirectML data type carries the elements.
       * `unaligned_type`: elements of less than a byte (or than the level's smallest type), cut inside a byte.
       * `rank_limit`: more dimensions remain after coalescing than the operator takes at this feature level.

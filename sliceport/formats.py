@@ -1,4 +1,4 @@
-"""What a model format is, and the formats that are installed: entry points of the group `sliceport.formats`."""
+"""The protocol of a model format, and the installed formats: entry points of the group `sliceport.formats`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
-from sliceport.arguments import is_path, read_path
+from sliceport.arguments import check_path, is_path
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 
@@ -30,30 +30,30 @@ Path = str | os.PathLike[str]
 Lines = Mapping[str, str]
 """Names and a line about each."""
 DeclaredDim = int | str | range | None
-"""What a model says of a size: the number, a symbol, the numbers that it may be, or nothing."""
+"""A size as a model declares it: the number, a symbol, the possible numbers, or None if it is open."""
 DeclaredShapes = Mapping[str, Sequence[DeclaredDim] | None]
-"""By input, what a model says of its sizes; None where it does not say how many there are."""
+"""Declared sizes by input name; None for an input of unknown rank."""
 
 
 class Changes(Protocol):
-    """What was done to a model."""
+    """The changes to a model."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that was found was done."""
+        """Whether every node that needs a change was changed."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the changes as JSON values."""
         ...
 
     def text(self, *, verbose: bool = False) -> str:
-        """For people; `verbose` adds what was not done, and why."""
+        """Format the changes for people; `verbose` adds the nodes that were not changed, with reasons."""
         ...
 
 
 class Verified(Protocol):
-    """What running a model before and after a change found."""
+    """The result of running a model before and after a change."""
 
     @property
     def is_equal(self) -> bool:
@@ -61,17 +61,17 @@ class Verified(Protocol):
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the result as JSON values."""
         ...
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a model that was rewritten or hardened into a file.
+    """The result of rewriting or hardening a model into a file.
 
     Attributes:
-        changes: What was done to it.
-        verification: What its verification found; None where none was asked for.
+        changes: The changes to the model.
+        verification: The result of the verification; None if the caller did not ask for one.
     """
 
     changes: Changes
@@ -79,7 +79,7 @@ class Result:
 
     @property
     def is_written(self) -> bool:
-        """Whether the file was written: a model that failed its verification is not."""
+        """Whether the file was written; a model that fails its verification is not written."""
         return self.verification is None or self.verification.is_equal
 
     @property
@@ -88,13 +88,13 @@ class Result:
         return self.is_written and self.changes.is_complete
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the result as JSON values."""
         return self.changes.to_json() | ({} if self.verification is None else self.verification.to_json())
 
     def text(self, *, verbose: bool = False) -> str:
-        """For people."""
-        said = [] if self.verification is None else [str(self.verification)]
-        return "\n".join([self.changes.text(verbose=verbose), *said])
+        """Format the result for people."""
+        verification = [] if self.verification is None else [str(self.verification)]
+        return "\n".join([self.changes.text(verbose=verbose), *verification])
 
 
 class LowerOptions(TypedDict, total=False):
@@ -103,9 +103,9 @@ class LowerOptions(TypedDict, total=False):
     Attributes:
         input_shapes: Sizes for inputs whose shape the model leaves open, by name: integers, NumPy's too.
         feature_level: The DirectML feature level to lower for; the latest by default.
-        input_layout: How the tensors that are cut lie in memory: an axis order for tensors of its rank (`NHWC`,
+        input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
             `0,2,3,1`), or strides in elements by value name; packed row-major by default.
-        output_layout: The same for what comes out.
+        output_layout: The same for the outputs.
         views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
         strict: Whether a refused node raises instead of being reported.
     """
@@ -119,13 +119,12 @@ class LowerOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of whatever runs a model.
+    """Options of the functions that run a model.
 
     Attributes:
         input_shapes: Sizes for inputs whose shape the model leaves open, by name: integers, NumPy's too.
-        inputs: Arrays for inputs, or what NumPy makes arrays of by `__array__`; random ones that fit are made for the
-            others.
-        seed: For the random inputs, an integer from 0 up.
+        inputs: Arrays for inputs, or objects with `__array__`, by name; all other inputs get random arrays.
+        seed: The seed of the random arrays, an integer from 0 up.
     """
 
     input_shapes: InputShapes | None
@@ -137,7 +136,7 @@ class CompareOptions(RunOptions, total=False):
     """Options of `compare`, with those of `RunOptions`.
 
     Attributes:
-        executors: The names of those that take part; by default those of the format.
+        executors: The names of the engines that take part; by default those of the format.
         feature_level: The DirectML feature level to lower for; the latest by default.
     """
 
@@ -151,22 +150,18 @@ class ChangeOptions(RunOptions, total=False):
     Attributes:
         verify: Whether to run the model before and after, and to write it only if it computes the same.
         overwrite: Whether to replace the output and its weights.
-        max_nodes: A model with more nodes, or 20 times as many values, attributes and tensors, is refused, unless it
-            can be written as it is read; 0 for no limit. The default for ONNX is 15,000, which take up to 20 s, so that
-            no file occupies a service for long.
     """
 
     verify: bool
     overwrite: bool
-    max_nodes: int
 
 
 class RewriteOptions(ChangeOptions, total=False):
     """Options of `rewrite`, with those of `ChangeOptions`.
 
     Attributes:
-        simplify: Whether optimizers of whole graphs take part, as often as they find something: True for the first of
-            `Format.optimizers`, or the names of those that do.
+        simplify: Whether optimizers of whole graphs run too, repeatedly while they change something: True for the
+            first of `Format.optimizers`, or the names of the optimizers.
     """
 
     simplify: bool | str | Sequence[str]
@@ -178,11 +173,12 @@ class Format(Protocol):
     Attributes:
         name: Its name, which `NodeEngine.formats` refers to.
         title: Its name in sentences.
-        suffixes: How the names of its files end; an empty one stands for files that no other format claims.
+        suffixes: The suffixes of its files' names; an empty one stands for all files that no other format claims.
         packages: The packages whose objects are models of it.
-        reference: The name of what computes the expected values of a comparison, and a line about it.
-        default_executors: The names of those that take part in a comparison if nobody names any.
-        targets: By engine that models can be hardened for, the suffixes of files of other formats that it takes, too.
+        reference: The name of the engine that computes the expected values of a comparison, and a line about it.
+        default_executors: The names of the engines that take part in a comparison by default.
+        targets: The engines that models can be hardened for; for each, the suffixes of files of other formats that it
+            also takes.
         optimizers: The optimizers of whole graphs that `rewrite` can use, the default first, with a line about each.
     """
 
@@ -196,7 +192,7 @@ class Format(Protocol):
     optimizers: Lines
 
     def passes(self) -> tuple[Lines, Lines]:
-        """The passes that `rewrite` runs by default, and those that it runs by name only, with a line about each."""
+        """Return the default passes of `rewrite`, and the passes that it runs on request, with a line about each."""
         ...
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
@@ -208,7 +204,7 @@ class Format(Protocol):
         ...
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
-        """Compare what engines compute for the slicing nodes of a model's file.
+        """Compare the outputs that engines compute for the slicing nodes of a model's file.
 
         Raises:
             SliceportError: The model cannot be read or run, or an option does not fit it.
@@ -220,8 +216,8 @@ class Format(Protocol):
 
         Args:
             model: The model's file.
-            against: Whether to run onnxruntime's CPU provider, too, and to find the nodes behind a difference.
-            options: See `RunOptions`.
+            against: Whether to run onnxruntime's CPU provider as well, and to find the nodes that cause a difference.
+            options: Options; `RunOptions` lists them.
 
         Raises:
             SliceportError: The model cannot be read or run, or an option does not fit it.
@@ -249,10 +245,10 @@ class Format(Protocol):
 
 @runtime_checkable
 class DeclaresShapes(Protocol):
-    """A format that tells the shapes of a model's inputs without reading weights; a format need not be one."""
+    """A format with an optional method that reads the shapes of a model's inputs, but not its weights."""
 
     def declared_shapes(self, model: Path) -> DeclaredShapes:
-        """The shapes of the inputs that a caller has to give, in the model's order.
+        """Return the shapes of the inputs that a caller has to pass, in the model's order.
 
         Raises:
             ModelError: The model cannot be read.
@@ -262,12 +258,12 @@ class DeclaresShapes(Protocol):
 
 @runtime_checkable
 class ManyFiles(Protocol):
-    """A format whose models consist of several files; a format need not be one."""
+    """A format with an optional method that lists the further files of a model."""
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """The other files of a model, whether they are there or not, sorted: names relative to its folder.
+        """Return the other files of a model, existing or not, sorted: names relative to its folder.
 
-        None leaves that folder by its name. There are none for a file that is no model; nothing is raised.
+        No name leads out of that folder. The result is empty for a file that is not a model; nothing is raised.
         """
         ...
 
@@ -277,30 +273,31 @@ _METHODS = ("passes", "lower", "compare", "run_on_directml", "rewrite", "harden"
 
 @cache
 def formats() -> dict[str, Format]:
-    """The formats that are installed, by name.
+    """Return the installed formats by name.
 
     Raises:
-        UsageError: See `load_entry_points`.
+        UsageError: A format cannot be loaded; see `load_entry_points`.
     """
     return load_entry_points(GROUP, complain)
 
 
 def complain(format_: object) -> str:
-    """Why an object is no format, as the end of a sentence; empty where it is one."""
+    """Return why an object is not a format, as the end of a sentence, or an empty string."""
     lacking = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
-    return f"is no format: it lacks {', '.join(lacking)}" if lacking else ""
+    return f"is not a format: it lacks {', '.join(lacking)}" if lacking else ""
 
 
 def format_of(model: Any) -> Format:
-    """The format of a model: of a file by the end of its name, of an object by the package of its type.
+    """Return the format of a file by the suffix of its name, or of a model object by the package of its type.
 
     Raises:
-        UsageError: No format takes it.
+        UsageError: No installed format takes the model.
     """
     if is_path(model):
         name = os.fspath(model)
         claims = [(len(suffix), one) for one in formats().values() for suffix in one.suffixes if name.endswith(suffix)]
         if claims:
+            # The longest suffix wins; the empty suffix claims every file.
             return max(claims, key=lambda claim: claim[0])[1]
         raise UsageError(f"no format is installed that reads '{name}'.")
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
@@ -315,26 +312,27 @@ def _all_packages() -> str:
 
 
 def all_targets() -> tuple[str, ...]:
-    """The engines that models can be hardened for."""
+    """Return the engines that models can be hardened for."""
     return tuple(dict.fromkeys(target for one in formats().values() for target in one.targets))
 
 
 def choose_target(model: Path, output: Path, target: str | None) -> tuple[Format, str]:
-    """The format that hardens a file, and the engine that it is hardened for.
+    """Return the format that hardens a file, and the engine to harden it for.
 
-    Without a target it is one of the format that the output has, else of that of the model.
+    Without `target`, the output's format decides on the engine, or the model's format if the former has no engine that
+    takes the file.
 
     Raises:
-        UsageError: The target is not known, or does not take the file; or something is no path.
+        UsageError: `target` is unknown or does not take the file, or `model` or `output` is not a path.
     """
-    read_path(model, "model")
-    read_path(output, "output")
+    check_path(model, "model")
+    check_path(output, "output")
     if target is not None and target not in all_targets():
         raise unknown_name("target", target, all_targets())
     name, own = os.fspath(model), format_of(model)
-    wanted = [format_of(output), own] if target is None else list(formats().values())
-    for one in wanted:
-        for known, suffixes in one.targets.items():
-            if target in (None, known) and (one is own or name.endswith(suffixes)):
-                return one, known
+    candidates = [format_of(output), own] if target is None else list(formats().values())
+    for one in candidates:
+        for engine, suffixes in one.targets.items():
+            if target in (None, engine) and (one is own or name.endswith(suffixes)):
+                return one, engine
     raise UsageError(f"'{name}' cannot be hardened for {target or 'any engine'}: it is {own.title}.")

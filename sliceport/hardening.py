@@ -1,4 +1,4 @@
-"""The report of `sliceport harden`: the defects that were found in a model, and what was done about them."""
+"""The report of `sliceport harden`: the nodes with defects in a model, and the change to each."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def count_invalid(nodes: Sequence[InvalidNode]) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """What was done with one node.
+    """The change to one node.
 
     Attributes:
         node: Its name.
         op: Its operator.
-        replacement: The operators that do its work now; None where no replacement is right, and the node stays.
-        defects: What the engine does wrong with it.
+        replacement: The operators that replace it; None if no replacement is right and the node stays.
+        defects: The defects of the engine that it triggers.
     """
 
     node: str
@@ -58,7 +58,7 @@ class Change:
         return self.replacement is not None and self.replacement.startswith("ov_ext.")
 
     def to_json(self) -> dict[str, Any]:
-        """The change as JSON."""
+        """Return the change as JSON values."""
         return {
             "node": self.node,
             "op": self.op,
@@ -69,12 +69,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Hardening:
-    """What was done with a model.
+    """The changes to a model.
 
     Attributes:
-        target: The engine that it was done for.
+        target: The engine that the model was hardened for.
         version: The version of the engine whose defects are known.
-        nodes: How many nodes were looked at.
+        nodes: The number of slicing nodes in the model.
         changes: One for each node that the engine computes wrongly or refuses.
         invalid: The nodes that break their specification.
     """
@@ -96,7 +96,7 @@ class Hardening:
         return not self.invalid and all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON values."""
         return {
             "target": self.target,
             "version": self.version,
@@ -107,7 +107,7 @@ class Hardening:
         }
 
     def text(self, *, verbose: bool = False) -> str:  # noqa: ARG002 - all reports have it
-        """The report for people."""
+        """Format the report for people."""
         return str(self)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""JSON as text: ASCII, so that any encoding carries it, and nothing that JSON lacks."""
+"""JSON as text: ASCII, so that any encoding can carry it, and without NaN and infinities, which JSON lacks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _NUMBERS = re.compile(r"\[\n\s+(-?\d+(?:,\n\s+-?\d+)*)\n\s+\]")
 
 
 def to_text(data: Any, *, flat: bool = False) -> str:
-    """Data as indented JSON; infinities and what is no number are null.
+    """Format data as indented JSON; NaN and infinities become null.
 
     Args:
-        data: What `json.dumps` takes.
+        data: An object that `json.dumps` takes.
         flat: Whether arrays of integers stay on one line.
     """
     text = json.dumps(finite(data), indent=2, allow_nan=False)
@@ -24,7 +24,7 @@ def to_text(data: Any, *, flat: bool = False) -> str:
 
 
 def finite(data: Any) -> Any:
-    """Data as they are, with null for infinities and what is no number."""
+    """Replace NaN and infinities in data by None."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

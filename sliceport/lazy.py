@@ -1,4 +1,4 @@
-"""Packages whose public names are loaded when they are used."""
+"""Packages that import their public names on first use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 def lazy(
     package: str, homes: Mapping[str, str], defined: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package.
+    """Return a `__getattr__` and a `__dir__` for a package, which import its public names on first use.
 
     Args:
-        package: Its name.
-        homes: By public name, the module that defines it.
+        package: The name of the package.
+        homes: The defining module of each public name.
         defined: The public names that the package itself defines.
     """
 

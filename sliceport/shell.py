@@ -1,4 +1,4 @@
-"""Words of command lines, as the platform's shell reads them."""
+"""Quoting of command lines for the platform's shell."""
 
 from __future__ import annotations
 
@@ -8,38 +8,41 @@ import sys
 from collections.abc import Mapping, Sequence
 
 _FOR_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
-"""What cmd.exe or PowerShell reads as its own outside quotes."""
+"""Characters that are special to cmd.exe or PowerShell outside quotes."""
 
 
 def join(words: Sequence[str]) -> str:
-    """Words as one line, to be pasted into cmd.exe or PowerShell on Windows and into a POSIX shell elsewhere."""
-    return " ".join(map(_for_windows if sys.platform == "win32" else _for_posix, words))
+    """Quote and join words to one line, for cmd.exe and PowerShell on Windows, for a POSIX shell elsewhere."""
+    return " ".join(map(_quote_for_windows if sys.platform == "win32" else _quote_for_posix, words))
 
 
-def _for_posix(word: str) -> str:
+def _quote_for_posix(word: str) -> str:
+    """Quote a word; unprintable characters become octal escapes in `$'...'`, so that a terminal shows them safely."""
     if word.isprintable():
         return shlex.quote(word)
-    escaped = (c if c.isprintable() and c not in "\\'" else _octal(c) for c in word)
+    escaped = (c if c.isprintable() and c not in "\\'" else _escape_octal(c) for c in word)
     return f"$'{''.join(escaped)}'"
 
 
-def _octal(character: str) -> str:
+def _escape_octal(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
-def _for_windows(word: str) -> str:
+def _quote_for_windows(word: str) -> str:
+    """Quote a word for C programs on Windows, and also if only cmd.exe or PowerShell would interpret it."""
     quoted = subprocess.list2cmdline([word])
     if quoted.startswith('"') or not _FOR_WINDOWS & set(word):
         return quoted
+    # Backslashes before the closing quote count double in the rules of C programs.
     backslashes = len(quoted) - len(quoted.rstrip("\\"))
     return '"' + quoted + "\\" * backslashes + '"'
 
 
 def input_shapes_option(shapes: Mapping[str, Sequence[int]]) -> list[str]:
-    """The words of `--input-shapes` for these inputs."""
+    """Return the words of `--input-shapes` for these inputs."""
     if not shapes:
         return []
     words = [f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items()]
-    if any(word.startswith("-") for word in words):  # or they would be read as options
+    if any(word.startswith("-") for word in words):  # a separate word with "-" would be parsed as an option
         return [f"--input-shapes={word}" for word in words]
     return ["--input-shapes", *words]

@@ -1,4 +1,4 @@
-"""The folder of the user's cache in which everything that is installed or built later lies."""
+"""The folder in the user's cache for everything that sliceport installs or builds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def user_cache() -> Path:
-    """The folder; it may not exist yet."""
+    """Return the folder, which may not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "sliceport"

@@ -1,4 +1,4 @@
-"""What messages call options: arguments of Python functions, or options of the command line, as the caller has them."""
+"""Wording of messages: options are named as the caller wrote them, in Python or on the command line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from sliceport.shell import input_shapes_option, join
 Dims = Sequence[int | str | None]
 
 _FIRST, _FURTHER = 1, 16
-_MAX_SAID = 300
-"""Characters of what a library says, which may hold all of a file."""
+"""Example sizes of the first axis, usually the batch, and of further axes."""
+_MAX_LENGTH = 300
+"""Limit for quotes of a library's message in characters, because such a message may contain a whole file."""
 _is_command_line = ContextVar("is_command_line", default=False)
 
 
 @contextmanager
 def command_line() -> Iterator[None]:
-    """While it lasts, messages name options of the command line."""
+    """Name options of the command line in messages inside the `with` block."""
     token = _is_command_line.set(True)
     try:
         yield
@@ -27,7 +28,7 @@ def command_line() -> Iterator[None]:
 
 
 def spell(python: str, shell: str) -> str:
-    """An option as the caller has it: in Python, or on the command line.
+    """Return the spelling of an option that fits the caller: `python` or `shell`.
 
     >>> spell("overwrite=True", "--overwrite")
     'overwrite=True'
@@ -38,21 +39,21 @@ def spell(python: str, shell: str) -> str:
     return shell if _is_command_line.get() else python
 
 
-def shorten(text: str, most: int = _MAX_SAID) -> str:
-    """A text on one line, without its end where that is far away.
+def shorten(text: str, limit: int = _MAX_LENGTH) -> str:
+    """Put a text on one line, and cut it after `limit` characters.
 
     >>> shorten("a long text", 6)
     'a long...'
     """
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[:most]}..."
+    return line if len(line) <= limit else f"{line[:limit]}..."
 
 
 def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
-    """The option `input_shapes` with an example size wherever one is open; the same for the same symbol.
+    """Return the option `input_shapes` with an example for each open size, the same example for the same symbol.
 
     Args:
-        shapes: By input, its sizes: a number, a symbol, or None; None for a shape of which nothing is known.
+        shapes: Sizes by input name, each a number, a symbol or None; None for an input of unknown rank.
 
     >>> example_shapes({"x": ("batch", 3)})
     "input_shapes={'x': (1, 3)}"
@@ -63,13 +64,13 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     sizes: dict[str, int] = {}
     examples: dict[str, tuple[int, ...]] = {}
     for name, dims in shapes.items():
-        found = []
+        shape = []
         for axis, dim in enumerate((None, None) if dims is None else dims):
             example = _FURTHER if axis else _FIRST
             if isinstance(dim, int):
                 example = dim
             elif dim is not None:
                 example = sizes.setdefault(dim, example)
-            found.append(example)
-        examples[name] = tuple(found)
+            shape.append(example)
+        examples[name] = tuple(shape)
     return spell(f"input_shapes={examples!r}", join(input_shapes_option(examples)))

@@ -43,7 +43,7 @@ TESTS = {
         (f"{_DIRECTML}/test_lower.py", f"{_ONNX}/lowering/test_random_graphs.py", "ov_ext/test_shapes.py"),
         (f"{_PASSES}/test_conditions.py", f"{_PASSES}/test_examples.py"),
     ),
-    "sliceport/directml/output.py": (
+    "sliceport/directml/dxdispatch.py": (
         (f"{_DIRECTML}/test_dxdispatch.py",),
         ("sliceport/cli/test_cli.py", "test_models.py"),
     ),

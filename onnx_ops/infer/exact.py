@@ -1,7 +1,7 @@
-"""What a node computes of constants, where every engine computes the same bits; in the worker process of `inference`.
+"""Evaluation of nodes on constants, restricted to cases in which every engine computes the same bits.
 
-onnx's reference computes most of it. It is asked about no other operator: it rounds sines and orders sums in its own
-way, and reads some operators of old operator sets as those of today.
+Most operators run on onnx's reference implementation. Operators outside the lists below are left alone: the reference
+rounds sines and orders sums in its own way, and reads some operators of old operator sets as those of today.
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ _COMPUTE_INTEGERS = """
     Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin Trilu
 """
 MOVING = frozenset(_MOVE.split())
-"""Operators that compute nothing with the elements of their data."""
+"""Operators that move the elements of their data and compute nothing."""
 _SELECTING = MOVING | {"Where", "ConstantOfShape", "EyeLike", "NonZero", "Compress"}
 _REDUCING = frozenset(("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"))
 ONLY_OF_INT32 = _REDUCING | {"Min", "Max", "Clip", "Sign", "Mod"}
-"""What onnxruntime computes wrongly of some integers of more than 32 bits."""
+"""Operators that onnxruntime computes wrongly for some integers of more than 32 bits."""
 _OF_INTEGERS = frozenset(_COMPUTE_INTEGERS.split())
 _COMPARE = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARE))
-"""What IEEE 754 leaves no choice in, of floats of 32 and 64 bits."""
+"""Operators whose results on floats of 32 and 64 bits IEEE 754 defines to the last bit."""
 _OF_FLOATS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
 OPERATORS = _SELECTING | _OF_INTEGERS | _OF_FLOATS | {"Cast"}
-"""What constants are computed by, of some element types at least."""
+"""Operators that `evaluate` computes, at least for some element types."""
 _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _BROADCAST_OPSET = 7
 _RANGE_INPUTS = 3
 _EXACT_INTEGERS_END = 2**24
+# A quotient that differs from an integer by less than this part of itself may be rounded to either side.
 _CLEAR = 1e-3
-"""How far a quotient must be from an integer, in parts of itself, for no engine to round it over that."""
 
 
 def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) -> Sequence[Any]:
-    """A standard node's outputs; none where engines may differ, or where nothing knows it.
+    """Compute the outputs of a standard node; return an empty sequence if engines may differ or it cannot be computed.
 
     Args:
         node: The node.
-        given: What it reads, None for what is left out.
+        given: Its inputs, None for each that is left out.
         opset: The version of its operator set.
     """
     arrays = [array for array in given if array is not None]
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     is_old_broadcast = opset < _BROADCAST_OPSET and attributes.get("broadcast")
-    has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size  # onnx 1.18 reduces all
+    # onnx 1.18 reduces all axes if the list of axes is empty, whatever noop_with_empty_axes is.
+    has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size
     if not arrays or is_old_broadcast or has_no_axes or not _computes_alike(node.op_type, arrays):
         return ()
     own = _OWN.get(node.op_type)
@@ -75,10 +76,10 @@ def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) ->
 
 
 def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
-    """Whether every engine casts numbers to the same elements of another type.
+    """Return whether every engine casts an array to the same elements of another type.
 
-    Engines differ where a float is out of the range of the new type, or NaN, or beyond 32 bits and cast to an integer.
-    Of integers all keep the lowest bits.
+    Engines differ if a float is out of the range of the new type, if it is NaN, and if it is cast to an integer and has
+    more than 32 bits. All of them keep the lowest bits of an integer.
     """
     if dtype.kind not in "iub" and dtype not in _FLOATS:
         return False
@@ -98,18 +99,21 @@ def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
 
 
 def may_fail_to_divide(divisor: Array) -> bool:
-    """Whether integers are divided by 0, or the quotient may overflow: both end the process of some engines."""
+    """Return whether an integer division by this may fail.
+
+    A division by 0 and a quotient that overflows end the process of some engines.
+    """
     return not divisor.all() or (divisor.dtype.kind == "i" and bool((divisor == -1).any()))
 
 
 def has_clear_length(bounds: Sequence[Array | None]) -> bool:
-    """Whether every engine counts as many numbers from a start to an end by a step, however it rounds.
+    """Return whether Range has the same length under any rounding.
 
     Args:
-        bounds: What a Range reads, as far as it is known.
+        bounds: The inputs of the Range, None for each that is open.
     """
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
-        return True  # nothing is said of its length, or all are integers
+        return True  # onnx infers no length from open bounds, and all engines agree on integers
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
     if len(numbers) != _RANGE_INPUTS or not np.isfinite(numbers).all() or numbers[2] == 0:
         return False
@@ -131,23 +135,24 @@ def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
 
 
 def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> bool:
-    """Whether all engines compute these outputs, of these inputs."""
+    """Return whether all engines compute these outputs from these inputs."""
     if op_type == "Cast":
         return casts_alike(arrays[0], outputs[0].dtype)
-    if op_type == "Where":  # onnxruntime adds what is selected to zeros
+    if op_type == "Where":
+        # onnxruntime adds the selected elements to zeros, which changes these.
         return not any(_has_nan(array) or _has_negative_zero(array) for array in outputs)
     if op_type == "NonZero":
         return arrays[0].ndim > 0
     if op_type == "Compress" and not arrays[0].size:
-        return False  # NumPy selects from a size of 0 if the condition is longer
+        return False  # NumPy selects elements from a size of 0 if the condition is longer
     if op_type in _SELECTING:
         return True
     if op_type in _REDUCING and not all(array.size for array in arrays[:1]):
         return False
     if any(map(_has_nan, outputs)):
-        return False  # whose bits may be those of either operand
+        return False  # an engine may keep the bits of either operand
     if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
-        return False  # which is equal to 0
+        return False  # it is equal to 0, so engines may return either
     if op_type in ("ReduceSum", "ReduceProd"):
         sizes = np.abs(arrays[0].astype(np.float64))
         if (sizes.sum() if op_type == "ReduceSum" else np.maximum(sizes, 1).prod()) > _INT32.max:
@@ -168,17 +173,19 @@ def _fits_int32(array: Array) -> bool:
 
 
 def _expand(data: Array, shape: Array) -> Array:
+    """Expand without arithmetic: onnx multiplies by ones, which changes the bits of signalling NaNs."""
     return np.array(np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist()))))
 
 
 def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
+    """Gather elements; onnx's reference fails on long axes, and if indices are shorter than the data on other axes."""
     axis %= data.ndim
     rest = tuple([slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape)])
     return np.take_along_axis(data[rest], np.where(indices < 0, indices + data.shape[axis], indices), axis)
 
 
 def _divide(dividend: Array, divisor: Array) -> Array:
-    """The quotient; onnx 1.18 divides integers as floats."""
+    """Divide; onnx 1.18 divides integers as floats."""
     if dividend.dtype.kind == "f":
         return np.asarray(dividend / divisor)
     return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)

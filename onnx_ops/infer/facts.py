@@ -66,7 +66,7 @@ class Facts:
         if prod(sizes) > shape_arithmetic.MAX_ELEMENTS or prod(filter(None, sizes)) > _MAX_SPAN:
             return None
         if self.data is None:
-            return shape_arithmetic.unknown(sizes)
+            return shape_arithmetic.make_open(sizes)
         return self.data.astype(np.int64).astype(object)
 
     def set_integers(self, integers: Array) -> None:

@@ -43,7 +43,7 @@ def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], o
 
 
 def _slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Infer a Slice: onnx drops all sizes if one bound is open, moves no elements, and crashes at steps far away."""
+    """Infer a Slice: onnx leaves all sizes open if one bound is, moves no elements, and crashes at steps far away."""
     data = inputs[0] if inputs else NO_FACTS
     if data.dims is None:
         return [Facts(data.element)]
@@ -137,7 +137,7 @@ def _shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]
     kept = dims[slice(*_clamp(bounds.get("start", 0), bounds.get("end"), len(dims)))]
     fact = Facts(onnx.TensorProto.INT64, (len(kept),))
     if len(kept) <= shape_arithmetic.MAX_ELEMENTS:
-        listed = shape_arithmetic.unknown((len(kept),))
+        listed = shape_arithmetic.make_open((len(kept),))
         listed[:] = [dim if isinstance(dim, int) else None for dim in kept]
         fact.set_integers(listed)
     return [fact]
@@ -172,14 +172,8 @@ def _constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
     return None
 
 
-def _identity(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
-    """Infer an Identity: onnx gives no elements."""
-    fact = inputs[0] if inputs else NO_FACTS
-    return [Facts(fact.element, fact.dims, fact.other, fact.data, fact.integers)]
-
-
 def _reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape to a shape with open entries: onnx gives no rank."""
+    """Infer a Reshape to a shape with open entries: onnx leaves all sizes open."""
     if len(inputs) < 2 or inputs[1].data is not None:
         return None
     wanted = inputs[1].list_integers()
@@ -190,7 +184,7 @@ def _reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Fact
 
 
 def _expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
-    """Infer an Expand to a shape with open entries: onnx gives no rank."""
+    """Infer an Expand to a shape with open entries: onnx does not use the known ones."""
     if len(inputs) < 2 or inputs[1].data is not None or inputs[0].dims is None:
         return None
     wanted = inputs[1].list_integers()
@@ -200,7 +194,7 @@ def _expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] 
 
 
 def _constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a ConstantOfShape with open entries: onnx gives no sizes."""
+    """Infer a ConstantOfShape with open entries: onnx leaves all sizes open."""
     wanted = inputs[0].list_integers() if inputs else None
     if wanted is None or wanted.ndim != 1:
         return None
@@ -215,7 +209,6 @@ _RULES: dict[str, Rule] = {
     "Shape": _shape,
     "Size": _size,
     "Constant": _constant,
-    "Identity": _identity,
     "Reshape": _reshape,
     "Expand": _expand,
     "ConstantOfShape": _constant_of_shape,

@@ -1,7 +1,8 @@
-"""Integers that a model computes from shapes, where some are known and others open.
+"""Arithmetic of small integer tensors that a model computes from shapes, with open elements among the known ones.
 
-Arrays hold Python integers, and None where an element is not known. Results are those of the ONNX operators on
-integers; of a division by zero nothing is known, nor where onnxruntime computes something else.
+onnx has no inference of elements for single nodes. Arrays hold Python integers, and None for each open element. The
+results are those of the ONNX operators. Elements stay open after a division by zero, and if onnxruntime computes
+something else.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ _NEGATIVE_INDICES_OPSET = 11
 def compute(
     op_type: str, inputs: Sequence[Array | None], attributes: Attributes, sizes: Sequence[int], opset: int
 ) -> Array | None:
-    """The elements of a node's only output, as far as they follow.
+    """Compute the elements of a node's only output, as far as they follow from its inputs.
 
     Args:
         op_type: The standard operator.
-        inputs: The elements of its inputs; None where nothing is known of one, or it is left out.
+        inputs: The elements of its inputs; None for an input that is open or left out.
         attributes: Its attributes.
         sizes: The shape of its output.
-        opset: Version of its operator set.
+        opset: The version of its operator set.
 
     Returns:
-        An array of that shape; None where nothing is known.
+        An array of the output's shape; None if no element follows.
     """
     if prod(sizes) > MAX_ELEMENTS or not inputs:
         return None
@@ -52,49 +53,45 @@ def compute(
     return found if found is not None and found.shape == tuple(sizes) else None
 
 
-def unknown(sizes: Sequence[int]) -> Array:
-    """An array of which no element is known."""
+def make_open(sizes: Sequence[int]) -> Array:
+    """Return an array of open elements."""
     return np.full(tuple(sizes), None, object)
 
 
 def reshape(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool) -> Dims:
-    """The sizes that Reshape gives.
+    """Return the sizes of a Reshape.
 
     Args:
-        dims: The sizes of its data; None where the rank is not known.
-        wanted: The shape that it is given, None where a size is not known.
-        allowzero: Whether a 0 is a size and not that of the data.
+        dims: The sizes of its data; None if the rank is unknown.
+        wanted: The shape that is its input, None for each open entry.
+        allowzero: Whether an entry of 0 is a size. Otherwise it copies the size of the data.
 
     >>> reshape(("N", 6), [0, -1, 2], allowzero=False)
     ('N', 3, 2)
     >>> reshape((4, 6), [None, 12], allowzero=False)
     (2, 12)
     """
-    copied = [i for i, size in enumerate(wanted) if size == 0 and not allowzero]
-    result: list[int | str | None] = []
-    for i, size in enumerate(wanted):
-        if i in copied:
-            result.append(dims[i] if dims is not None and i < len(dims) else None)
-        else:
-            result.append(size if size is not None and size >= 0 else None)
-    is_open = [i for i, size in enumerate(result) if size is None and i not in copied]
-    if dims is None or len(is_open) != 1:
+    copied = {i for i, size in enumerate(wanted) if size == 0 and not allowzero}
+    result: list[int | str | None] = [size if size is not None and size >= 0 else None for size in wanted]
+    for i in copied:
+        result[i] = dims[i] if dims is not None and i < len(dims) else None
+    open_axes = [i for i, size in enumerate(result) if size is None and i not in copied]
+    if dims is None or len(open_axes) != 1:
         return tuple(result)
-    # A copied size of 0 leaves no elements to compute the open size from.
-    if any(i >= len(dims) or not isinstance(dims[i], int) or dims[i] == 0 for i in copied) and wanted[is_open[0]] != -1:
+    (axis,) = open_axes
+    # An open entry may have any value if a copied size is 0; onnxruntime refuses -1 there.
+    if wanted[axis] is None and not all(isinstance(result[i], int) and result[i] for i in copied):
         return tuple(result)
     before = [dim for i, dim in enumerate(dims) if i not in copied]
-    after = [size for i, size in enumerate(result) if i not in copied and i not in is_open]
-    known = [[size for size in sizes if isinstance(size, int)] for sizes in (before, after)]
-    if len(known[0]) == len(before) and len(known[1]) == len(after):
-        count, parts = map(prod, known)
-        if parts and count % parts == 0:
-            result[is_open[0]] = count // parts
+    after = [size for i, size in enumerate(result) if i not in copied and i != axis]
+    counts = [prod(size for size in sizes if isinstance(size, int)) for sizes in (before, after)]
+    if all(isinstance(size, int) for size in (*before, *after)) and counts[1] and counts[0] % counts[1] == 0:
+        result[axis] = counts[0] // counts[1]
     return tuple(result)
 
 
 def expand(dims: Dims, wanted: Sequence[int | None]) -> Dims:
-    """The sizes that Expand gives.
+    """Return the sizes of an Expand.
 
     >>> expand((3, 1), [2, None, 4])
     (2, 3, 4)
@@ -106,6 +103,7 @@ def expand(dims: Dims, wanted: Sequence[int | None]) -> Dims:
 
 
 def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
+    """Return the size that two broadcast sizes have."""
     if size == 1:
         return dim
     if isinstance(dim, int) and dim != 1:
@@ -121,19 +119,22 @@ def _elementwise(function: Callable[..., Any], inputs: Sequence[Array | None], a
 
 
 def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function on known elements; None where one is not known."""
+    """Return the function with the result None if an argument is None."""
     return lambda *values: None if any(value is None for value in values) else function(*values)
 
 
 def _of_int32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function on known elements of 32 bits; None otherwise: longer ones onnxruntime compares wrongly."""
+    """Return the function with the result None if an argument is None or has more than 32 bits.
+
+    onnxruntime compares longer integers wrongly in Min and Max.
+    """
     return lambda *values: (
         None if any(value is None or abs(value) > _INT32_MAX for value in values) else function(*values)
     )
 
 
 def divide(a: int, b: int) -> int | None:
-    """The quotient rounded toward zero, as ONNX divides integers."""
+    """Divide integers as ONNX does: round toward zero."""
     if b == 0:
         return None
     quotient = abs(a) // abs(b)
@@ -220,6 +221,7 @@ _MOVES: dict[str, Move] = {
     "Transpose": _transpose,
     "Expand": _expand,
     "Cast": _cast,
+    "Identity": _view,
     "Reshape": _view,
     "Squeeze": _view,
     "Unsqueeze": _view,

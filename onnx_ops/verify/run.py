@@ -21,14 +21,13 @@ from onnx_ops.verify.inputs import random_array, run_with_inputs
 from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import one_node, output_names
 from onnx_ops.verify.runnable import prepare_to_run
-from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
+from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
 from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
 from sliceport.engines.engine import Engine, NodeEngine
 from sliceport.engines.registry import choose_engines
 from sliceport.errors import ModelError
-from sliceport.limits import lifted
 from sliceport.slicing.node import Folded
 
 REFERENCE = onnxruntime_cpu.NAME
@@ -70,23 +69,22 @@ def compare(
     """
     asked = DEFAULT_EXECUTORS if executors is None else executors
     engines = choose_engines(asked, "onnx", REFERENCE)
-    read_path(model, "model")
+    check_path(model, "model")
     arrays, given, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
     checked = read_checked(model)
     program = lower(checked, input_shapes=shapes, feature_level=feature_level)
-    with lifted():  # what runs a model has limits of its own
-        runs, notes = _runs(checked, program, shapes, arrays, seed)
-        comparisons: list[Comparison] = []
-        for lowered in program.nodes:
-            if lowered.reason is not None:
-                comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
-            elif lowered.node.scope and lowered.verdict != "folded":
-                known = _capture_alone(lowered, seed)
-                comparisons += [_compare_node(lowered, engine, known, {}, alone=True) for engine in engines]
-            else:
-                comparisons += _compare_in_runs(lowered, engines, runs)
+    runs, notes = _runs(checked, program, shapes, arrays, seed)
+    comparisons: list[Comparison] = []
+    for lowered in program.nodes:
+        if lowered.reason is not None:
+            comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
+        elif lowered.node.scope and lowered.verdict != "folded":
+            known = _capture_alone(lowered, seed)
+            comparisons += [_compare_node(lowered, engine, known, {}, alone=True) for engine in engines]
+        else:
+            comparisons += _compare_in_runs(lowered, engines, runs)
     command = reproducing_command(
         model,
         input_shapes=given,

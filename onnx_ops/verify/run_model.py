@@ -25,7 +25,7 @@ from onnx_ops.verify.inputs import make_inputs, run_with_inputs
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.runnable import Runnable
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
-from sliceport.arguments import read_input_shapes, read_inputs, read_path, read_seed
+from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
@@ -71,7 +71,7 @@ def run_model(
         DeviceError: DirectML is not installed, or the host program failed.
         MissingExtra: onnxruntime is not installed and `against` is given.
     """
-    read_path(path, "model")
+    check_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
     one = read_complete_model(path)

@@ -12,12 +12,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from sliceport import guarded
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.store import Store, open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import describe_difference, versions
 from sliceport.errors import SliceportError
+from sliceport.sandbox import supervisor
 
 _PATIENCE = 5.0
 """Seconds in which tasks under way are ended."""
@@ -112,7 +112,7 @@ def stop_run(run: str) -> None:
     deadline = time.monotonic() + _PATIENCE
     while _at_work[run] and time.monotonic() < deadline:
         if not any(count for other, count in list(_at_work.items()) if other != run):
-            guarded.end_calls()  # again and again: a call may just have begun
+            supervisor.end_calls()  # again and again: a call may just have begun
         time.sleep(0.05)
     if not _stopped:
-        guarded.end_idle()
+        supervisor.end_idle()

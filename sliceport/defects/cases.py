@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sliceport.slicing.masks import MASK_ATTRIBUTES
+
 _INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
-_FAR = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
+_LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
 
 
@@ -19,7 +21,7 @@ class OnnxCase:
     Attributes:
         graph: The graph: an input, outputs, constants in angle brackets, nodes.
         opset: Version of the operator set.
-        shape: The shape of the data, where the graph leaves it open.
+        shape: The shape of the data, for a graph that leaves it open.
     """
 
     graph: str
@@ -32,11 +34,11 @@ class OnnxCase:
         return f'<ir_version: 8, opset_import: ["" : {self.opset}]> case {self.graph}'
 
     def to_json(self) -> dict[str, Any]:
-        """See `Case`."""
+        """Return the model as JSON values; see `Case`."""
         return {"onnx": self.text} | ({} if self.shape is None else {"shape": list(self.shape)})
 
     def __str__(self) -> str:
-        """The nodes, of which two spaces stand between two, with constants written where they are read.
+        """Return the nodes with constants in place of their names; two spaces separate nodes in `graph`.
 
         >>> str(OnnxCase("(float[4] x) => (float[n] y) <int64[1] a = {0}, int64[1] b = {2}> { y = Slice(x, a, b) }"))
         'y = Slice(x[4], [0], [2])'
@@ -45,7 +47,7 @@ class OnnxCase:
         written = {name: f"[{values}]" for name, values in _INITIALIZER.findall(head)}
         written |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
         nodes = re.sub(r"\w+", lambda word: written.get(word[0], word[0]), body.removesuffix(" }"))
-        return _name_far(nodes.replace("  ", "; "))
+        return _name_limits(nodes.replace("  ", "; "))
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,13 @@ class OpenVINOCase:
 
     Attributes:
         op: `Slice` or `StridedSlice`.
-        sizes: What the model says of the sizes of the data: a number, -1 for any, `(least, greatest)`.
+        sizes: The sizes that the model declares for the data: a number, -1 for any size, or `(least, greatest)`.
         indices: The elements of each index input: `begin`, `end`, `strides`, or `start`, `stop`, `step`, `axes`.
         masks: The masks by their names.
         shape: The shape of the data; by default `sizes`.
         element: The element type of the data.
-        index_types: That of each index input.
-        run_time: For each index input whether it is an input of the model, and no constant.
+        index_types: The element type of each index input; by default i64.
+        run_time: Whether each index input is an input of the model rather than a constant; by default none is.
         is_constant: Whether the data are a constant.
         one_thread: Whether the CPU plugin runs the model in one thread.
     """
@@ -77,7 +79,7 @@ class OpenVINOCase:
     one_thread: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """See `Case`."""
+        """Return the case as JSON values; see `Case`."""
         return {
             "op": self.op,
             "sizes": [size if isinstance(size, int) else list(size) for size in self.sizes],
@@ -91,28 +93,28 @@ class OpenVINOCase:
         } | ({"config": {"INFERENCE_NUM_THREADS": 1}} if self.one_thread else {})
 
     def __str__(self) -> str:
-        """The case in words.
+        """Describe the case in words.
 
         >>> str(strided_slice([4], [1], [3], begin_mask=[1]))
         'i32[4], begin [1], end [3], strides [1], begin_mask [1]'
         """
         names = ("begin", "end", "strides") if self.op == "StridedSlice" else ("start", "stop", "step", "axes")
-        said = [f"{name} {list(values)}" for name, values in zip(names, self.indices, strict=False)]
-        said += [f"{name} {list(mask)}" for name, mask in self.masks.items()]
+        parts = [f"{name} {list(values)}" for name, values in zip(names, self.indices, strict=False)]
+        parts += [f"{name} {list(mask)}" for name, mask in self.masks.items()]
         late = [name for name, is_late in zip(names, self.run_time, strict=False) if is_late]
         if late:
-            said.append("at run time" if len(late) == len(self.indices) else f"{', '.join(late)} at run time")
+            parts.append("at run time" if len(late) == len(self.indices) else f"{', '.join(late)} at run time")
         if self.index_types:
-            said.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
-        said += ["constant"] * self.is_constant + ["in one thread"] * self.one_thread
+            parts.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
+        parts += ["constant"] * self.is_constant + ["in one thread"] * self.one_thread
         shape = self.sizes if self.shape is None else self.shape
-        known = "" if shape == self.sizes else f" known as {list(self.sizes)}"
-        return _name_far(f"{self.element}{list(shape)}{known}, {', '.join(said)}")
+        declared = "" if shape == self.sizes else f" known as {list(self.sizes)}"
+        return _name_limits(f"{self.element}{list(shape)}{declared}, {', '.join(parts)}")
 
 
-def _name_far(text: str) -> str:
-    """The text with names for the greatest and least integers."""
-    return re.sub(r"-?\d{10,}", lambda number: _FAR.get(int(number[0]), number[0]), text)
+def _name_limits(text: str) -> str:
+    """Replace the limits of 32-bit and 64-bit integers in a text by their names."""
+    return re.sub(r"-?\d{10,}", lambda number: _LIMITS.get(int(number[0]), number[0]), text)
 
 
 def strided_slice(
@@ -120,27 +122,22 @@ def strided_slice(
     begin: Sequence[int],
     end: Sequence[int],
     strides: Sequence[int] | None = None,
-    *,
-    begin_mask: Sequence[int] | None = None,
-    end_mask: Sequence[int] | None = None,
-    new_axis_mask: Sequence[int] | None = None,
-    shrink_axis_mask: Sequence[int] | None = None,
-    ellipsis_mask: Sequence[int] | None = None,
-    **more: Any,
+    **options: Any,
 ) -> OpenVINOCase:
-    """A StridedSlice of OpenVINO; see `OpenVINOCase`. Strides are 1 by default."""
-    given = {
-        "begin_mask": begin_mask,
-        "end_mask": end_mask,
-        "new_axis_mask": new_axis_mask,
-        "shrink_axis_mask": shrink_axis_mask,
-        "ellipsis_mask": ellipsis_mask,
-    }
-    masks = {name: tuple(mask) for name, mask in given.items() if mask is not None}
+    """Return a StridedSlice of OpenVINO with strides of 1 by default.
+
+    Args:
+        sizes: The declared sizes of the data.
+        begin: The elements of `begin`.
+        end: The elements of `end`.
+        strides: The elements of `strides`.
+        options: The masks by their names, and further attributes of `OpenVINOCase`.
+    """
+    masks = {name: tuple(options.pop(name)) for name in MASK_ATTRIBUTES if name in options}
     indices = (tuple(begin), tuple(end), tuple([1] * len(begin) if strides is None else strides))
-    return OpenVINOCase("StridedSlice", tuple(sizes), indices, masks, **more)
+    return OpenVINOCase("StridedSlice", tuple(sizes), indices, masks, **options)
 
 
-def slice8(sizes: Sequence[int | tuple[int, int]], *indices: Sequence[int], **more: Any) -> OpenVINOCase:
-    """A Slice of OpenVINO by `start`, `stop`, `step` and `axes`; see `OpenVINOCase`."""
-    return OpenVINOCase("Slice", tuple(sizes), tuple(map(tuple, indices)), **more)
+def slice8(sizes: Sequence[int | tuple[int, int]], *indices: Sequence[int], **options: Any) -> OpenVINOCase:
+    """Return a Slice of OpenVINO by `start`, `stop`, `step` and `axes`; `options` are attributes of `OpenVINOCase`."""
+    return OpenVINOCase("Slice", tuple(sizes), tuple(map(tuple, indices)), **options)

@@ -1,9 +1,9 @@
-"""What a defect of an engine is, as a value; and what comes out of a minimal case."""
+"""A defect of an engine as a value, with minimal cases and their outcomes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 from sliceport.defects.engines import TITLES
@@ -19,20 +19,20 @@ _CONTESTED = "as a replacement would change what an engine computes"
 
 
 class Case(Protocol):
-    """A model, or an operator, that shows a defect; `str` gives it on one line."""
+    """A model or an operator that shows a defect; its `str` is one line."""
 
     def to_json(self) -> dict[str, Any]:
-        """The case as JSON values."""
+        """Return the case as JSON values."""
         ...
 
 
 @dataclass(frozen=True)
 class Output:
-    """What one output holds.
+    """The content of one output.
 
     Attributes:
-        elements: Which elements of the data, by their indices.
-        shape: Its shape; None for a vector of them.
+        elements: Indices of the elements of the data.
+        shape: The shape of the output; None for a vector.
     """
 
     elements: Sequence[int]
@@ -48,7 +48,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Gives:
-    """These outputs."""
+    """The outcome that the outputs have these contents."""
 
     outputs: tuple[Output, ...]
 
@@ -58,10 +58,10 @@ class Gives:
 
 @dataclass(frozen=True)
 class Unwritten:
-    """Outputs of which at least one lies in memory that was never written, or that is not the input's.
+    """The outcome that an output holds memory that was never written, or that is outside the input.
 
     Attributes:
-        shape: The shape of the first; None where all shapes are right.
+        shape: The shape of the first output; None if all shapes are right.
     """
 
     shape: tuple[int, ...] | None = None
@@ -72,7 +72,7 @@ class Unwritten:
 
 @dataclass(frozen=True)
 class Fails:
-    """An error whose message has these words; any error where there are none."""
+    """The outcome of an error whose message contains `message`, which may be empty."""
 
     message: str = ""
 
@@ -82,7 +82,7 @@ class Fails:
 
 @dataclass(frozen=True)
 class EndsProcess:
-    """The end of the process, by this signal."""
+    """The outcome that a signal ends the process."""
 
     signal: int
 
@@ -92,7 +92,7 @@ class EndsProcess:
 
 @dataclass(frozen=True)
 class Bits:
-    """Elements with these bits."""
+    """The outcome that the output's elements have these bits."""
 
     bits: tuple[int, ...]
 
@@ -102,7 +102,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class Accepts:
-    """An operator that is created."""
+    """The outcome that the operator is created without an error."""
 
     def __str__(self) -> str:
         return "no error"
@@ -112,7 +112,7 @@ Outcome = Gives | Unwritten | Fails | EndsProcess | Bits | Accepts
 
 
 def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Gives:
-    """Outputs by the indices of their elements; a single one may have a shape of its own."""
+    """Build `Gives` from the element indices of each output; `shape` is the shape of every output."""
     return Gives(
         tuple(Output(elements if isinstance(elements, range) else tuple(elements), shape) for elements in outputs)
     )
@@ -123,9 +123,9 @@ class Example:
     """A minimal case.
 
     Attributes:
-        case: The model or operator. Its data are all different, and none is 0.
-        right: What has to come out.
-        seen: By engine what comes out. Engines that are right may be named, too.
+        case: The model or operator. Its data are distinct and not 0.
+        right: The right outcome.
+        seen: The actual outcome by engine, which may be right.
     """
 
     case: Case
@@ -135,15 +135,15 @@ class Example:
 
 @dataclass(frozen=True)
 class Divergence:
-    """What one engine does.
+    """The wrong behaviour of one engine.
 
     Attributes:
         engine: Its name in `TITLES`.
-        does: What it does, as the end of a sentence that begins with the engine.
-        versions: The versions that it was seen with.
-        issues: Where it is reported: `owner/repository#number`.
-        is_unsafe: Whether it ends the process, or may, as it reads or frees memory that is not its own: no such node is
-            run in the process of the user.
+        does: The behaviour, as the end of a sentence that begins with the engine.
+        versions: The versions that show it.
+        issues: The reports about it: `owner/repository#number`.
+        is_unsafe: Whether it ends the process or may do so, because it reads or frees memory of others. Such a node is
+            never run in the process of the user.
     """
 
     engine: str
@@ -159,19 +159,19 @@ class Divergence:
 
 @dataclass(frozen=True, kw_only=True)
 class Defect:
-    """Something that engines do wrong.
+    """A case in which an engine differs from its specification, or from other engines.
 
     Attributes:
         id: Its name.
-        trigger: What a model or operator must have for it, as a noun phrase.
-        right: What is right, and by which document or engine.
-        divergences: What each engine does instead.
-        examples: Minimal cases; each divergence is seen in one.
-        handling: What becomes of such a node: `harden` has it `rewritten` where it can; it is `named` and left; it is
-            `avoided`, as sliceport writes and runs nothing of the kind; or it is `unseen`, because it only shows when
+        trigger: The model or operator that shows it, as a noun phrase.
+        right: The right behaviour, with the document or engine that decides.
+        divergences: The wrong behaviour of each engine.
+        examples: Minimal cases; each divergence occurs in at least one.
+        handling: The treatment of such a node. `rewritten`: `harden` rewrites it if it can; `named`: `harden` reports
+            and keeps it; `avoided`: sliceport neither writes nor runs such nodes; `unseen`: nothing finds it before
             the model runs.
-        workaround: What becomes of it in detail, or what a user can do.
-        is_contested: Whether engines disagree about what the node computes, so that no pass of `rewrite` touches it or
+        workaround: Details of the handling, or advice to the user.
+        is_contested: Whether engines disagree about the result of the node, so that no pass of `rewrite` touches it or
             infers from it.
     """
 
@@ -190,17 +190,17 @@ class Defect:
         return tuple(divergence.engine for divergence in self.divergences)
 
     @property
-    def engines_right(self) -> tuple[str, ...]:
-        """The engines that were seen to be right."""
+    def correct_engines(self) -> tuple[str, ...]:
+        """The engines whose outcomes in the examples are right."""
         return tuple(dict.fromkeys(e for example in self.examples for e in example.seen if e not in self.engines))
 
     def examples_on(self, engine: str) -> tuple[Example, ...]:
-        """The examples in which an engine is wrong."""
+        """Return the examples in which an engine is wrong."""
         return tuple(one for one in self.examples if one.seen.get(engine, one.right) != one.right)
 
     @property
     def remedy(self) -> str:
-        """What becomes of such a node, and what a user can do."""
+        """The handling of such a node, and the workaround."""
         handling = _HANDLINGS[self.handling]
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"
@@ -208,37 +208,28 @@ class Defect:
 
     @property
     def effect(self) -> str:
-        """What each engine does, as a sentence without a full stop."""
+        """The behaviour of each engine, as a sentence without a full stop."""
         return "; ".join(map(str, self.divergences))
 
     @property
     def reason(self) -> str:
-        """Why a node is rewritten, named or left, as the end of a sentence."""
+        """The reason why a node is rewritten, named or kept, as the end of a sentence."""
         if not self.is_contested:
             return f"given {self.trigger}, {self.effect}"
-        others = "".join(f"; {TITLES[engine]} is right" for engine in self.engines_right)
+        others = "".join(f"; {TITLES[engine]} is right" for engine in self.correct_engines)
         return f"engines disagree about it: {self.right}; {self.effect}{others}"
 
     def is_unsafe_on(self, engine: str) -> bool:
-        """Whether an engine ends the process of such a node, or may."""
+        """Whether such a node ends the engine's process, or may do so."""
         return any(divergence.engine == engine and divergence.is_unsafe for divergence in self.divergences)
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as JSON values."""
+        """Return the entry as JSON values."""
         return {
             "id": self.id,
             "trigger": self.trigger,
             "right": self.right,
-            "divergences": [
-                {
-                    "engine": divergence.engine,
-                    "does": divergence.does,
-                    "versions": list(divergence.versions),
-                    "issues": list(divergence.issues),
-                    "is_unsafe": divergence.is_unsafe,
-                }
-                for divergence in self.divergences
-            ],
+            "divergences": [asdict(divergence) for divergence in self.divergences],
             "handling": self.handling,
             "workaround": self.workaround,
             "is_contested": self.is_contested,

@@ -1,4 +1,4 @@
-"""What DirectML itself accepts or computes wrongly. sliceport makes no such operator, and `check` refuses one."""
+"""Operators that DirectML itself accepts or computes wrongly. sliceport builds none of them, and `check` raises."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ FLOAT16, FLOAT32 = DataType.FLOAT16, DataType.FLOAT32
 
 @dataclass(frozen=True)
 class DirectMLCase:
-    """An operator, and what it runs on.
+    """An operator and its input.
 
     Attributes:
         operator: The descriptor.
-        bits: The elements of its input, as bits; where there are none, the operator is only created.
+        bits: The elements of its input, as bits. If it is empty, the operator is only created.
     """
 
     operator: Operator
     bits: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """See `Case`."""
+        """Return the case as JSON values; see `Case`."""
         return {"directml": to_json(self.operator)} | ({"bits": list(self.bits)} if self.bits else {})
 
     def __str__(self) -> str:
-        """The operator with the tensors' sizes and strides, and its other fields."""
+        """Format the operator with its tensors' sizes and strides, and its other fields."""
         operator = self.operator
         name = operator.schema.type.removeprefix("DML_OPERATOR_")
         tensors = [_describe_tensor(tensor) for tensor in (operator.input_tensor, *operator.outputs)]
-        said = [f"{operator.input_tensor.data_type.name} {tensors[0]} to {', '.join(tensors[1:])}"]
+        parts = [f"{operator.input_tensor.data_type.name} {tensors[0]} to {', '.join(tensors[1:])}"]
         if isinstance(operator, Slice1):
-            said += [f"offsets {list(operator.input_window_offsets)}", f"sizes {list(operator.input_window_sizes)}"]
-            said.append(f"strides {list(operator.input_window_strides)}")
-        said += [f"of {', '.join(map(hex, self.bits))}"] if self.bits else []
-        return f"{name} {', '.join(said)}"
+            parts += [f"offsets {list(operator.input_window_offsets)}", f"sizes {list(operator.input_window_sizes)}"]
+            parts.append(f"strides {list(operator.input_window_strides)}")
+        parts += [f"of {', '.join(map(hex, self.bits))}"] if self.bits else []
+        return f"{name} {', '.join(parts)}"
 
 
 def _describe_tensor(tensor: BufferTensor) -> str:
@@ -75,7 +75,7 @@ STEP_OF_INT_MIN = Defect(
 )
 HIDDEN_OVERLAP = Defect(
     id="output elements that interleave and overlap",
-    trigger="an output of which elements overlap, although no stride is 0 and no two are equal",
+    trigger="an output whose elements overlap, although no stride is 0 and no two are equal",
     right="by the page on strides, elements of an output must not overlap",
     divergences=(Divergence(DIRECTML, "accepts it, and elements overwrite each other", VERSIONS),),
     examples=(

@@ -1,4 +1,4 @@
-"""The engines that the table names: by the names that `--executors` and `--target` take, where they are executors."""
+"""The engines in the table of defects. An engine that is also an executor has its name in `--executors`."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ TITLES = {
     ONNX_REFERENCE: "onnx's reference evaluator",
     DIRECTML: "DirectML",
 }
-"""What sentences call them."""
+"""Names of the engines in sentences."""

@@ -1,6 +1,6 @@
-"""What onnxruntime's providers and onnx's reference evaluator do wrong with slicing.
+"""Defects of onnxruntime's providers and of onnx's reference evaluator with slicing.
 
-Elements of examples are indices of the data, which are 1001, 1002 and so on: their Sigmoid is 1.
+Elements of examples are indices of the data. The data are 1001, 1002 and so on, so that their Sigmoid is 1.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 
 REFUSES_TO_LOAD = Fails("80070057 Invalid parameter")
-NEVER_WRITES = "skips all that it fuses with what is empty, so that the other outputs are never written"
-SPLITS_EVENLY = "takes the list for none and splits evenly"
+NEVER_WRITES = "skips every node that it fuses with the empty one, so that their outputs are never written"
+SPLITS_EVENLY = "ignores the empty list and splits evenly"
 
 
 def _slice(start: int, end: int, step: int, *, axes: str = "axes") -> str:
-    """A Slice of a vector of 4 elements; without `axes` they are left out."""
+    """Return the graph of a Slice of a vector of 4 elements; an empty `axes` leaves this input out."""
     bounds = {"starts": start, "ends": end, "axes": 0, "steps": step}
     constants = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in bounds.items() if axes or name != "axes")
     return f"(float[4] x) => (float[n] y) <{constants}> {{ y = Slice(x, starts, ends, {axes}, steps) }}"
@@ -36,7 +36,7 @@ def _slice(start: int, end: int, step: int, *, axes: str = "axes") -> str:
 
 ONE_PART_GATES_ANOTHER = Defect(
     id="one part gates another",
-    trigger="a Split of which one part p is multiplied by the Sigmoid of another part q, as in a GLU",
+    trigger="a Split whose part p is multiplied by the Sigmoid of another part q, as in a GLU",
     right="by Mul-13 and Sigmoid-13, the result is p * Sigmoid(q)",
     divergences=(
         Divergence(
@@ -54,7 +54,7 @@ ONE_PART_GATES_ANOTHER = Defect(
         ),
     ),
     handling="rewritten",
-    workaround="each part is a Slice then; no pass of `rewrite` makes such a Split",
+    workaround="each part becomes a Slice; no pass of `rewrite` makes such a Split",
 )
 EMPTY_PART = Defect(
     id="a part is empty",
@@ -69,12 +69,12 @@ EMPTY_PART = Defect(
         ),
     ),
     handling="rewritten",
-    workaround="parts are Slices then, and empty ones of a known shape constants",
+    workaround="parts become Slices, and empty parts of a known shape constants",
 )
 NOTHING_SELECTED = Defect(
     id="nothing is selected",
     trigger="a Slice that selects nothing",
-    right="by Slice-13, its output is empty; other outputs have nothing to do with it",
+    right="by Slice-13, its output is empty, and no other output depends on it",
     divergences=(Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),),
     examples=(
         Example(
@@ -87,7 +87,7 @@ NOTHING_SELECTED = Defect(
         ),
     ),
     handling="rewritten",
-    workaround="it is a constant then, where the shape is known",
+    workaround="it becomes a constant if its shape is known",
 )
 STEPS_WITHOUT_AXES = Defect(
     id="steps without axes",
@@ -102,12 +102,12 @@ STEPS_WITHOUT_AXES = Defect(
         ),
     ),
     handling="rewritten",
-    workaround="its axes are written out then",
+    workaround="it gets explicit axes",
 )
 FROM_THE_LEAST = Defect(
     id="from the least integer to a negative end",
     trigger="a Slice with a positive step that starts at -2^31 or below and has a negative end",
-    right="by Slice-13, starts of a positive step are clamped to [0, dim], so that it starts at index 0",
+    right="by Slice-13, a start is clamped to [0, dim] for a positive step, so that the Slice starts at index 0",
     divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
     examples=tuple(
         Example(
@@ -118,12 +118,12 @@ FROM_THE_LEAST = Defect(
         for start in (INT64_MIN, INT32_MIN)
     ),
     handling="rewritten",
-    workaround="it starts at 0 then",
+    workaround="its start becomes 0",
 )
 ALLOWZERO = Defect(
     id="allowzero and a -1",
     trigger="a Reshape with allowzero=1 and a -1 in its shape, as torch's dynamo exporter writes it",
-    right="by Reshape-14, allowzero=1 forbids a 0 beside a -1, and has no other effect there",
+    right="by Reshape-14, allowzero=1 forbids a 0 beside a -1, and has no other effect beside a -1",
     divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
     examples=(
         Example(
@@ -136,13 +136,13 @@ ALLOWZERO = Defect(
         ),
     ),
     handling="rewritten",
-    workaround="it has no allowzero then",
+    workaround="its allowzero is removed",
 )
 MORE_THAN_EIGHT_AXES = Defect(
     id="more than 8 axes",
     trigger="a Slice or Split of more than 8 axes",
     right="by Slice-13 and Split-13, a tensor may have any rank",
-    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model, whatever the operator is", DIRECTML_PROVIDER),),
+    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model, as it does with any operator", DIRECTML_PROVIDER),),
     examples=(
         Example(
             OnnxCase(
@@ -177,7 +177,7 @@ BACKWARD_TO_THE_GREATEST = Defect(
     divergences=(
         Divergence(
             ONNXRUNTIME_CPU,
-            "takes either as the far end and goes on to element 0",
+            "reads either as no limit and continues to element 0",
             ONNXRUNTIME,
             ("microsoft/onnxruntime#11107", "microsoft/onnxruntime#2272"),
         ),
@@ -197,7 +197,7 @@ BACKWARD_TO_THE_GREATEST = Defect(
 DROPPED_STEPS = Defect(
     id="steps without axes over whole axes",
     trigger="a Slice with steps and without axes that starts at 0 and ends at INT64_MAX",
-    right="by Slice-13, steps hold whether axes are given or not",
+    right="by Slice-13, steps apply with and without axes",
     divergences=(
         Divergence(ONNXRUNTIME_CPU_OPTIMIZED, "drops the node, its steps included (EliminateSlice)", ONNXRUNTIME),
         Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
@@ -217,15 +217,15 @@ DROPPED_STEPS = Defect(
         ),
     ),
     handling="named",
-    workaround="with its axes written out, all engines take every n-th element",
+    workaround="with explicit axes, all engines take every n-th element",
     is_contested=True,
 )
 EMPTY_LAST_PART = Defect(
     id="num_outputs that leaves the last part empty",
     trigger="a Split by num_outputs whose last part is empty",
-    right="by Split-18, parts have ceil(dim / num_outputs) elements and the last one what is left: 2, 2 and 0 of 4",
+    right="by Split-18, parts have ceil(dim / num_outputs) elements and the last one the rest: 2, 2 and 0 of 4",
     divergences=(
-        Divergence(ONNXRUNTIME_CPU, "gives the last part the full size, and refuses that", ONNXRUNTIME),
+        Divergence(ONNXRUNTIME_CPU, "computes the full size for the last part, and fails", ONNXRUNTIME),
         Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),
     ),
     examples=(
@@ -241,16 +241,16 @@ EMPTY_LAST_PART = Defect(
         ),
     ),
     handling="named",
-    workaround="sizes that are written out in `split` are right on the CPU provider, and `harden` rewrites that",
+    workaround="explicit sizes in `split` are right on the CPU provider, and `harden` rewrites them for DirectML",
     is_contested=True,
 )
 BELOW_THE_AXIS = Defect(
     id="backwards from below the axis",
     trigger="a Slice with a negative step that starts below the axis",
-    right="by Slice-13, starts of a negative step are clamped to [0, dim - 1], so that it starts at index 0",
+    right="by Slice-13, a start is clamped to [0, dim - 1] for a negative step, so that the Slice starts at index 0",
     divergences=(
         Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
-        Divergence(ONNX_REFERENCE, "slices as NumPy does, which selects nothing", ONNX),
+        Divergence(ONNX_REFERENCE, "slices like NumPy, which selects nothing", ONNX),
     ),
     examples=(
         Example(
@@ -264,7 +264,7 @@ BELOW_THE_AXIS = Defect(
         ),
     ),
     handling="rewritten",
-    workaround="it starts at 0 then",
+    workaround="its start becomes 0",
     is_contested=True,
 )
 
@@ -273,7 +273,7 @@ BELOW_THE_AXIS = Defect(
 OUTPUT_LEFT_OUT = Defect(
     id="an output is left out",
     trigger="a Split with an output that has no name",
-    right="by the ONNX specification, trailing outputs may be left out, and have no name then",
+    right="by the ONNX specification, trailing outputs may be left out, by an empty name",
     divergences=(Divergence(ONNXRUNTIME_CPU, "ends the process", ONNXRUNTIME, is_unsafe=True),),
     examples=(
         Example(
@@ -288,7 +288,7 @@ OUTPUT_LEFT_OUT = Defect(
 NO_PARTS = Defect(
     id="an empty list of parts",
     trigger="a Split by an empty list of parts, of data whose sizes are open",
-    right="by Split-13, there is a size for each output, and they add up to the size of the axis",
+    right="by Split-13, there is one size per output, and the sizes add up to the size of the axis",
     divergences=(
         Divergence(ONNXRUNTIME_CPU, SPLITS_EVENLY, ONNXRUNTIME),
         Divergence(ONNXRUNTIME_DML, SPLITS_EVENLY, DIRECTML_PROVIDER),

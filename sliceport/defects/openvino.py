@@ -1,4 +1,4 @@
-"""What OpenVINO does wrong with its built-in Slice and StridedSlice.
+"""Defects of OpenVINO's built-in Slice and StridedSlice.
 
 `ov_ext.defects` has the condition of each on a node. Elements of examples are indices of the data.
 """
@@ -12,7 +12,7 @@ from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 VERSIONS = ("2026.4.1",)
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 ALL = (True, True, True)
-"""Indices that are all inputs of the model."""
+"""Indices that are all inputs of the model, so that they are known at run time only."""
 
 NO_EXECUTOR = Fails("doesn't have compiled executor")
 OTHER_DIMS = Fails("Can not clone with new dims")
@@ -98,8 +98,8 @@ SHORT_MASKS = Defect(
 SHARED_ELLIPSIS = Defect(
     id="ellipsis shares its bit",
     trigger="an ellipsis that shares its bit with a new axis or a shrunk one",
-    right="by shape inference and the CPU plugin, the ellipsis goes before what shares its bit",
-    divergences=(Divergence(OPENVINO, "computes another shape than is inferred", VERSIONS),),
+    right="by shape inference and the CPU plugin, the ellipsis has precedence over the mask that shares its bit",
+    divergences=(Divergence(OPENVINO, "computes another shape than the inferred one", VERSIONS),),
     examples=(
         Example(
             strided_slice([2], [0], [0], ellipsis_mask=[1], shrink_axis_mask=[1]),
@@ -112,8 +112,8 @@ SHARED_ELLIPSIS = Defect(
 )
 REVERSED_NOTHING = Defect(
     id="backward through an empty axis",
-    trigger="a negative stride over an axis that has no elements, or may have none",
-    right="by shape inference and the CPU plugin, there is nothing to take",
+    trigger="a negative stride over an axis that is empty, or may be empty",
+    right="by shape inference and the CPU plugin, nothing is selected",
     divergences=(
         Divergence(OPENVINO, "returns one element, from memory that is not the input's", VERSIONS, is_unsafe=True),
     ),
@@ -147,9 +147,7 @@ FAR_STRIDE = Defect(
     trigger="a step or stride of -2^31 or below",
     right="by Slice-8, a backward step beyond the axis takes the first element of the walk",
     divergences=(
-        Divergence(
-            OPENVINO_CPU, "divides the least 32-bit integer by -1, which ends the process", VERSIONS, is_unsafe=True
-        ),
+        Divergence(OPENVINO_CPU, "divides INT32_MIN by -1, which ends the process", VERSIONS, is_unsafe=True),
     ),
     examples=(
         Example(
@@ -176,16 +174,16 @@ MANY_ELEMENTS = Defect(
         ),
     ),
     handling="rewritten",
-    workaround=f"by VariadicSplit, or where steps are not 1 {OURS}",
+    workaround=f"by VariadicSplit, or for steps other than 1 {OURS}",
 )
 FIXED_SHAPE = Defect(
     id="indices at run time, all shapes known",
-    trigger="indices that only come at run time, where the shapes of data and output are known",
+    trigger="indices that are known at run time only, while the shapes of data and output are known",
     right="by StridedSlice-1, indices may be inputs: x[i] is row i",
     divergences=(
         Divergence(
             OPENVINO_CPU,
-            "prepares nothing to run, so that it fails or returns memory that is not its own",
+            "prepares no executor, so that it fails or returns memory of others",
             VERSIONS,
             is_unsafe=True,
         ),
@@ -202,8 +200,8 @@ FIXED_SHAPE = Defect(
 )
 ELLIPSIS_THEN_NEW = Defect(
     id="new axis after an ellipsis, begin at run time",
-    trigger="a new axis after an ellipsis, where an index only comes at run time",
-    right="by StridedSlice-1, the new axis comes after all that the ellipsis stands for",
+    trigger="a new axis after an ellipsis, with an index that is known at run time only",
+    right="by StridedSlice-1, the new axis comes after all axes that the ellipsis stands for",
     divergences=(Divergence(OPENVINO_CPU, "infers the new axis at the wrong place, and fails", VERSIONS),),
     examples=(
         Example(
@@ -234,11 +232,9 @@ UNSIGNED_INDEX = Defect(
 )
 WRONG_BOUNDS = Defect(
     id="sizes known by bounds",
-    trigger="a size that is known by bounds, between which more is selected than at both of them",
+    trigger="a size with bounds, between which the slice selects more than at either bound",
     right="by Slice-8, x[-7:1] of up to 9 elements has one element, if x has seven or less",
-    divergences=(
-        Divergence(OPENVINO_CPU, "infers that what comes out is smaller, and fails when it is not", VERSIONS),
-    ),
+    divergences=(Divergence(OPENVINO_CPU, "infers a smaller output, and fails if the output is larger", VERSIONS),),
     examples=(
         Example(slice8([(0, 9)], [-7], [1], [1], [0], shape=(3,)), right=gives((0,)), seen={OPENVINO_CPU: OTHER_DIMS}),
     ),
@@ -247,11 +243,9 @@ WRONG_BOUNDS = Defect(
 )
 NO_ENTRIES = Defect(
     id="no entries, at run time",
-    trigger="empty lists of indices that are no constants",
-    right="by Slice-8, without entries all of the data comes out",
-    divergences=(
-        Divergence(OPENVINO_CPU, "reads them from memory that is not theirs, and fails", VERSIONS, is_unsafe=True),
-    ),
+    trigger="empty lists of indices that are not constants",
+    right="by Slice-8, a Slice without entries selects all of the data",
+    divergences=(Divergence(OPENVINO_CPU, "reads indices from unrelated memory, and fails", VERSIONS, is_unsafe=True),),
     examples=(
         Example(
             slice8([5], [], [], [], [], run_time=(*ALL, True)),
@@ -265,11 +259,11 @@ NO_ENTRIES = Defect(
 NARROW_NO_ENTRIES = Defect(
     id="no entries, in 8 bits",
     trigger="empty constant lists of indices of 8 bits or less",
-    right="by Slice-8, all of the data comes out where there are no entries",
+    right="by Slice-8, a Slice without entries selects all of the data",
     divergences=(
         Divergence(
             OPENVINO_CPU,
-            "reads them from memory that is not theirs: it fails or cuts everything, and a later inference may end the "
+            "reads indices from unrelated memory: it fails or selects nothing, and a later inference may end the "
             "process",
             VERSIONS,
             is_unsafe=True,
@@ -287,11 +281,9 @@ NARROW_NO_ENTRIES = Defect(
 )
 AXES_AT_RUN_TIME = Defect(
     id="axes alone at run time",
-    trigger="axes that only come at run time, where the shape of the data and all other indices are known",
-    right="by Slice-8, axes may be an input of the model where start, stop and step are constants",
-    divergences=(
-        Divergence(OPENVINO_CPU, "reads memory that is not its own, which ends the process", VERSIONS, is_unsafe=True),
-    ),
+    trigger="axes that are known at run time only, while the shape of the data and all other indices are known",
+    right="by Slice-8, axes may be an input of the model while start, stop and step are constants",
+    divergences=(Divergence(OPENVINO_CPU, "reads unrelated memory, which ends the process", VERSIONS, is_unsafe=True),),
     examples=(
         Example(
             slice8([3, 4], [1], [9], [1], [0], run_time=(False, False, False, True)),
@@ -309,7 +301,7 @@ PACKED_INDEX = Defect(
     divergences=(
         Divergence(
             OPENVINO,
-            "takes their bytes for their elements and reads beyond their end, and so does shape inference",
+            "reads a byte per element and so beyond their end, as shape inference does",
             VERSIONS,
             is_unsafe=True,
         ),
@@ -339,11 +331,13 @@ SUB_BYTE = Defect(
     divergences=(
         Divergence(
             OPENVINO,
-            "takes bytes for elements in StridedSlice: byte 3, which is elements 6 and 7",
+            "indexes bytes as if they were elements in StridedSlice: byte 3, which is elements 6 and 7",
             VERSIONS,
             is_unsafe=True,
         ),
-        Divergence(OPENVINO_CPU, "takes bytes for elements, but for u4 and i4", VERSIONS, is_unsafe=True),
+        Divergence(
+            OPENVINO_CPU, "indexes bytes as if they were elements, except for u4 and i4", VERSIONS, is_unsafe=True
+        ),
     ),
     examples=(
         Example(
@@ -367,7 +361,7 @@ STRINGS = Defect(
     divergences=(
         Divergence(
             OPENVINO_CPU,
-            "copies the strings' objects as bytes, so that their memory is freed twice, which ends the process",
+            "copies the string objects as bytes, so that their memory is freed twice, which ends the process",
             VERSIONS,
             is_unsafe=True,
         ),
@@ -385,16 +379,16 @@ STRINGS = Defect(
     workaround=OURS,
 )
 
-# What no condition on a node finds, as it only shows when the model runs.
+# Defects that no condition on a node can find, because they depend on values at run time.
 
 NARROWED = Defect(
     id="64-bit indices at run time",
-    trigger="indices that only come at run time and take more than 32 bits",
+    trigger="indices that are known at run time only and need more than 32 bits",
     right="by Slice-8, an index beyond the axis is clamped, so INT64_MAX means up to the end",
     divergences=(
         Divergence(
             OPENVINO_CPU,
-            "cuts them to their low 32 bits: INT64_MAX becomes -1, and INT64_MIN 0",
+            "truncates them to their low 32 bits: INT64_MAX becomes -1, and INT64_MIN 0",
             VERSIONS,
             ("openvinotoolkit/openvino#37957", "openvinotoolkit/openvino#24072"),
         ),
@@ -417,11 +411,11 @@ NARROWED = Defect(
         ),
     ),
     handling="unseen",
-    workaround="use INT32_MAX and INT32_MIN, which mean as far as possible, too; constants are read right",
+    workaround="use INT32_MAX and INT32_MIN, which also mean as far as possible; constants are read correctly",
 )
 FAR_STRIDE_AT_RUN_TIME = Defect(
     id="far stride at run time",
-    trigger="a stride that only comes at run time, of which the low 32 bits are -2^31, or with StridedSlice 0",
+    trigger="a stride known at run time only, whose low 32 bits are -2^31, or with StridedSlice 0",
     right="by Slice-8, such a step takes the first element of the walk; by StridedSlice-1, a stride of 0 is an error",
     divergences=(Divergence(OPENVINO_CPU, "divides by it, which ends the process", VERSIONS, is_unsafe=True),),
     examples=(
@@ -437,11 +431,11 @@ FAR_STRIDE_AT_RUN_TIME = Defect(
         ),
     ),
     handling="unseen",
-    workaround="check what is given to the model",
+    workaround="check the inputs of the model",
 )
 UNSIGNED_AT_RUN_TIME = Defect(
     id="unsigned index beyond 63 bits at run time",
-    trigger="an unsigned index of 2^63 or more that only comes at run time",
+    trigger="an unsigned index of 2^63 or more that is known at run time only",
     right="by Slice-8, an index beyond the axis is clamped to its end",
     divergences=(Divergence(OPENVINO, "reads it as a negative one", VERSIONS),),
     examples=(
@@ -452,7 +446,7 @@ UNSIGNED_AT_RUN_TIME = Defect(
         ),
     ),
     handling="unseen",
-    workaround="give signed indices",
+    workaround="use signed indices",
 )
 LOST_ERROR = Defect(
     id="error lost with one thread",
@@ -479,8 +473,8 @@ LOST_ERROR = Defect(
 )
 SHRUNK_BEYOND = Defect(
     id="shrunk index out of range at run time",
-    trigger="a shrunk index that only comes at run time and is out of range",
-    right="by shape inference and Model.evaluate, that is an error",
+    trigger="a shrunk index that is known at run time only and is out of range",
+    right="by shape inference and Model.evaluate, such an index is an error",
     divergences=(Divergence(OPENVINO_CPU, "takes the nearest element", VERSIONS),),
     examples=(
         Example(

@@ -11,7 +11,7 @@ from sliceport.errors import unknown_name
 
 
 def entries_of(module: ModuleType) -> tuple[Defect, ...]:
-    """The entries that a module defines."""
+    """Return the entries that a module defines."""
     return tuple(value for value in vars(module).values() if isinstance(value, Defect))
 
 
@@ -20,13 +20,13 @@ DEFECTS = tuple(defect for module in MODULES for defect in entries_of(module))
 
 
 def defects_of(engine: str) -> tuple[Defect, ...]:
-    """The defects of an engine.
+    """Return the defects of an engine.
 
     Args:
         engine: A name of `TITLES`.
 
     Raises:
-        UsageError: There is no such engine in the table.
+        UsageError: The table does not have this engine.
     """
     if engine not in TITLES:
         raise unknown_name("engine", engine, list(TITLES))

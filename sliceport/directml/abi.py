@@ -20,7 +20,7 @@ _INTS = ctypes.POINTER(ctypes.c_int32)
 
 
 class DML_BUFFER_TENSOR_DESC(ctypes.Structure):  # noqa: N801 - the header's name
-    """How a tensor lies in a buffer."""
+    """A tensor's sizes and strides over a buffer."""
 
     _fields_ = (
         ("DataType", ctypes.c_int32),
@@ -73,35 +73,36 @@ class NativeOperator:
 
     Attributes:
         desc: The DML_OPERATOR_DESC to pass by reference to CreateOperator.
-        struct: What `desc.Desc` points to.
+        struct: The operator's own struct, to which `desc.Desc` points.
     """
 
     desc: DML_OPERATOR_DESC = field(init=False)
     struct: ctypes.Structure = field(init=False)
-    _kept: list[Any] = field(default_factory=list, repr=False)
+    _owned: list[Any] = field(default_factory=list, repr=False)
 
     @property
     def address(self) -> int:
         """Address of `desc`."""
         return ctypes.addressof(self.desc)
 
-    def _keep(self, value: Any) -> Any:
-        self._kept.append(value)
+    def _own(self, value: Any) -> Any:
+        """Hold a reference to `value`: ctypes does not for a pointer that is stored as an address."""
+        self._owned.append(value)
         return value
 
-    def _array(self, kind: Any, values: Sequence[int]) -> Any:
-        return self._keep((kind * len(values))(*values))
+    def _to_array(self, kind: Any, values: Sequence[int]) -> Any:
+        return self._own((kind * len(values))(*values))
 
-    def _tensors(self, tensors: Sequence[BufferTensor]) -> Any:
-        array = self._keep((DML_TENSOR_DESC * len(tensors))())
+    def _to_tensor_descs(self, tensors: Sequence[BufferTensor]) -> Any:
+        array = self._own((DML_TENSOR_DESC * len(tensors))())
         for item, tensor in zip(array, tensors, strict=True):
-            buffer = self._keep(
+            buffer = self._own(
                 DML_BUFFER_TENSOR_DESC(
                     tensor.data_type,
                     tensor.flags,
                     len(tensor.sizes),
-                    self._array(ctypes.c_uint32, tensor.sizes),
-                    None if tensor.strides is None else self._array(ctypes.c_uint32, tensor.strides),
+                    self._to_array(ctypes.c_uint32, tensor.sizes),
+                    None if tensor.strides is None else self._to_array(ctypes.c_uint32, tensor.strides),
                     tensor.total_tensor_size_in_bytes,
                     tensor.guaranteed_base_offset_alignment,
                 )
@@ -111,7 +112,7 @@ class NativeOperator:
 
 
 def to_native(operator: Operator) -> NativeOperator:
-    """The operator as C structs.
+    """Copy an operator into C structs.
 
     >>> from sliceport.directml.operators import ElementWiseIdentity
     >>> from sliceport.directml.tensor import BufferTensor, DataType
@@ -125,11 +126,11 @@ def to_native(operator: Operator) -> NativeOperator:
     for f in operator.schema.fields:
         value = getattr(operator, f.attribute)
         if f.kind in ("input", "output"):
-            value = native._tensors([value])
+            value = native._to_tensor_descs([value])
         elif f.kind == "outputs":
-            value = native._tensors(value)
+            value = native._to_tensor_descs(value)
         elif f.kind in ("uints", "ints"):
-            value = native._array(ctypes.c_uint32 if f.kind == "uints" else ctypes.c_int32, value)
+            value = native._to_array(ctypes.c_uint32 if f.kind == "uints" else ctypes.c_int32, value)
         setattr(struct, f.name, value)
     native.struct = struct
     native.desc = DML_OPERATOR_DESC(operator.schema.value, ctypes.addressof(struct))

@@ -1,7 +1,8 @@
 """Choosing the operator that performs a strided copy at a feature level, and building its descriptor.
 
-A split is one SPLIT; a mere change of layout ELEMENT_WISE_IDENTITY; everything else SLICE1, or below feature level 2.1
-SLICE. Element types that the operator does not take at that level are copied as bits (`find_carriers`).
+A split is one SPLIT, a mere change of layout one ELEMENT_WISE_IDENTITY, everything else one SLICE1, or below feature
+level 2.1 one SLICE. Elements of types that the operator does not take at that level are copied as bits
+(`find_carriers`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
 
 _BITS_OF = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
-"""What floats are copied as by ELEMENT_WISE_IDENTITY, see `sliceport.defects.directml.QUIET_NANS`."""
+"""Integer types for floats in ELEMENT_WISE_IDENTITY, which changes NaNs: `sliceport.defects.directml.QUIET_NANS`."""
 
 _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
-"""Makes an operator of a copy, its tensors, and how many dimensions of size 1 the tensors have in front of its axes."""
+"""Builder of an operator from a copy, its input and outputs, and the number of leading dimensions of size 1 in them."""
 
 
 class NotLoweredError(Exception):
-    """No operator performs the copy: the code of a `Refusal` and the rule that is in the way."""
+    """A copy that no operator performs; it has the code of a `Refusal`, and the broken rule as its message."""
 
     def __init__(self, code: str, rule: str) -> None:
         super().__init__(rule)
@@ -33,44 +34,51 @@ class NotLoweredError(Exception):
 
 
 def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operator:
-    """The SPLIT for a copy with a split axis.
+    """Return the SPLIT for a copy with a split axis.
 
     Raises:
-        NotLoweredError: SPLIT does not take it at this level.
+        NotLoweredError: SPLIT does not take the copy at this level.
     """
-    return _describe(copy, element, level, Split.schema, _build_split)
+    return _choose_carrier(copy, element, level, Split.schema, _build_split)
 
 
 def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, selects_all: bool) -> Operator:
-    """The operator for a copy to one output.
+    """Return the operator for a copy to one output.
 
     Args:
-        copy: What is copied.
+        copy: The copy.
         element: ONNX name of the element type.
         level: The feature level.
         selects_all: Whether the output is the whole input, in another layout.
 
     Raises:
-        NotLoweredError: No operator takes it at this level.
+        NotLoweredError: No operator takes the copy at this level.
     """
     if selects_all:
+        carried = _BITS_OF.get(element, element)
         try:
-            return _describe(copy, _BITS_OF.get(element, element), level, ElementWiseIdentity.schema, _build_identity)
+            return _choose_carrier(copy, carried, level, ElementWiseIdentity.schema, _build_identity)
         except NotLoweredError:
             pass  # SLICE takes more data types at the lowest levels
     if SLICE1.support(level):
-        return _describe(copy, element, level, SLICE1, _build_slice1)
+        return _choose_carrier(copy, element, level, SLICE1, _build_slice1)
     if any(selected.step < 0 for selected in copy.selected[0]):
         raise NotLoweredError(
             "feature_level",
             f"a backward step needs DML_OPERATOR_SLICE1, which feature level {level} does not have; lower for feature "
             f"level 2.1 or higher",
         )
-    return _describe(copy, element, level, SLICE, _build_slice)
+    return _choose_carrier(copy, element, level, SLICE, _build_slice)
 
 
-def _describe(copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build) -> Operator:
-    """The operator, its elements moved as the best data type that it takes."""
+def _choose_carrier(
+    copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
+) -> Operator:
+    """Return the operator that moves the elements as the best data type of those that it takes.
+
+    Raises:
+        NotLoweredError: The operator does not exist at this level, or takes no data type that carries the elements.
+    """
     support = schema.support(level)
     if support is None:
         raise NotLoweredError("feature_level", f"{schema.type} does not exist at feature level {level}")
@@ -78,7 +86,7 @@ def _describe(copy: StridedCopy, element: str, level: FeatureLevel, schema: Oper
         recast = copy.recast(carrier)
         if recast is not None:
             _check_limits(recast, level, schema, support)
-            return _build(recast, carrier, support, build)
+            return _build_operator(recast, carrier, support, build)
     raise NotLoweredError(
         "unaligned_type",
         f"{element} elements have {ELEMENT_BITS[element]} bits, and a bound falls inside an element of the smallest "
@@ -101,10 +109,11 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
         )
 
 
-def _build(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), _write_strides(copy, copy.input_strides))
+def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
+    """Describe the tensors of a copy, padded to the least rank of the operator, and build the operator."""
+    input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), _descriptor_strides(copy, copy.input_strides))
     outputs = [
-        BufferTensor.of(carrier.data_type, counts or (1,), _write_strides(copy, strides))
+        BufferTensor.of(carrier.data_type, counts or (1,), _descriptor_strides(copy, strides))
         for counts, strides in zip(copy.counts, copy.output_strides, strict=True)
     ]
     for tensor in (input_tensor, *outputs):
@@ -121,8 +130,9 @@ def _build(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build)
     return build(copy, input_tensor.padded_to(rank), padded, rank - len(copy.sizes))
 
 
-def _write_strides(copy: StridedCopy, strides: Strides) -> Strides | None:
-    """Strides as a descriptor has them: None for packed tensors."""
+def _descriptor_strides(copy: StridedCopy, strides: Strides) -> Strides | None:
+    """Return the strides to put in the descriptor, or None if the tensor is packed."""
+    # A copy of a single element has no axes, so no strides.
     return None if copy.is_packed or not strides else strides
 
 

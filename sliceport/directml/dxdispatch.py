@@ -1,12 +1,13 @@
 """One operator as a model file for Microsoft's DxDispatch tool, which loads it unmodified.
 
-Source: the parser of DxDispatch (`JsonParsers.cpp`). Resources are whole buffers; the operator's tensors say how they
-lie in them. Outputs are filled with a pattern, so that untouched padding shows, and written back as `.npy`.
+Source: the parser of DxDispatch (`JsonParsers.cpp`). A resource is a whole buffer; the operator's tensor has the sizes
+and strides over it. Outputs start as 0 and are written back as `.npy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ import numpy.typing as npt
 
 from sliceport.directml.operators import Operator, Split, to_json
 from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.sandbox.place import write_json
 
+MAX_INPUT_BYTES = 64 * 2**20
+"""Size from which on inputs are not written as `.npy`; DxDispatch then fills them with a sequence."""
 NUMPY_TYPES: dict[DataType, str] = {
     DataType.FLOAT64: "f8",
     DataType.FLOAT32: "f4",
@@ -31,9 +35,10 @@ NUMPY_TYPES: dict[DataType, str] = {
 
 
 def example_input(operator: Operator) -> npt.NDArray[Any]:
-    """An input buffer for an operator: as many elements as the tensor reaches, counting up and wrapping by type.
+    """Return an input buffer for an operator: elements that count up, as many as the tensor reaches.
 
-    Every value is a number that the type holds exactly, so the file shows at a glance where an element came from.
+    The count wraps before the first number that the type cannot hold exactly, so that a value in an output shows where
+    it came from.
     """
     tensor = operator.input_tensor
     dtype = np.dtype(f"<{NUMPY_TYPES[tensor.data_type]}")
@@ -44,13 +49,13 @@ def example_input(operator: Operator) -> npt.NDArray[Any]:
 
 
 def model(operator: Operator, name: str, input_file: str, output_files: Sequence[str]) -> dict[str, Any]:
-    """The DxDispatch model that runs an operator once.
+    """Return the DxDispatch model that runs an operator once.
 
     Args:
         operator: The descriptor.
-        name: What to call the dispatchable.
+        name: Name of the dispatchable.
         input_file: The `.npy` file that holds the input buffer, beside the model file.
-        output_files: Where DxDispatch is to write the outputs, relative to its output folder.
+        output_files: File of each output, relative to DxDispatch's output folder.
     """
     outputs = [f"output_{i}" for i in range(len(output_files))]
     resources: dict[str, Any] = {"input": {"initialValues": {"sourcePath": input_file}}}
@@ -62,15 +67,30 @@ def model(operator: Operator, name: str, input_file: str, output_files: Sequence
     }
     commands.append({"type": "dispatch", "dispatchable": name, "bindings": bindings})
     for resource, file, tensor in zip(outputs, output_files, operator.outputs, strict=True):
-        resources[resource] = _fill(tensor)
+        resources[resource] = _zero_resource(tensor)
         commands.append(
             {"type": "writeFile", "resource": resource, "targetPath": file, "dimensions": _dimensions(tensor)}
         )
     return {"resources": resources, "dispatchables": {name: to_json(operator)}, "commands": commands}
 
 
-def _fill(tensor: BufferTensor) -> dict[str, Any]:
-    """A resource of at least TotalTensorSizeInBytes, every element 0."""
+def write_model(operator: Operator, name: str, folder: Path) -> None:
+    """Write the DxDispatch model `name`.json into `folder`, and its example input beside it."""
+    files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
+    data = model(operator, name, f"{name}.input.npy", files)
+    tensor = operator.input_tensor
+    if tensor.total_tensor_size_in_bytes <= MAX_INPUT_BYTES:
+        np.save(folder / f"{name}.input.npy", example_input(operator))
+    else:
+        data["resources"]["input"] = {
+            "initialValuesDataType": tensor.data_type.name,
+            "initialValues": {"valueCount": tensor.physical_size, "valueStart": 0, "valueDelta": 1},
+        }
+    write_json(folder / f"{name}.json", data)
+
+
+def _zero_resource(tensor: BufferTensor) -> dict[str, Any]:
+    """Return a resource of at least TotalTensorSizeInBytes, every element 0."""
     elements = -(-tensor.total_tensor_size_in_bytes * 8 // tensor.data_type.bits)
     return {
         "initialValuesDataType": tensor.data_type.name,

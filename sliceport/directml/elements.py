@@ -1,7 +1,7 @@
-"""Which DirectML data type carries an element type: its own, one of equal width, or one that holds several elements.
+"""Carriers of element types: DirectML data types of the same, a smaller or a larger width that copy the same bits.
 
-Slicing copies elements without looking at them, so only their bits count. Source: TensorProto.DataType of onnx.proto,
-DML_TENSOR_DATA_TYPE of DirectML.h.
+Slicing copies elements without computing with them, so only their bits matter. Sources: TensorProto.DataType of
+onnx.proto, DML_TENSOR_DATA_TYPE of DirectML.h.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Carrier:
 
     Attributes:
         data_type: The DirectML type.
-        spread: Carrier elements for one element (64-bit types as pairs of UINT32: 2).
-        group: Elements in one carrier element (4-bit types in a UINT8: 2).
+        spread: Number of carrier elements per element (2 for a 64-bit type as pairs of UINT32).
+        group: Number of elements per carrier element (2 for a 4-bit type in UINT8).
     """
 
     data_type: DataType
@@ -61,7 +61,7 @@ class Carrier:
 
 
 def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Carrier]:
-    """The data types of an operator as which elements of a type can be copied, best first.
+    """Yield the carriers for elements of a type, best first, out of the data types that an operator takes.
 
     >>> next(find_carriers("BFLOAT16", frozenset({DataType.UINT16})))
     Carrier(data_type=<DataType.UINT16: 4>, spread=1, group=1)
@@ -69,6 +69,7 @@ def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Car
     bits = ELEMENT_BITS[element]
     if _NATIVE.get(element) in data_types:
         yield Carrier(_NATIVE[element])
+    # Then equal width, narrower types from wide to narrow, wider types from narrow to wide.
     for width in sorted(_UINTS, key=lambda width: (width > bits, -width if width <= bits else width)):
         if _UINTS[width] in data_types:
             yield Carrier(_UINTS[width], spread=max(1, bits // width), group=max(1, width // bits))

@@ -1,9 +1,9 @@
 """An emulator of the operators on byte buffers: each by the formula of its documentation page, without DirectML.
 
-This is an oracle for the lowering, so it shares no arithmetic with it: only the documents' formulas are here.
+It is an oracle for the lowering, so it shares no arithmetic with it. Its formulas are those of the documents:
   * element offset: the dot product of coordinates and strides (strides page);
   * SLICE1: `Output[c] = Input[CopyStart + InputWindowStrides * c]`, where CopyStart is the window's offset, or its last
-    element where the stride is negative;
+    element for a negative stride;
   * SLICE: `Output[c] = Input[Offsets + Strides * c]`;
   * SPLIT: output `k` holds the input's coordinates on the axis from the sum of the sizes before it;
   * ELEMENT_WISE_IDENTITY: `Output[c] = Input[c]`.
@@ -25,7 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
 FILL = 0xA5
-"""What output buffers hold before an operator runs, when none are given."""
+"""Initial byte of output buffers that the caller does not pass."""
 
 
 def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None) -> list[Bytes]:
@@ -33,11 +33,11 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
 
     Args:
         operator: The descriptor; it is checked first.
-        data: The input tensor's bytes from its base offset on; those that its elements reach must be there.
-        outputs: What the output buffers hold before, each of its tensor's TotalTensorSizeInBytes; not changed.
+        data: The input tensor's bytes from its base offset on, at least as many as its elements reach.
+        outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes; not changed.
 
     Returns:
-        The output buffers after.
+        The contents of the output buffers after the run.
 
     Raises:
         InvalidDescriptor: The operator breaks a rule, or a buffer is too small for its tensor.
@@ -45,18 +45,22 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
     check(operator)
     if outputs is None:
         outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
-    source = _elements(data, operator.input_tensor, "InputTensor")
+    source = _view_elements(data, operator.input_tensor, "InputTensor")
     results = []
     for number, (tensor, before) in enumerate(zip(operator.outputs, outputs, strict=True)):
         after = before.copy()
-        elements = _elements(after, tensor, f"output {number}")
+        elements = _view_elements(after, tensor, f"output {number}")
         elements[_tensor_offsets(tensor)] = source[_input_offsets(operator, number)]
         results.append(after)
     return results
 
 
-def _elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.generic]:
-    """The buffer seen as elements of the tensor's width."""
+def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.generic]:
+    """Return a view of the buffer as elements of the tensor's width.
+
+    Raises:
+        InvalidDescriptor: The buffer ends before the last element of the tensor.
+    """
     width = tensor.data_type.bits // 8
     reached = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, _strides(tensor), strict=True))
     if data.size < reached * width:
@@ -66,6 +70,7 @@ def _elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.ge
 
 
 def _strides(tensor: BufferTensor) -> tuple[int, ...]:
+    """Return the strides; computed here and not by `packed_strides`, as an oracle shares no code with the lowering."""
     if tensor.strides is not None:
         return tensor.strides
     strides, inner = [], 1
@@ -76,7 +81,7 @@ def _strides(tensor: BufferTensor) -> tuple[int, ...]:
 
 
 def _dot(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Offsets:
-    """Offsets of the grid of coordinates that the given ones of each dimension span."""
+    """Return the element offset of each point of a grid, which has `coordinates[dim]` along each dimension."""
     rank = len(strides)
     total = np.zeros((1,) * rank, np.int64)
     for dim, (along, stride) in enumerate(zip(coordinates, strides, strict=True)):
@@ -91,7 +96,7 @@ def _tensor_offsets(tensor: BufferTensor) -> Offsets:
 
 
 def _input_offsets(operator: Operator, number: int) -> Offsets:
-    """For each element of an output, the offset of the input element that it copies."""
+    """Return for each element of output `number` the offset of the input element that it copies."""
     output = operator.outputs[number]
     coordinates = [np.arange(size, dtype=np.int64) for size in output.sizes]
     if isinstance(operator, Slice1):

@@ -31,10 +31,10 @@ class FeatureLevel(IntEnum):
 
     @classmethod
     def parse(cls, text: str | FeatureLevel) -> FeatureLevel:
-        """The level written as `major.minor`.
+        """Return the level written as `major.minor`.
 
         Raises:
-            UsageError: There is no such level.
+            UsageError: DirectML has no such level.
 
         >>> FeatureLevel.parse("4.1").name
         'V4_1'

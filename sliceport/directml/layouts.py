@@ -1,4 +1,4 @@
-"""How the tensors of a model lie in memory, and the options of lowering that say so."""
+"""Memory layouts of a model's tensors, and the options of lowering."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Layout = str | Mapping[str, Sequence[int]] | None
 
 @dataclass(frozen=True)
 class Options:
-    """How to lower.
+    """The options of lowering.
 
     Attributes:
         feature_level: The DirectML feature level to lower for.
@@ -43,10 +43,10 @@ class Options:
 
 
 def freeze_layout(layout: Layout) -> str | dict[str, Strides] | None:
-    """A layout in the form that `Options` holds.
+    """Convert a layout to the form that `Options` holds.
 
     Raises:
-        UsageError: It is no layout.
+        UsageError: `layout` is not a layout.
     """
     if layout is None or isinstance(layout, str):
         return layout
@@ -59,10 +59,10 @@ def freeze_layout(layout: Layout) -> str | dict[str, Strides] | None:
 
 
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
-    """The strides of a value of `shape` in a layout; None for packed row-major.
+    """Return the strides of a value of `shape` in a layout, or None for packed row-major.
 
     Raises:
-        UsageError: The strides that are given for the value do not fit its shape.
+        UsageError: The strides in `layout` do not fit the shape of the value.
 
     >>> find_strides("NHWC", "x", (1, 3, 4, 5))
     (60, 1, 15, 3)
@@ -87,8 +87,8 @@ def has_same_layout(region: Region, input_strides: Strides | None, output_stride
     """Whether the axes other than those of size 1 have the same strides in the region's input and output."""
     if input_strides is None and output_strides is None:
         return True
-    given = packed_strides(region.input_shape) if input_strides is None else input_strides
-    wanted = packed_strides(region.output_shape) if output_strides is None else output_strides
-    return [s for s, n in zip(given, region.input_shape, strict=True) if n != 1] == [
-        s for s, n in zip(wanted, region.output_shape, strict=True) if n != 1
+    source = packed_strides(region.input_shape) if input_strides is None else input_strides
+    target = packed_strides(region.output_shape) if output_strides is None else output_strides
+    return [s for s, n in zip(source, region.input_shape, strict=True) if n != 1] == [
+        s for s, n in zip(target, region.output_shape, strict=True) if n != 1
     ]

@@ -1,4 +1,4 @@
-"""From resolved slicing nodes to DirectML operators: exact for every legal node, or a refusal with its reason.
+"""Lowering of resolved slicing nodes to DirectML operators: exact for every legal node, or a refusal with a reason.
 
   1. Nothing is selected: empty, no operator (DirectML windows cannot be empty).
   2. The whole input in its order and layout: an alias, no operator. With `Options.views`, also every forward slice that
@@ -7,8 +7,8 @@
   4. Every other part: one SLICE1, below feature level 2.1 one SLICE; a mere change of layout:
      ELEMENT_WISE_IDENTITY (`choose_operator`).
 
-Axes are coalesced first (`strided_copy`), so an operator has the fewest dimensions. A Split of which only some outputs
-are used becomes slices of those: a SPLIT writes every element of its input, the slices only what is used.
+Axes are coalesced first (`strided_copy`), so an operator has the fewest dimensions. If only some outputs of a Split are
+used, they become slices: a SPLIT would write every element of its input.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from sliceport.slicing import Region, find_tiled_axis
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 
 _MAX_ELEMENTS = 2**60
-"""Merged axes of more elements would be longer than Python's `len` can say; no buffer has so many."""
+"""Limit below what Python's `len` can return for a merged axis (2^63 - 1); no buffer has so many elements."""
 
 
 @dataclass
 class _Lowering:
-    """The state of one run.
+    """The state of one call of `lower_nodes`.
 
     Attributes:
-        options: How to lower.
-        buffers: Where values lie.
-        slices: The operators for single cuts, checked: models repeat themselves in each of their layers.
-        ids: The numbers that are left for operators.
+        options: The options of the call.
+        buffers: The locations of values.
+        slices: A cache of checked operators for single cuts, because identical layers repeat the same cuts.
+        ids: An iterator over unused operator numbers.
     """
 
     options: Options
@@ -52,60 +52,64 @@ class _Lowering:
     ids: Iterator[int] = field(default_factory=count)
 
     def call(self, operator: Operator, source: Location, outputs: Sequence[str]) -> Call:
-        """A checked operator with the next number."""
+        """Return a call of a checked operator, with the next number."""
         return Call(next(self.ids), operator, source.binding, tuple(map(Binding, outputs)))
 
 
 def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) -> Program:
-    """Lower the slicing nodes of a model; refusals are values, nothing is raised for a node.
+    """Lower the slicing nodes of a model. A node that cannot be lowered gets a refusal; nothing is raised for it.
 
     Raises:
         UsageError: A layout in `options` does not fit a value.
     """
     options = options or Options()
-    run = _Lowering(options, Buffers(options))
+    state = _Lowering(options, Buffers(options))
     groups = {} if options.views else group_siblings(nodes)
     lowered: dict[int, LoweredNode] = {}
     for i, node in enumerate(nodes):
         if i in groups and i not in lowered:
-            lowered |= _lower_siblings({k: nodes[k] for k in groups[i]}, run)
+            lowered |= _lower_siblings({k: nodes[k] for k in groups[i]}, state)
         if i not in lowered:
-            lowered[i] = _lower_node(node, run)
+            lowered[i] = _lower_node(node, state)
     return Program(options.feature_level, tuple(lowered[i] for i in range(len(nodes))))
 
 
-def _lower_node(node: SlicingNode, run: _Lowering) -> LoweredNode:
+def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:
     if isinstance(node, Refused):
         return LoweredNode(node, "refused", node.refusal)
     if isinstance(node, Folded):
         return LoweredNode(node, "folded")
     try:
-        calls, aliases = _lower_cuts(node, run)
+        calls, aliases = _lower_cuts(node, state)
     except NotLoweredError as reason:
         return LoweredNode(node, "refused", Refusal(reason.code, f"{node.label}: not lowered: {reason}."))
     verdict: Verdict = "lowered" if calls else "alias" if aliases else "empty"
     return LoweredNode(node, verdict, None, tuple(calls), tuple(aliases))
 
 
-def _lower_cuts(node: Resolved, run: _Lowering) -> tuple[list[Call], list[Alias]]:
-    """The operators and aliases of one node; both empty when nothing is selected."""
+def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alias]]:
+    """Return the operators and aliases of one node; both are empty if the node selects nothing.
+
+    Raises:
+        NotLoweredError: No operator can compute an output.
+    """
     cuts = [cut for cut in node.cuts if cut.output and not cut.region.is_empty]
     if not cuts:
         return [], []
     _check_element(node.element)
-    source = run.buffers.locate_input(node)
+    source = state.buffers.locate_input(node)
     aliases, rest = [], []
     for cut in cuts:
-        alias = run.buffers.alias(cut, node, source)
+        alias = state.buffers.find_alias(cut, node, source)
         if alias is None:
             rest.append(cut)
         else:
             aliases.append(alias)
     parts = [cut for cut in rest if cut.used] or rest  # a node that nothing reads at all is computed whole
-    split = _call_split(node.element, parts, source, run)
+    split = _call_split(node.element, parts, source, state)
     if split is not None:
         return [split], aliases
-    return [_call_slice(node.element, cut, source, run) for cut in parts], aliases
+    return [_call_slice(node.element, cut, source, state) for cut in parts], aliases
 
 
 def _check_element(element: str) -> None:
@@ -114,18 +118,19 @@ def _check_element(element: str) -> None:
         raise NotLoweredError("unsupported_type", f"DirectML has no data type that carries {kind}")
 
 
-def _lower_siblings(group: dict[int, SlicingNode], run: _Lowering) -> dict[int, LoweredNode]:
-    """Siblings as one SPLIT, by position; nothing where SPLIT does not take them."""
+def _lower_siblings(group: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
+    """Lower siblings, by position, to one SPLIT; return an empty dict if SPLIT does not take them."""
     nodes = {i: node for i, node in group.items() if isinstance(node, Resolved)}
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}
-    call = _call_split(first.element, [node.cuts[0] for node in nodes.values()], run.buffers.locate_input(first), run)
+    cuts = [node.cuts[0] for node in nodes.values()]
+    call = _call_split(first.element, cuts, state.buffers.locate_input(first), state)
     return {} if call is None else {i: LoweredNode(node, "lowered", None, (call,)) for i, node in nodes.items()}
 
 
-def _call_split(element: str, cuts: Sequence[Cut], source: Location, run: _Lowering) -> Call | None:
-    """One SPLIT for cuts that tile an axis; None where they do not, or where SPLIT does not take them."""
+def _call_split(element: str, cuts: Sequence[Cut], source: Location, state: _Lowering) -> Call | None:
+    """Return one SPLIT for cuts that tile an axis, or None if they do not tile one or SPLIT does not take them."""
     tiled = find_tiled_axis([cut.region for cut in cuts])
     if tiled is None:
         return None
@@ -133,29 +138,29 @@ def _call_split(element: str, cuts: Sequence[Cut], source: Location, run: _Lower
     parts = [cuts[i] for i in order]
     if _is_beyond_any_buffer(parts[0].region):
         return None
-    strides = [run.buffers.output_strides(cut) for cut in parts]
+    strides = [state.buffers.output_strides(cut) for cut in parts]
     copy = StridedCopy.of([cut.region for cut in parts], source.strides, strides, axis)
     try:
-        operator = choose_split(copy, element, run.options.feature_level)
+        operator = choose_split(copy, element, state.options.feature_level)
     except NotLoweredError:
-        return None  # slices may still do
-    check(operator, run.options.feature_level)
-    return run.call(operator, source, [cut.output for cut in parts])
+        return None  # one SLICE1 or SLICE per part may still be possible
+    check(operator, state.options.feature_level)
+    return state.call(operator, source, [cut.output for cut in parts])
 
 
-def _call_slice(element: str, cut: Cut, source: Location, run: _Lowering) -> Call:
-    """One operator for one cut."""
-    strides = run.buffers.output_strides(cut)
+def _call_slice(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
+    """Return one operator for one cut."""
+    strides = state.buffers.output_strides(cut)
     key = (cut.region, element, source.strides, strides)
-    if key not in run.slices:
-        run.slices[key] = _choose_slice(element, cut.region, source.strides, strides, run.options.feature_level)
-    return run.call(run.slices[key], source, [cut.output])
+    if key not in state.slices:
+        state.slices[key] = _choose_slice(element, cut.region, source.strides, strides, state.options.feature_level)
+    return state.call(state.slices[key], source, [cut.output])
 
 
 def _choose_slice(
     element: str, region: Region, input_strides: Strides | None, output_strides: Strides | None, level: FeatureLevel
 ) -> Operator:
-    """The operator that copies a region."""
+    """Return the operator that copies a region."""
     if _is_beyond_any_buffer(region):
         elements = prod(region.input_shape)
         raise NotLoweredError("size_limit", f"its input has {elements} elements, more than a tensor can have")

@@ -1,26 +1,37 @@
-"""The operators as values: one frozen dataclass a struct, its JSON form, and every rule of its page.
+"""The operators as values: one frozen dataclass per struct, its JSON form, and every rule of its page.
 
-An operator can hold any numbers; `check` tells whether they obey the rules.
+An operator can hold any numbers; `check` raises if they break a rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sliceport.directml import schema
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.schema import OperatorSchema
-from sliceport.directml.tensor import BufferTensor, DataType, buffer_size
+from sliceport.directml.tensor import BufferTensor
 from sliceport.errors import InvalidDescriptor
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
 
 
+class _OneOutput:
+    """Base of the operators that write one tensor."""
+
+    output_tensor: BufferTensor
+
+    @property
+    def outputs(self) -> tuple[BufferTensor, ...]:
+        """The tensors written."""
+        return (self.output_tensor,)
+
+
 @dataclass(frozen=True)
-class Slice1:
+class Slice1(_OneOutput):
     """DML_SLICE1_OPERATOR_DESC: a strided window of the input, forward or backward (feature level 2.1)."""
 
     schema: ClassVar[OperatorSchema] = schema.SLICE1
@@ -31,13 +42,8 @@ class Slice1:
     input_window_sizes: tuple[int, ...]
     input_window_strides: tuple[int, ...]
 
-    @property
-    def outputs(self) -> tuple[BufferTensor, ...]:
-        """The tensors written."""
-        return (self.output_tensor,)
-
     def check_rules(self) -> None:
-        """The rules of the page beyond those of tensors and feature levels."""
+        """Check the rules of the page that are not about single tensors or feature levels."""
         _check_arrays(
             self.dimension_count,
             self.input_tensor.rank,
@@ -59,7 +65,7 @@ class Slice1:
 
 
 @dataclass(frozen=True)
-class Slice:
+class Slice(_OneOutput):
     """DML_SLICE_OPERATOR_DESC: the older, forward slice; `sizes` counts the elements copied (feature level 1.0)."""
 
     schema: ClassVar[OperatorSchema] = schema.SLICE
@@ -70,18 +76,13 @@ class Slice:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
-    @property
-    def outputs(self) -> tuple[BufferTensor, ...]:
-        """The tensors written."""
-        return (self.output_tensor,)
-
     def check_rules(self) -> None:
-        """The rules of the page beyond those of tensors and feature levels."""
+        """Check the rules of the page that are not about single tensors or feature levels."""
         _check_arrays(
             self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
         )
         for dim, (offset, size, stride) in enumerate(zip(self.offsets, self.sizes, self.strides, strict=True)):
-            if not 1 <= stride <= INT32_MAX:  # a UINT, but the library takes no more than an INT holds
+            if not 1 <= stride <= INT32_MAX:  # the field is a UINT, but DirectML.dll refuses more than an INT holds
                 raise InvalidDescriptor(f"Strides[{dim}] must be between 1 and {INT32_MAX}, got {stride}")
             _check_in_input(dim, offset, offset + (size - 1) * stride + 1, self.input_tensor.sizes[dim], size)
             if size != self.output_tensor.sizes[dim]:
@@ -106,7 +107,7 @@ class Split:
         return self.output_tensors
 
     def check_rules(self) -> None:
-        """The rules of the page beyond those of tensors and feature levels."""
+        """Check the rules of the page that are not about single tensors or feature levels."""
         if self.output_count < 1 or self.output_count != len(self.output_tensors):
             raise InvalidDescriptor(
                 f"OutputCount must be at least 1 and the number of OutputTensors, got {self.output_count} and "
@@ -127,7 +128,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class ElementWiseIdentity:
+class ElementWiseIdentity(_OneOutput):
     """DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC without scale and bias: a copy, also between layouts."""
 
     schema: ClassVar[OperatorSchema] = schema.ELEMENT_WISE_IDENTITY
@@ -135,13 +136,8 @@ class ElementWiseIdentity:
     output_tensor: BufferTensor
     scale_bias: None = None
 
-    @property
-    def outputs(self) -> tuple[BufferTensor, ...]:
-        """The tensors written."""
-        return (self.output_tensor,)
-
     def check_rules(self) -> None:
-        """The rules of the page beyond those of tensors and feature levels."""
+        """Check the rules of the page that are not about single tensors or feature levels."""
         if self.output_tensor.sizes != self.input_tensor.sizes:
             raise InvalidDescriptor(
                 f"OutputTensor.Sizes must equal InputTensor.Sizes, got {list(self.output_tensor.sizes)} and "
@@ -150,14 +146,13 @@ class ElementWiseIdentity:
 
 
 Operator = Slice1 | Slice | Split | ElementWiseIdentity
-_CLASSES: dict[str, type[Operator]] = {cls.schema.type: cls for cls in (Slice1, Slice, Split, ElementWiseIdentity)}
 
 
 def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
     """Check an operator against every rule of its page before a driver sees it.
 
     Raises:
-        InvalidDescriptor: A rule is broken; the message names the operator, the field and what was found.
+        InvalidDescriptor: A rule is broken; the message names the operator, the field and its value.
     """
     try:
         support = operator.schema.support(level)
@@ -210,8 +205,9 @@ def _check_in_input(dim: int, first: int, end: int, input_size: int, size: int) 
 
 
 def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
-    """The tensor with DirectML.h's field names; what has its default is left out.
+    """Convert a tensor to JSON values with DirectML.h's field names; fields with their default are left out.
 
+    >>> from sliceport.directml.tensor import DataType
     >>> tensor_to_json(BufferTensor.of(DataType.FLOAT32, (2, 3)))
     {'DataType': 'FLOAT32', 'Sizes': [2, 3], 'TotalTensorSizeInBytes': 24}
     """
@@ -226,22 +222,8 @@ def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
     return out
 
 
-def tensor_from_json(data: Mapping[str, Any]) -> BufferTensor:
-    """The tensor that `tensor_to_json` wrote; a missing TotalTensorSizeInBytes is computed."""
-    data_type = DataType[data["DataType"].removeprefix("DML_TENSOR_DATA_TYPE_")]
-    strides = tuple(data["Strides"]) if data.get("Strides") else None
-    return BufferTensor(
-        data_type,
-        tuple(data["Sizes"]),
-        strides,
-        data.get("TotalTensorSizeInBytes") or buffer_size(data_type, data["Sizes"], strides),
-        data.get("GuaranteedBaseOffsetAlignment", 0),
-        int(data.get("Flags") == "OWNED_BY_DML"),
-    )
-
-
 def to_json(operator: Operator) -> dict[str, Any]:
-    """`{"type": "DML_OPERATOR_...", "desc": {...}}` with DirectML.h's field names in its order."""
+    """Convert to `{"type": "DML_OPERATOR_...", "desc": {...}}`, with DirectML.h's field names in its order."""
     desc: dict[str, Any] = {}
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)
@@ -254,29 +236,3 @@ def to_json(operator: Operator) -> dict[str, Any]:
         elif field.kind == "uint":
             desc[field.name] = value
     return {"type": operator.schema.type, "desc": desc}
-
-
-def from_json(data: Mapping[str, Any]) -> Operator:
-    """The operator that `to_json` wrote.
-
-    Raises:
-        InvalidDescriptor: The type is not known or a field is missing.
-    """
-    cls = _CLASSES.get(data.get("type", ""))
-    if cls is None:
-        raise InvalidDescriptor(f"operator type {data.get('type')!r} is not known; known are {', '.join(_CLASSES)}.")
-    values: dict[str, Any] = {}
-    for field in cls.schema.fields:
-        if field.kind == "null":
-            continue
-        if field.name not in data["desc"]:
-            raise InvalidDescriptor(f"{cls.schema.type}: field {field.name} is missing.")
-        value = data["desc"][field.name]
-        if field.kind in ("input", "output"):
-            value = tensor_from_json(value)
-        elif field.kind == "outputs":
-            value = tuple(map(tensor_from_json, value))
-        elif field.kind in ("uints", "ints"):
-            value = tuple(value)
-        values[field.attribute] = value
-    return cls(**values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator, tensor_to_json, to_json
 from sliceport.directml.tensor import BufferTensor
 from sliceport.errors import InvalidSlice, Refusal, UnsupportedSlice
+from sliceport.sandbox.place import fill_folder, write_json
 from sliceport.slicing.node import Resolved, SlicingNode
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class Binding:
 
     Attributes:
         value: Name of the value whose buffer is bound.
-        byte_offset: Where the tensor starts in that buffer, a multiple of 16.
+        byte_offset: Start of the tensor in that buffer, a multiple of 16.
     """
 
     value: str
@@ -43,8 +45,8 @@ class Call:
     Attributes:
         id: Number that is unique in the program, in execution order.
         operator: The descriptor.
-        input: What InputTensor is bound to.
-        outputs: What OutputTensor or OutputTensors are bound to, in order.
+        input: The binding of InputTensor.
+        outputs: The bindings of OutputTensor or OutputTensors, in order.
     """
 
     id: int
@@ -65,8 +67,8 @@ class Alias:
     Attributes:
         output: Name of the output value.
         value: Name of the value whose buffer it lies in.
-        byte_offset: Where it starts there.
-        tensor: How it lies there; None when it is the whole buffer, packed, of whatever element type.
+        byte_offset: Its start in that buffer.
+        tensor: Its sizes and strides there; None if it is the whole buffer, packed, with elements of any type.
     """
 
     output: str
@@ -81,10 +83,10 @@ class LoweredNode:
 
     Attributes:
         node: The node as the front end read it.
-        verdict: `lowered`: `calls` compute its outputs; `alias`: they lie in its input's buffer; `empty`: nothing is
-            selected; `folded`: they are constants; `refused`: `reason` says why.
-        reason: Why it is refused.
-        calls: The operators; siblings that are lowered to one Split share it.
+        verdict: `lowered`: `calls` compute its outputs; `alias`: its outputs lie in its input's buffer; `empty`: it
+            selects no elements; `folded`: its outputs are constants; `refused`: see `reason`.
+        reason: The reason of a refusal.
+        calls: The operators; siblings that are lowered to one SPLIT share it.
         aliases: Outputs that lie in the input's buffer.
     """
 
@@ -96,26 +98,26 @@ class LoweredNode:
 
     @property
     def resolved(self) -> Resolved:
-        """The node, where the verdict is `lowered`, `alias` or `empty`."""
+        """The node; its verdict must be `lowered`, `alias` or `empty`."""
         assert isinstance(self.node, Resolved)
         return self.node
 
 
 class Source(Protocol):
-    """The model that a program was lowered from, as it was then."""
+    """The model that a program was lowered from, in its state at that time."""
 
     @property
     def file_name(self) -> str:
-        """The name of the file that it is written to: `model` with the suffix of its format."""
+        """The name of the annotated model's file: `model` with the suffix of its format."""
         ...
 
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-        """Write the model with what became of its slicing nodes.
+        """Write the model, each slicing node annotated with its verdict and operators.
 
         Args:
-            folder: Where to.
+            folder: The folder to write into.
             nodes: The nodes of the program.
-            files: The DxDispatch file of each operator, by its number.
+            files: The DxDispatch file of each operator, by the operator's number.
 
         Raises:
             ModelError: The annotated model cannot be written.
@@ -129,8 +131,8 @@ class Program:
 
     Attributes:
         feature_level: The DirectML feature level it is for.
-        nodes: One entry a node, in the model's order.
-        source: The model; None where its format has no annotations.
+        nodes: One entry per node, in the model's order.
+        source: The model; None if its format has no annotations.
     """
 
     feature_level: FeatureLevel
@@ -144,16 +146,16 @@ class Program:
 
     @property
     def summary(self) -> dict[str, int]:
-        """How many nodes there are, in total and by verdict."""
+        """The number of nodes, in total and by verdict."""
         counts = Counter(node.verdict for node in self.nodes)
         return {"total": len(self.nodes)} | {verdict: counts[verdict] for verdict in VERDICTS}
 
     def raise_refused(self) -> None:
-        """Raise the first refusal, if there is one.
+        """Raise an error for the first refused node, if any node is refused.
 
         Raises:
-            InvalidSlice: A node breaks its specification.
-            UnsupportedSlice: A node is not lowered for another reason.
+            InvalidSlice: The node breaks its specification.
+            UnsupportedSlice: The node is not lowered for another reason.
         """
         for node in self.nodes:
             if node.reason is not None:
@@ -161,7 +163,7 @@ class Program:
                 raise error(node.reason.message)
 
     def to_json(self) -> dict[str, Any]:
-        """The program in the form that `program.json` has; `program_schema.json` of this package describes it."""
+        """Return the content of `program.json`, which `program_schema.json` of this package describes."""
         return {
             "schema_version": SCHEMA_VERSION,
             "feature_level": str(self.feature_level),
@@ -172,15 +174,39 @@ class Program:
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write `program.json`, a DxDispatch file with inputs per operator, and the annotated model, into a new folder.
 
-        The folder is written beside and renamed into place, so that it is there whole or not at all.
+        The folder is written under another name and then renamed, so that it is never seen incomplete.
 
         Raises:
-            UsageError: The folder exists and `overwrite` is false, or is no folder that this wrote.
+            UsageError: The folder exists and `overwrite` is false, or this method did not write the folder.
             ModelError: The annotated model cannot be written.
         """
-        from sliceport.directml.output import write_program  # needs NumPy, which lowering does not
+        # An earlier run into the same folder may have annotated a model of another format.
+        models = {"model.onnx", "model.onnx" if self.source is None else self.source.file_name}
+        files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
+        fill_folder(directory, self._fill, mark="program.json", others=(*sorted(models), *files), overwrite=overwrite)
 
-        write_program(self, directory, overwrite=overwrite)
+    def _fill(self, folder: Path) -> None:
+        """Write all files into an empty folder."""
+        from sliceport.directml import dxdispatch  # needs NumPy, which lowering does not
+
+        write_json(folder / "program.json", self.to_json())
+        names = self._file_names()
+        if self.calls:
+            (folder / "dxdispatch").mkdir()
+        for call in self.calls:
+            dxdispatch.write_model(call.operator, names[call.id], folder / "dxdispatch")
+        if self.source is not None:
+            files = {number: f"dxdispatch/{name}.json" for number, name in names.items()}
+            self.source.write_annotated(folder, self.nodes, files)
+
+    def _file_names(self) -> dict[int, str]:
+        """Return a file name for each operator: its number, and the name of the first node that it computes."""
+        names: dict[int, str] = {}
+        for node in self.nodes:
+            safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
+            for call in node.calls:
+                names.setdefault(call.id, f"{call.id:04d}_{safe}" if safe else f"{call.id:04d}")
+        return names
 
 
 def _node_to_json(lowered: LoweredNode) -> dict[str, Any]:
@@ -201,9 +227,7 @@ def _node_to_json(lowered: LoweredNode) -> dict[str, Any]:
 
 
 def _call_to_json(call: Call) -> dict[str, Any]:
-    name = "OutputTensors" if len(call.outputs) > 1 else "OutputTensor"
-    if call.operator.schema.type == "DML_OPERATOR_SPLIT":
-        name = "OutputTensors"
+    name = "OutputTensors" if call.operator.schema.type == "DML_OPERATOR_SPLIT" else "OutputTensor"
     return {
         "id": call.id,
         **to_json(call.operator),

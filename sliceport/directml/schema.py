@@ -1,4 +1,4 @@
-"""The operators as tables: fields in the header's order and spelling, and what each feature level supports.
+"""The operators as tables: fields in the header's order and spelling, data types and ranks by feature level.
 
 Source: DirectML.h, and the pages of DML_SLICE1, DML_SLICE, DML_SPLIT and DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC.
 """
@@ -28,7 +28,7 @@ class Field:
 
     Attributes:
         name: The header's spelling.
-        kind: What it holds.
+        kind: The kind of its value.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Field:
 
     @property
     def attribute(self) -> str:
-        """The Python spelling: `InputWindowOffsets` is `input_window_offsets`."""
+        """The Python spelling: `input_window_offsets` for `InputWindowOffsets`."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower()
 
 
 @dataclass(frozen=True)
 class Support:
-    """What an operator takes from a feature level on: dimension counts and data types."""
+    """The dimension counts and data types that an operator takes from a feature level on."""
 
     level: FeatureLevel
     min_rank: int
@@ -59,7 +59,7 @@ class OperatorSchema:
         value: Value in DML_OPERATOR_TYPE.
         struct: Name of the struct.
         fields: Its members in order.
-        supports: What it takes, newest level first.
+        supports: The dimension counts and data types that it takes, newest level first.
     """
 
     type: str
@@ -69,7 +69,7 @@ class OperatorSchema:
     supports: tuple[Support, ...]
 
     def support(self, level: FeatureLevel) -> Support | None:
-        """What the operator takes at `level`; None where it does not exist."""
+        """Return the ranks and data types that the operator takes at `level`, or None if it does not exist there."""
         return next((support for support in self.supports if support.level <= level), None)
 
 

@@ -1,4 +1,4 @@
-"""Sibling Slices: those of one value that together tile an axis of it, so that one SPLIT computes them all."""
+"""Sibling Slices: Slices of one value that together tile an axis of it, so that one SPLIT computes them all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from sliceport.slicing.node import Resolved, SlicingNode
 from sliceport.slicing.tiling import find_tiling
 
 _MAX_STEPS = 2**22
-"""Runs that are looked at, each time that a group is looked for: what is left after some seconds stays Slices."""
+"""Limit of the runs that all searches for a group visit, because the search is quadratic in the Slices of one value.
+
+Slices that remain after it, some seconds of work, are lowered one by one.
+"""
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
-    """For the position of each node that has such siblings, the positions of all of its group, in the axis's order."""
+    """Map the position of each node with siblings to the positions of its whole group, in the axis's order."""
     resolved: dict[int, Resolved] = {}
     by_input: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
     for i, node in enumerate(nodes):
@@ -26,7 +29,8 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
     groups: dict[int, list[int]] = {}
     steps = 0
     for members in by_input.values():
-        for runs, size in _read_runs(resolved, members) if len(members) > 1 else ():
+        for runs, size in _list_runs(resolved, members) if len(members) > 1 else ():
+            # Slices of one axis may tile it several times: find a group, take its runs out, and search again.
             while steps < _MAX_STEPS and (group := find_tiling(runs, size)):
                 steps += len(runs)
                 if not find_tiled_axis([resolved[i].cuts[0].region for i in group]):
@@ -37,8 +41,8 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
     return groups
 
 
-def _read_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
-    """By axis of the common input of all `members` the runs that these cut of it and of nothing else, and its size."""
+def _list_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
+    """Yield for each axis of the members' common input its size and the runs of members that slice only this axis."""
     by_axis: dict[int, dict[int, range]] = defaultdict(dict)
     for i in members:
         region = nodes[i].cuts[0].region

@@ -1,7 +1,7 @@
 """A strided copy: the axes along which a slicing operator walks its input and output buffers.
 
-It is the form between a `Region` and DirectML's descriptors. Strides are known here. Axes may be dropped, reordered,
-merged and recast to another element width, as long as the same bytes go to the same places.
+It is the form between a `Region` and DirectML's descriptors, and has the strides of both buffers. Axes may be dropped,
+reordered, merged and recast to another element width, as long as the same bytes go to the same places.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StridedCopy:
         input_strides: Elements of the input buffer per step along each axis.
         selected: Per output, the indices selected on each axis.
         output_strides: Per output, elements of its buffer per step along each axis (any number for a single index).
-        split_axis: The axis that the outputs tile, as a position in `sizes`; None when there is one output.
+        split_axis: The axis that the outputs tile, as a position in `sizes`; None for a copy to one output.
         is_packed: Whether all strides are known to be those of packed row-major tensors.
     """
 
@@ -43,13 +43,13 @@ class StridedCopy:
         output_strides: Sequence[Sequence[int] | None],
         split_axis: int | None = None,
     ) -> StridedCopy:
-        """The copy that selects non-empty regions of one shape, coalesced to the fewest axes.
+        """Return the copy that selects non-empty regions of one shape, coalesced to the fewest axes.
 
         Args:
-            regions: What each output selects.
+            regions: The region of each output.
             input_strides: Elements per step along each input axis; None for packed.
-            output_strides: The same for each output, along its own axes.
-            split_axis: The input axis that the regions tile, when they are to become one Split.
+            output_strides: Elements per step along each output's own axes; None for packed.
+            split_axis: The input axis that the regions tile, for a copy that becomes one SPLIT.
         """
         shape = regions[0].input_shape
         packed = input_strides is None and not any(strides is not None for strides in output_strides)
@@ -79,7 +79,7 @@ class StridedCopy:
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
-        """The same bytes copied as elements of `carrier`; None where a bound of a slice falls inside one of them."""
+        """Return a copy of the same bytes as elements of `carrier`, or None if a bound falls inside such an element."""
         if carrier.spread > 1:
             return self._spread_elements(carrier.spread)
         if carrier.group > 1:
@@ -87,7 +87,10 @@ class StridedCopy:
         return self
 
     def _drop_repeats(self) -> StridedCopy:
-        """Drop axes of one element, and cut broadcast axes (stride 0) to what is selected of them."""
+        """Drop axes of one element, and cut broadcast axes (stride 0) to the number of selected indices.
+
+        All indices of a broadcast axis read the same element, so only their number matters.
+        """
         sizes, selected = list(self.sizes), [list(ranges) for ranges in self.selected]
         for axis, stride in enumerate(self.input_strides):
             if stride == 0 and axis != self.split_axis:
@@ -107,7 +110,7 @@ class StridedCopy:
         )
 
     def _list_orders(self) -> list[list[int]]:
-        """Axis orders to try: as written, and by memory strides. For small ranks these are all orders."""
+        """Return the axis orders to try: all for up to 4 axes, else the original order and the orders by stride."""
         axes = list(range(len(self.sizes)))
         if len(axes) <= 4:
             return [list(order) for order in permutations(axes)]
@@ -115,9 +118,11 @@ class StridedCopy:
         return [axes, *(sorted(axes, key=strides.__getitem__, reverse=True) for strides in layouts)]
 
     def _coalesce(self) -> StridedCopy:
+        """Merge neighbouring axes that are contiguous in the input and in every output."""
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
         merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
         sizes, _, innermost = merged[0]
+        # groups[i]: the original axes that make up merged axis i, up to innermost[i].
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
         output_strides = tuple(
             tuple(_take_innermost_stride(group, counts, strides) for group in groups)
@@ -143,7 +148,8 @@ class StridedCopy:
         for counts, strides in zip(self.counts, self.output_strides, strict=True):
             outer = axis
             while counts[outer] == 1 and outer and self._continues_input(outer - 1):
-                outer -= 1  # an axis with one selected index merges outwards too, so the next longer one counts
+                # An axis with one selected index is merged with its outer axis, so compare with the next longer axis.
+                outer -= 1
             if counts[inner] > 1 and counts[outer] > 1 and strides[outer] != counts[inner] * strides[inner]:
                 return False
         return True
@@ -164,9 +170,9 @@ class StridedCopy:
         )._coalesce()
 
     def _group_elements(self, group: int) -> StridedCopy | None:
-        """Copy `group` elements of the innermost axis as one larger one; None where a bound falls inside one.
+        """Copy `group` elements of the innermost axis as one larger element, or return None if a bound falls inside.
 
-        The last group of a buffer may be partly padding, as the last byte of a 4-bit tensor is.
+        The last group of a buffer may be partly padding, like the last byte of a 4-bit tensor.
         """
         if not self.sizes:
             return self
@@ -195,7 +201,7 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int], split_axis: int | None) -> tuple[int, ...]:
-    """The output's strides by input axis; axes with one selected index, whose stride does not matter, get 1."""
+    """Return the output's strides by input axis. An axis with one selected index gets 1, as its stride is not used."""
     if split_axis is not None:
         return tuple(strides)
     longer = iter([stride for n, stride in zip(region.output_shape, strides, strict=True) if n != 1])
@@ -203,5 +209,5 @@ def _align_strides(region: Region, strides: Sequence[int], split_axis: int | Non
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """The output stride of merged axes: that of the innermost one with more than one selected index."""
+    """Return the output stride of merged axes: the stride of the innermost axis with more than one selected index."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

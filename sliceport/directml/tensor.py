@@ -21,6 +21,7 @@ MINIMUM_ALIGNMENT = 16
 """DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT: every tensor starts at a multiple of this many bytes in its buffer."""
 _AXIS_LETTERS = "NCDHW"
 _MAX_ENUMERATED = 2**16
+"""Number of elements up to which `may_overlap` compares all offsets, which takes some milliseconds."""
 
 
 class DataType(IntEnum):
@@ -66,13 +67,13 @@ _BITS = {
 
 
 def axis_order(layout: str) -> tuple[int, ...]:
-    """The axes of a memory layout from outermost to innermost, as positions in the tensor's own order.
+    """Return the axes of a memory layout from outermost to innermost, as positions in the tensor's own order.
 
-    A layout is written with the letters of the strides page, whose own order is N, C, D, H, W (`NHWC`, `WH`, `NDHWC`),
+    A layout is written with the letters of the strides page, which orders them N, C, D, H, W (`NHWC`, `WH`, `NDHWC`),
     or as a permutation (`0,2,3,1`).
 
     Raises:
-        UsageError: It is neither.
+        UsageError: `layout` has neither form.
 
     >>> axis_order("NHWC")
     (0, 2, 3, 1)
@@ -91,7 +92,7 @@ def axis_order(layout: str) -> tuple[int, ...]:
 
 
 def packed_strides(sizes: Sequence[int], order: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Strides of a packed tensor whose axes lie in memory in `order`, outermost first; None is row-major.
+    """Return the strides of a packed tensor whose axes lie in memory in `order`, outermost first; None is row-major.
 
     >>> packed_strides((1, 1, 3, 5), axis_order("NHWC"))
     (15, 1, 5, 1)
@@ -105,7 +106,7 @@ def packed_strides(sizes: Sequence[int], order: Sequence[int] | None = None) -> 
 
 
 def element_offset(coordinates: Sequence[int], strides: Sequence[int]) -> int:
-    """Offset of an element in the buffer: the dot product of its coordinates and the strides.
+    """Return the offset of an element in the buffer: the dot product of its coordinates and the strides.
 
     >>> element_offset((1, 0, 1), (6, 3, 1))
     7
@@ -114,9 +115,9 @@ def element_offset(coordinates: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
-    """Bytes that a tensor needs, by the rule of DMLCalcBufferTensorSize: up to the last element, a multiple of 4.
+    """Return the bytes that a tensor needs by DMLCalcBufferTensorSize: up to its last element, a multiple of 4.
 
-    Computed in full, where the C helper wraps at 32 bits with strides. An empty tensor needs 0.
+    The result never wraps; the C function wraps at 32 bits for a tensor with strides. An empty tensor needs 0 bytes.
 
     >>> buffer_size(DataType.UINT8, (2, 3), (5, 1))
     8
@@ -132,16 +133,17 @@ def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int
 
 @dataclass(frozen=True)
 class BufferTensor:
-    """DML_BUFFER_TENSOR_DESC: how a tensor lies in a buffer.
+    """DML_BUFFER_TENSOR_DESC: a tensor's type, sizes and strides over a buffer.
 
-    It can hold any numbers; `check` tells whether they obey the rules.
+    It can hold any numbers; `check` raises if they break a rule.
 
     Attributes:
         data_type: Element type.
         sizes: Size of each dimension.
-        strides: Elements to skip per dimension; None for packed row-major. 0 repeats, more than packed pads.
+        strides: Elements to skip per dimension; None for packed row-major. A stride of 0 repeats elements, a stride
+            above the packed one skips padding.
         total_tensor_size_in_bytes: Size of the buffer range that the tensor may touch.
-        guaranteed_base_offset_alignment: Bytes that the binding's offset is a multiple of; 0 promises nothing.
+        guaranteed_base_offset_alignment: Number of bytes that divides the binding's offset; 0 promises nothing.
         flags: DML_TENSOR_FLAGS; 1 is OWNED_BY_DML.
     """
 
@@ -156,7 +158,7 @@ class BufferTensor:
     def of(
         cls, data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None, *, alignment: int = 0
     ) -> BufferTensor:
-        """The tensor with the smallest buffer it fits in; strides that say what None says become None.
+        """Return the tensor with the smallest buffer that it fits in; the strides of a packed tensor become None.
 
         >>> BufferTensor.of(DataType.FLOAT32, (2, 3), (3, 1)).strides is None
         True
@@ -183,19 +185,19 @@ class BufferTensor:
 
     @cached_property
     def effective_strides(self) -> tuple[int, ...]:
-        """The strides, written out."""
+        """The strides, also of a packed tensor."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def physical_size(self) -> int:
-        """Elements from the first to the last one in the buffer, both included; 0 when empty."""
+        """Number of elements from the first to the last one in the buffer, both included; 0 for an empty tensor."""
         if self.strides is None or 0 in self.sizes:
             return self.element_count
         return 1 + element_offset([size - 1 for size in self.sizes], self.strides)
 
     @property
     def is_addressable(self) -> bool:
-        """Whether neither the elements nor the buffer are more than 2^32 - 1 elements, which is the library's limit."""
+        """Whether elements and buffer are at most 2^32 - 1 elements, the limit of DirectML.dll."""
         elements = max(self.element_count, self.physical_size)
         return elements <= UINT32_MAX and self.total_tensor_size_in_bytes * 8 <= UINT32_MAX * self.data_type.bits
 
@@ -203,8 +205,8 @@ class BufferTensor:
     def may_overlap(self) -> bool:
         """Whether two elements may share an address.
 
-        Exact for nested layouts (packed, padded, permuted, broadcast) and for tensors of up to 65536 elements; larger
-        tensors whose dimensions interleave count as overlapping.
+        The answer is exact for nested layouts (packed, padded, permuted, broadcast) and for tensors of up to 65536
+        elements. Larger tensors whose dimensions interleave count as overlapping.
         """
         if self.strides is None:
             return False
@@ -223,24 +225,8 @@ class BufferTensor:
             offsets = {offset + i * stride for offset in offsets for i in range(size)}
         return len(offsets) < self.element_count
 
-    @property
-    def is_packed(self) -> bool:
-        """As many addresses as elements and no element shares one, in whatever axis order."""
-        return not self.may_overlap and self.physical_size == self.element_count
-
-    @property
-    def is_broadcast(self) -> bool:
-        """Some dimension of more than one element has stride 0, so its elements repeat."""
-        return any(s == 0 and n > 1 for n, s in zip(self.sizes, self.effective_strides, strict=True))
-
-    @property
-    def is_padded(self) -> bool:
-        """The buffer range holds addresses that belong to no element (repeated elements counted once)."""
-        distinct = prod(n for n, s in zip(self.sizes, self.effective_strides, strict=True) if s)
-        return self.physical_size > distinct
-
     def padded_to(self, rank: int) -> BufferTensor:
-        """The same tensor with leading dimensions of 1 up to `rank`.
+        """Return the same tensor with leading dimensions of 1 up to `rank`.
 
         >>> BufferTensor.of(DataType.FLOAT32, (3, 5)).padded_to(4).sizes
         (1, 1, 3, 5)
@@ -261,13 +247,13 @@ class BufferTensor:
         )
 
     def check(self, name: str) -> None:
-        """Check the rules that DirectML has for every buffer tensor, as its documentation and the library have them.
+        """Check the rules that DirectML has for every buffer tensor, by its documentation and its behaviour.
 
-        The library wants an alignment of at least 16 where the documentation speaks of an element's size, and takes a
-        TotalTensorSizeInBytes that is no multiple of 4.
+        DirectML.dll differs from its documentation in two rules: it wants an alignment of at least 16 (documented: the
+        size of an element), and takes a TotalTensorSizeInBytes that is not a multiple of 4.
 
         Args:
-            name: What to call the tensor in the message.
+            name: Name of the tensor in the message.
 
         Raises:
             InvalidDescriptor: A rule is broken.

@@ -1,4 +1,4 @@
-"""Outputs that need no operator: they lie in their input's buffer, as a whole or as a strided view into it."""
+"""Outputs that need no operator: each is its input's whole buffer, or a strided view into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sliceport.slicing.node import Cut, Resolved
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a value lies in memory.
+    """The place of a value in memory.
 
     Attributes:
         binding: Its buffer.
@@ -27,19 +27,19 @@ class Location:
 
 
 class Buffers:
-    """Where the values of a model lie, among them the views that are made while it is lowered."""
+    """The locations of a model's values, including the views that lowering makes."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._views: dict[tuple[tuple[str, ...], str], Location] = {}
 
     def locate_input(self, node: Resolved) -> Location:
-        """Where the input of a node lies.
+        """Return the location of a node's input.
 
         Raises:
             UsageError: The layout does not fit the input's shape.
         """
-        for depth in range(len(node.scope), -1, -1):  # the value may be of a graph around the node's own
+        for depth in range(len(node.scope), -1, -1):  # the value may belong to a graph around the node's graph
             view = self._views.get((node.scope[:depth], node.input))
             if view is not None:
                 return view
@@ -47,29 +47,30 @@ class Buffers:
         return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))
 
     def output_strides(self, cut: Cut) -> Strides | None:
-        """The strides that an output is wanted in; None for packed row-major.
+        """Return the strides requested for an output, or None for packed row-major.
 
         Raises:
             UsageError: The layout does not fit the output's shape.
         """
         return find_strides(self._options.output_layout, cut.output, cut.region.output_shape)
 
-    def alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
-        """The output as a part of its input's buffer; None where it needs a copy.
+    def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
+        """Return the output as a part of its input's buffer, or None if it needs a copy.
 
-        An output that is the whole input in the same layout is an alias; with `Options.views`, so is a forward slice in
-        the layout of its input. A view is remembered: nodes that read it find it by `locate_input`.
+        An output that is the whole input in the same layout is an alias. With `Options.views`, so is a forward slice
+        whose output has no requested layout. The view is stored, so that `locate_input` returns it for later nodes.
         """
         region = cut.region
-        wanted = self.output_strides(cut)
-        if region.selects_all and has_same_layout(region, source.strides, wanted):
+        requested = self.output_strides(cut)
+        if region.selects_all and has_same_layout(region, source.strides, requested):
             if source.strides is None:
                 return Alias(cut.output, source.binding.value, source.binding.byte_offset)
-        elif not self._options.views or wanted is not None or any(selected.step < 0 for selected in region.ranges):
+        elif not self._options.views or requested is not None or any(k.step < 0 for k in region.ranges):
             return None
-        return self._view(cut, node, source)
+        return self._make_view(cut, node, source)
 
-    def _view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
+    def _make_view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
+        """Store and return a strided view of the input's buffer, or return None if DirectML cannot bind it."""
         region = cut.region
         input_strides = packed_strides(region.input_shape) if source.strides is None else source.strides
         offset = element_offset([selected[0] for selected in region.ranges], input_strides)
@@ -86,7 +87,7 @@ class Buffers:
         return Alias(cut.output, binding.value, byte_offset, tensor)
 
     def _describe_view(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:
-        """The tensor of a view; None where the operators of the feature level do not take such a tensor."""
+        """Return the tensor of a view, or None if the operators of the feature level do not take such a tensor."""
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
         carrier = next(find_carriers(element, support.data_types)) if support else None
@@ -95,12 +96,12 @@ class Buffers:
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)
         if tensor.rank > support.max_rank or tensor.rank < 1 or not tensor.is_addressable:
             return None
-        tensor.check("view")
+        tensor.check("view")  # `operators.check` covers the tensors of operators only
         return tensor
 
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
-    """The strides of the region's output over the buffer of its input; 0 for axes of size 1."""
+    """Return the strides of the region's output over the buffer of its input; 0 for axes of size 1."""
     both = zip(region.ranges, input_strides, strict=True)
     steps = iter([selected.step * stride for selected, stride in both if len(selected) > 1])
     return tuple(0 if n == 1 else next(steps) for n in region.output_shape)

@@ -1,1 +1,1 @@
-"""What computes slicing nodes: engines, and how their results are compared."""
+"""Engines, which compute slicing nodes, and the comparison of their results."""

@@ -1,4 +1,4 @@
-"""Comparing what engines compute for slicing nodes with what is expected, bit for bit."""
+"""Comparing the outputs that engines compute for slicing nodes with the expected outputs, bit for bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.engines.engine import Engine, OperatorEngine, SingleNode
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import SliceportError
-from sliceport.guarded import call_status
+from sliceport.sandbox.supervisor import ChildLost
 from sliceport.shell import input_shapes_option, join
 
 Bytes = npt.NDArray[np.uint8]
@@ -26,18 +26,18 @@ Status = Literal["equal", "mismatch", "error", "refused", "folded"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One node, by one executor.
+    """The result of comparing one node, run by one executor.
 
     Attributes:
-        lowered: The node and what it was lowered to.
-        executor: Who ran that; empty where nothing was to be run.
+        lowered: The node and its operators.
+        executor: The executor that ran them; empty if there was nothing to run.
         status: `equal`, `mismatch`, `error` (the executor failed), `refused` (there was nothing to run) or `folded`
-            (a constant that is not compared: of floats, which arithmetic before it may round differently; in a control
-            flow body; or never computed).
-        detail: One sentence on anything but `equal`.
-        bytes_compared: Bytes of output that were compared.
-        alone: Whether the node ran by itself on random data, because it lies inside a control flow body.
-        defects: The known defects that explain what was found.
+            (a constant that is not compared, because it holds floats that arithmetic may round differently, is inside
+            a control flow body, or was not computed).
+        detail: One sentence; empty for `equal`.
+        bytes_compared: Number of output bytes that were compared.
+        alone: Whether the node ran by itself on random data, because it is inside a control flow body.
+        defects: The known defects that explain the result.
     """
 
     lowered: LoweredNode
@@ -54,11 +54,11 @@ class Report:
     """All comparisons of one model.
 
     Attributes:
-        comparisons: One a node and executor, in the model's order.
-        program: What the nodes were lowered to.
+        comparisons: One for each pair of node and executor, in the model's order.
+        program: The lowered program of the model.
         reference: The executor that computed the expected values, with its version.
-        command: A command that runs the same again.
-        notes: What was not tried, a sentence each.
+        command: The command that repeats the comparison.
+        notes: Sentences about what was not compared.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -69,11 +69,11 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything was lowered or folded, and all bytes were equal."""
+        """Whether every node was lowered or folded, and all bytes were equal."""
         return all(c.status in ("equal", "folded") for c in self.comparisons)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         counts = dict.fromkeys(("equal", "mismatch", "error", "refused", "folded"), 0)
         for comparison in self.comparisons:
             counts[comparison.status] += 1
@@ -105,47 +105,47 @@ class Report:
 def compare_node(
     lowered: LoweredNode,
     engine: Engine,
-    known: Mapping[str, TensorBytes],
-    done: dict[tuple[str, int], list[Bytes]],
+    values: Mapping[str, TensorBytes],
+    cache: dict[tuple[str, int], list[Bytes]],
     *,
     reference: str,
     model: Any = None,
     alone: bool = False,
 ) -> Comparison:
-    """Compare one node by one engine with what is expected.
+    """Run one node by one engine and compare its outputs with the expected ones.
 
     Args:
-        lowered: The node and what it was lowered to.
+        lowered: The node and its operators.
         engine: The engine.
-        known: The values that operators are bound to, and the outputs that are expected, by name.
-        done: What operators gave before, by engine and number; it is filled.
-        reference: Who computed what is expected.
-        model: A model of the node alone, as its format has it; see `SingleNode`.
-        alone: Whether the values are those of a run of the node by itself, on random data.
+        values: The values that operators read, and the expected outputs, by name.
+        cache: Outputs of operators by engine and operator number. Results are added to it, because several nodes can
+            share an operator.
+        reference: Name of the engine that computed `values`.
+        model: A model of the node alone, in its format; see `SingleNode`.
+        alone: Whether `values` are from a run of the node by itself, on random data.
     """
     node = lowered.resolved
     try:
         if isinstance(engine, OperatorEngine):
-            got = _run_operators(lowered, engine, known, done)
+            actual = _run_operators(lowered, engine, values, cache)
         else:
-            outputs = engine.run_node(SingleNode(lowered, model), known[node.input].data)
-            got = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
+            outputs = engine.run_node(SingleNode(lowered, model), values[node.input].data)
+            actual = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
+    except (MemoryError, ChildLost):  # the node is not to blame
+        raise
     except Exception as error:
-        if isinstance(error, MemoryError):
-            call_status().hit_memory_limit = True
-        if isinstance(error, SliceportError):
-            said = str(error)
-        else:  # whatever another's engine raises
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        detail = f"{node.label}: {engine.name} failed: {said}"
+        reason = str(error)
+        if not isinstance(error, SliceportError):  # an engine of another package may raise anything
+            reason = f"{type(error).__name__}: {' '.join(reason.split())}"
+        detail = f"{node.label}: {engine.name} failed: {reason}"
         return Comparison(lowered, engine.name, "error", detail, alone=alone)
     compared = 0
     for cut in node.cuts:
-        if not cut.output or (cut.output not in got and not cut.used):
+        if not cut.output or (cut.output not in actual and not cut.used):
             continue
-        expected = known[cut.output]
-        bits = ELEMENT_BITS.get(node.element, 8)  # of strings only those of slices without elements are compared
-        detail = _difference(expected, got.get(cut.output), cut.region.output_shape, bits)
+        expected = values[cut.output]
+        bits = ELEMENT_BITS.get(node.element, 8)  # strings have no bits, but only empty slices of them are compared
+        detail = _describe_difference(expected, actual.get(cut.output), cut.region.output_shape, bits)
         if detail:
             message = f"{node.label}: output {cut.output!r} by {engine.name} differs from {reference}: {detail}"
             return Comparison(lowered, engine.name, "mismatch", message, compared, alone)
@@ -153,55 +153,56 @@ def compare_node(
     return Comparison(lowered, engine.name, "equal", "", compared, alone)
 
 
-def explain(found: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """What was found, and behind it the defects of an engine that explain it, if there are any."""
+def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
+    """Add the defects of an engine that explain a comparison to its detail; without defects return it unchanged."""
     if not defects:
-        return found
+        return comparison
     reasons = "; ".join(f"{defect.id} ({defect.reason})" for defect in defects)
-    detail = f"{found.detail.removesuffix('.')}; this is a known defect of {engine}: {reasons}."
-    return replace(found, detail=detail, defects=(*found.defects, *defects))
+    detail = f"{comparison.detail.removesuffix('.')}; this is a known defect of {engine}: {reasons}."
+    return replace(comparison, detail=detail, defects=(*comparison.defects, *defects))
 
 
 def _run_operators(
     lowered: LoweredNode,
     engine: OperatorEngine,
-    known: Mapping[str, TensorBytes],
-    done: dict[tuple[str, int], list[Bytes]],
+    values: Mapping[str, TensorBytes],
+    cache: dict[tuple[str, int], list[Bytes]],
 ) -> dict[str, Bytes]:
-    """The bytes of each output of a node, by what it was lowered to."""
-    got: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in lowered.resolved.cuts if cut.region.is_empty}
+    """Run the operators of a node and return the bytes of each output, those of aliases and empty outputs too."""
+    cuts = lowered.resolved.cuts
+    actual: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in cuts if cut.region.is_empty}
     for alias in lowered.aliases:
-        got[alias.output] = known[alias.value].data[alias.byte_offset :]
+        actual[alias.output] = values[alias.value].data[alias.byte_offset :]
     for call in lowered.calls:
-        if (engine.name, call.id) not in done:
-            done[engine.name, call.id] = engine.run_operator(call.operator, _bound_bytes(call, known))
-        got |= {b.value: data for b, data in zip(call.outputs, done[engine.name, call.id], strict=True)}
-    return got
+        if (engine.name, call.id) not in cache:
+            cache[engine.name, call.id] = engine.run_operator(call.operator, _bound_bytes(call, values))
+        actual |= {b.value: data for b, data in zip(call.outputs, cache[engine.name, call.id], strict=True)}
+    return actual
 
 
-def _bound_bytes(call: Call, known: Mapping[str, TensorBytes]) -> Bytes:
-    """What an operator's input is bound to; buffers end at a multiple of 4 bytes."""
-    data = known[call.input.value].data[call.input.byte_offset :]
+def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
+    """Return the bytes that an operator's input is bound to, padded to its TotalTensorSizeInBytes."""
+    data = values[call.input.value].data[call.input.byte_offset :]
     lacking = call.operator.input_tensor.total_tensor_size_in_bytes - data.size
     return np.concatenate([data, np.zeros(lacking, np.uint8)]) if lacking > 0 else data
 
 
-def _difference(expected: TensorBytes, got: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Where an output differs; empty when it does not. Buffers may be longer than the tensor, to a multiple of 4."""
+def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
+    """Describe how an output differs, or return an empty string. `actual` may be padded to a multiple of 4 bytes."""
     if expected.shape != shape:
         return f"its shape is {list(shape)} for {list(expected.shape)}."
-    if got is None:
+    if actual is None:
         return "it was not computed."
     size = expected.data.size
-    if got.size < size or got.size >= size + 4:
-        return f"it has {got.size} bytes for {size}."
-    unequal = np.flatnonzero(expected.data != got[:size])
+    if actual.size < size or actual.size >= size + 4:
+        return f"it has {actual.size} bytes for {size}."
+    unequal = np.flatnonzero(expected.data != actual[:size])
     if not unequal.size:
         return ""
     width = max(bits // 8, 1)
     element = int(unequal[0]) // width
     index = [int(i) for i in np.unravel_index(element * (8 // min(bits, 8)), shape)]
-    want, have = (bytes(data[element * width : (element + 1) * width]).hex() for data in (expected.data, got))
+    want, have = (bytes(data[element * width : (element + 1) * width]).hex() for data in (expected.data, actual))
     return f"first at index {index}, bytes {have} for {want} ({unequal.size} of {size} bytes differ)."
 
 
@@ -213,8 +214,9 @@ def reproducing_command(
     seed: int,
     executors: Sequence[str] | None,
 ) -> str:
-    """The command that runs a comparison again; `executors` of None are those that take part by default."""
+    """Return the command that repeats a comparison; `executors` of None stands for the default ones."""
     path = os.fspath(model)
+    # A leading "-" would make the path an option.
     file = os.path.join(os.curdir, path) if path.startswith("-") else path
     words = ["sliceport", "compare", file, "--seed", str(seed), "--feature-level", str(feature_level)]
     words += input_shapes_option(input_shapes)

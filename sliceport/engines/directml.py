@@ -1,4 +1,4 @@
-"""The real DirectML as an engine: descriptors that DirectML.dll compiles and dispatches."""
+"""The real DirectML as an engine: DirectML.dll compiles and dispatches the descriptors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def shared_device() -> device.Device:
-    """The one device of this process; it ends with the process.
+    """Return the one device of this process, which ends with the process.
 
     Raises:
         DeviceError: DirectML is not installed here.
@@ -32,13 +32,13 @@ def shared_device() -> device.Device:
 
 
 class DirectML:
-    """Runs operators on the real DirectML."""
+    """The engine that runs operators on the real DirectML."""
 
     name = "directml"
     description = "the descriptors on the real DirectML"
 
     def run_operator(self, operator: Operator, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """See `OperatorEngine`.
+        """Run an operator; see `OperatorEngine`.
 
         Raises:
             DeviceError: DirectML refuses the operator, or the host program failed.
@@ -46,7 +46,7 @@ class DirectML:
         return shared_device().run(operator, data)
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Whether DirectML is installed, and passes its self-test; the full edition only where it is installed."""
+        """Yield the state of DirectML's installation with its self-test, and of the full edition if it is installed."""
         from sliceport.directml.device import install
         from sliceport.directml.device.status import status
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class DmlEmulator:
-    """Runs operators by the formulas of DirectML's documentation."""
+    """The engine that runs operators by the formulas of DirectML's documentation."""
 
     name = "dml-emulator"
     description = "the descriptors, by the formulas of DirectML's documentation"
 
     def run_operator(self, operator: Operator, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """See `OperatorEngine`.
+        """Run an operator; see `OperatorEngine`.
 
         Raises:
             InvalidDescriptor: The operator breaks a rule.

@@ -1,7 +1,7 @@
-"""What an engine is: something that computes slicing nodes, so that `compare` can hold it against another.
+"""The protocols of engines, which compute slicing nodes so that `compare` can compare them with one another.
 
-There are two kinds. An operator engine runs what a node was lowered to, whatever format the model has; a node engine
-runs the node itself, as its format has it. Engines register under the entry point group `sliceport.engines`.
+An operator engine runs the operators that a node was lowered to, for models of every format. A node engine runs the
+node itself, for models of the formats that it names. Engines register under the entry point group `sliceport.engines`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ class SingleNode:
     """A slicing node to be run by itself.
 
     Attributes:
-        lowered: The node, resolved, and what it was lowered to.
-        model: A model of that node alone, as its format has it. For `onnx`, an `onnx.ModelProto` that reads `data` and
-            writes `out0`, `out1`, ..., one for each of the node's cuts. Formats say in their documentation what theirs
-            is.
+        lowered: The resolved node and its operators.
+        model: A model of that node alone, in a form that its format documents. For `onnx`, an `onnx.ModelProto` that
+            reads `data` and writes `out0`, `out1`, ..., one for each of the node's cuts.
     """
 
     lowered: LoweredNode
@@ -40,7 +39,7 @@ class OperatorEngine(Protocol):
     """An engine that runs DirectML operators.
 
     Attributes:
-        name: What `--executors` calls it.
+        name: Its name in `--executors`.
         description: One line for the help.
     """
 
@@ -61,17 +60,17 @@ class OperatorEngine(Protocol):
             The bytes of each output tensor's buffer, in order.
 
         Raises:
-            SliceportError: It cannot be run; the message becomes the finding.
+            SliceportError: The operator cannot be run; the message becomes the finding.
         """
         ...
 
 
 @runtime_checkable
 class NodeEngine(Protocol):
-    """An engine that runs slicing nodes as their format has them.
+    """An engine that runs slicing nodes of some model formats.
 
     Attributes:
-        name: What `--executors` calls it.
+        name: Its name in `--executors`.
         description: One line for the help.
         formats: The names of the formats whose nodes it runs.
     """
@@ -90,13 +89,13 @@ class NodeEngine(Protocol):
 
         Args:
             node: The node.
-            data: The packed bytes of its input, of the shape and element type that the node has.
+            data: The packed bytes of its input, with the node's input shape and element type.
 
         Returns:
             The packed bytes of each output, in the order of the node's cuts.
 
         Raises:
-            SliceportError: It cannot be run; the message becomes the finding.
+            SliceportError: The node cannot be run; the message becomes the finding.
         """
         ...
 

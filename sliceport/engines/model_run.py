@@ -1,4 +1,4 @@
-"""A run of a whole model on the real DirectML provider: which nodes ran where, and how far its outputs differ."""
+"""A run of a whole model on onnxruntime's DirectML provider: the provider of each node, and compared outputs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sliceport.atomic_write import fill_folder, write_json
 from sliceport.directml.device import NodeRun
+from sliceport.sandbox.place import fill_folder, write_json
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the provider refuses or computes differently.
+    """A node or model that the provider refuses or computes differently.
 
     Attributes:
         kind: `refused`, or `different` from the CPU provider.
-        node: The node; empty where it was not found.
+        node: Name of the node; empty if the search did not find one.
         op_type: Its operator.
         message: One sentence.
         defects: The ids of the known defects that explain it.
@@ -46,9 +46,9 @@ class OutputRun:
         name: Its name.
         element: Its element type.
         shape: Its sizes.
-        status: `equal`, `close` (within the tolerance), `different`, or `ran` where nothing was to compare with.
-        difference: The largest difference, over the largest absolute value that is expected or 1.
-        tolerance: How large it may be; 0 where only data was moved.
+        status: `equal`, `close` (within the tolerance), `different`, or `ran` if there were no expected values.
+        difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger.
+        tolerance: The largest difference that is `close`; 0 for a model that only moves data.
     """
 
     name: str
@@ -64,12 +64,12 @@ class ModelRun:
     """A run of a whole model on onnxruntime's DirectML provider.
 
     Attributes:
-        facts: What it ran on: adapter, versions.
-        nodes: The nodes that ran, each by itself, and the provider that each was given to.
-        outputs: What came out, compared.
-        findings: What the provider refuses or computes differently, by node where that was found.
-        arrays: The outputs themselves, by name.
-        transient: What failed on DirectML once and then, on a fresh host, did not.
+        facts: The adapter and the versions that it ran on.
+        nodes: The nodes that ran, unfused, and the provider of each.
+        outputs: The outputs and how far they differ.
+        findings: The refusals and differences, with the node if the search found it.
+        arrays: The values of the outputs, by name.
+        transient: The messages of failures that did not occur again on a fresh host.
     """
 
     facts: Mapping[str, Any]
@@ -81,19 +81,19 @@ class ModelRun:
 
     @property
     def is_clean(self) -> bool:
-        """Whether it ran and no output differs."""
+        """Whether the model ran and no output differs."""
         return not self.findings
 
     @property
     def summary(self) -> str:
-        """What the model ran on, and the counts of its outputs, in one line."""
+        """One line: versions, adapter and the number of outputs by status."""
         counts = Counter(output.status for output in self.outputs)
         listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
         nodes = f", {len(self.nodes)} node{'s' * (len(self.nodes) != 1)}" if self.nodes else ""
         return f"onnxruntime {self.facts['onnxruntime']} on {self.facts['adapter']}{nodes}; outputs: {listed}"
 
     def to_json(self) -> dict[str, Any]:
-        """The run as JSON values, without the arrays."""
+        """Return the run as JSON values, without the arrays."""
         return {
             "schema_version": 1,
             "facts": dict(self.facts),
@@ -107,7 +107,7 @@ class ModelRun:
         """Write `report.json` and each output as `.npy`, named in the report, into a new folder.
 
         Raises:
-            UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
+            UsageError: The folder exists and `overwrite` is false, this method did not write it, or it cannot be made.
         """
 
         def fill(folder: Path) -> None:
@@ -122,5 +122,5 @@ class ModelRun:
 
 
 def describe_transient(failure: str) -> str:
-    """What to say of a request to DirectML that failed once and then did not."""
+    """Format the note on a request to DirectML that failed once and then succeeded."""
     return f"transient: a request to DirectML failed once and on a fresh host did not ({failure.rstrip('.')})"

@@ -1,4 +1,4 @@
-"""The bytes of a tensor, as engines give and take them."""
+"""The bytes of a tensor, as engines read and return them."""
 
 from __future__ import annotations
 

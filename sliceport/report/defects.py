@@ -11,7 +11,10 @@ from sliceport.defects.table import defects_of
 
 
 def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
-    """What each engine does wrong, as wide as `columns`; `verbose` adds what is right, the workaround and the cases."""
+    """Format the defects of each engine in lines of at most `columns`.
+
+    With `verbose`, the right behaviour, the versions, the handling and the cases are added.
+    """
     lines = []
     for engine in engines:
         lines.append(f"{TITLES[engine]} ({engine})")

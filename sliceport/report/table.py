@@ -1,4 +1,4 @@
-"""Cells and lines as a terminal shows them."""
+"""Tables and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any
 
 
 def printable(text: str) -> str:
-    """Text with everything escaped that a terminal would act on or hide: control, direction, zero-width characters."""
+    """Escape everything that a terminal would act on or hide: control, direction and zero-width characters."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def display_width(text: str) -> int:
-    """Columns of a terminal that printable text takes."""
+    """Return the number of terminal columns that printable text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
-    """Rows of cells under a title row, made printable. What is wider than `columns` goes on below, by whole cells."""
+    """Format rows of cells, the first row as the title. Cells beyond `columns` continue on further lines."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * size for size in widths])
     lines = []
     for row in cells:
-        for i, group in enumerate(_groups(widths, columns)):
+        for i, group in enumerate(_group_by_line(widths, columns)):
             line = "  ".join(row[c] + " " * (widths[c] - display_width(row[c])) for c in group).rstrip()
             if i == 0 or line:
                 lines += _wrap("  " * min(i, 1) + line, columns)
     return "\n".join(lines)
 
 
-def _groups(widths: Sequence[int], columns: int | None) -> list[list[int]]:
-    """The columns of a table that stand on one line each; lines after the first are indented."""
+def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]]:
+    """Return for each line of a row the positions of its cells; lines after the first are indented by 2."""
     groups: list[list[int]] = [[]]
     used = 0
     for column, size in enumerate(widths):
@@ -51,7 +51,7 @@ def _groups(widths: Sequence[int], columns: int | None) -> list[list[int]]:
 
 
 def _wrap(line: str, columns: int | None) -> list[str]:
-    """A line whose one cell is wider than the terminal, broken between words."""
+    """Break a line whose single cell is wider than the terminal between words."""
     if columns is None or display_width(line) <= columns:
         return [line]
     if not line.strip("- "):

@@ -1,4 +1,4 @@
-"""Results as text that a person reads at a glance."""
+"""Programs, comparisons and runs as text for people."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _MAX_NAME = 48
 
 
 def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:
-    """A table of the nodes, as wide as `columns`, the refusals in full, and the counts."""
+    """Format a program: a table of its nodes at most `columns` wide, the refusals in full, and the counts."""
     rows = [("node", "op", "verdict", "becomes")]
     rows += [
-        (_shorten(_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _becomes(n, verbose)) for n in program.nodes
+        (_shorten(_node_path(n)), f"{n.node.op_type}-{n.node.opset}", n.verdict, _describe_lowering(n, verbose))
+        for n in program.nodes
     ]
     head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
     lines = [f"refused: {n.reason.message}" for n in program.nodes if n.reason]
@@ -29,23 +30,29 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def program_summary(program: Program) -> str:
-    """The counts of the nodes and of the operators, in one line."""
-    operators = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
-    made = ", ".join(f"{count} {name}" for name, count in sorted(operators.items())) or "no operators"
+    """Format the counts of nodes and operators on one line."""
+    types = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
+    operators = ", ".join(f"{count} {name}" for name, count in sorted(types.items())) or "no operators"
     counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
     moved = sum(call.moved_bytes for call in program.calls)
     total = program.summary["total"]
     return (
-        f"{total} node{'s' * (total != 1)}{': ' * bool(counts)}{counts}; {made} moving {_bytes(moved)}; "
+        f"{total} node{'s' * (total != 1)}{': ' * bool(counts)}{counts}; {operators} moving {_format_bytes(moved)}; "
         f"feature level {program.feature_level}"
     )
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """A table of the comparisons, as wide as `columns`, everything that is not equal in full, and the counts."""
+    """Format comparisons: a table at most `columns` wide, every result but `equal` in full, and the counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     rows += [
-        (_shorten(_path(c.lowered)), c.lowered.verdict, c.executor or "-", str(c.bytes_compared or "-"), _result(c))
+        (
+            _shorten(_node_path(c.lowered)),
+            c.lowered.verdict,
+            c.executor or "-",
+            str(c.bytes_compared or "-"),
+            _status(c),
+        )
         for c in report.comparisons
     ]
     head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
@@ -58,7 +65,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """The counts of the comparisons, in one line."""
+    """Format the counts of the comparisons on one line."""
     counts = Counter(c.status for c in report.comparisons)
     total = len(report.comparisons)
     listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
@@ -66,12 +73,19 @@ def report_summary(report: Report) -> str:
 
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:
-    """A table of the outputs, as wide as `columns`, which operators ran where, all findings in full, the counts."""
+    """Format a run: a table of its outputs at most `columns` wide, operators by provider, findings, and the counts."""
     from sliceport.engines.model_run import describe_transient
 
     rows = [("output", "elements", "shape", "result", "difference", "allowed")]
     rows += [
-        (_shorten(o.name), o.element, _dims(o.shape), o.status, _number(o.difference), _number(o.tolerance))
+        (
+            _shorten(o.name),
+            o.element,
+            _dims(o.shape),
+            o.status,
+            _number(o.difference),
+            _number(o.tolerance),
+        )
         for o in run.outputs
     ]
     head = [table(rows, columns)] if run.outputs else []
@@ -89,18 +103,18 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
 
 
-def _result(comparison: Comparison) -> str:
+def _status(comparison: Comparison) -> str:
     return comparison.status + (" (alone, random data)" if comparison.alone else "")
 
 
-def _path(lowered: LoweredNode) -> str:
+def _node_path(lowered: LoweredNode) -> str:
     return "/".join((*lowered.node.scope, lowered.node.name))
 
 
-def _becomes(lowered: LoweredNode, verbose: bool) -> str:
+def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
     if lowered.reason is not None:
         return lowered.reason.code
-    parts = [_call(call, verbose) for call in lowered.calls]
+    parts = [_format_call(call, verbose) for call in lowered.calls]
     for alias in lowered.aliases:
         if alias.tensor is None:
             parts.append(f"{alias.output} = {alias.value}")
@@ -111,14 +125,14 @@ def _becomes(lowered: LoweredNode, verbose: bool) -> str:
     return "; ".join(parts) or {"folded": "constant", "empty": "no elements"}.get(lowered.verdict, "")
 
 
-def _call(call: Call, verbose: bool) -> str:
+def _format_call(call: Call, verbose: bool) -> str:
     operator = call.operator
     name = operator.schema.type.removeprefix("DML_OPERATOR_")
     text = f"#{call.id} {name} {operator.input_tensor.data_type.name} {_dims(operator.input_tensor.sizes)}"
-    return text + _parameters(operator) if verbose else text
+    return text + _format_parameters(operator) if verbose else text
 
 
-def _parameters(operator: Operator) -> str:
+def _format_parameters(operator: Operator) -> str:
     if isinstance(operator, Slice1):
         return (
             f" offsets {_dims(operator.input_window_offsets)} sizes {_dims(operator.input_window_sizes)}"
@@ -142,7 +156,7 @@ def _shorten(name: str) -> str:
     return name if len(name) <= _MAX_NAME else f"...{name[3 - _MAX_NAME :]}"
 
 
-def _bytes(count: int) -> str:
+def _format_bytes(count: int) -> str:
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

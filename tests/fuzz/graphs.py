@@ -13,7 +13,7 @@ import importlib.util
 import itertools
 import random as random_module
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -32,6 +32,7 @@ from sessions import open_unoptimized
 
 from onnx_ops import strided_slice_op
 from onnx_ops.infer import inference
+from onnx_ops.model.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.nodes import MARK
@@ -91,15 +92,19 @@ def _give_hard_names(random: random_module.Random, model: onnx.ModelProto) -> No
 
 def generate(random: random_module.Random) -> Case:
     """Return a model, the shapes and values to run it with, and the passes to try by themselves."""
-    return _Builder(random).build()
+    return Builder(random).build()
 
 
 @dataclass
-class _Builder:
+class Builder:
     """A graph in the making.
 
     Attributes:
         values: The array of each value, if the input has the sizes that the graph is made for.
+        data: The values that nodes cut; the others are parameters.
+        makers: The methods that add nodes; none for all that the operator set allows.
+        constants: The kinds of parameters; a `default` is one that a caller may replace.
+        is_contested: Whether there are nodes that engines read differently.
         feeds: Other values of initializers that a caller may replace.
     """
 
@@ -111,6 +116,10 @@ class _Builder:
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
     functions: dict[str, onnx.FunctionProto] = field(default_factory=dict)
     values: dict[str, Array] = field(default_factory=dict)
+    data: list[str] = field(default_factory=list)
+    makers: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ("initializer", "initializer", "node", "default", "sum")
+    is_contested: bool = True
     feeds: dict[str, list[list[int]]] = field(default_factory=dict)
     count: int = 0
 
@@ -119,12 +128,10 @@ class _Builder:
         self.ir_version = self.random.choice((3, 4, 8, 8, 9, 10)) if self.opset < _FUNCTION_OPSET else 10
         shape = drawing.shape(self.random, (1, 2, 3, 4), _MAX_ELEMENTS)
         opened = [axis for axis in range(len(shape)) if self.random.random() < 0.3]
-        dims = [f"d{axis}" if axis in opened else size for axis, size in enumerate(shape)]
-        self.inputs.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, dims))
-        self.values["x"] = _numbers(shape)
+        self.add_input("x", numbers(shape), opened)
         for _ in range(self.random.randint(2, 10)):
             self.add_something()
-        if len(self.floats()) == 1:
+        if len(self.data) == 1:
             self.node("Identity", ["x"])
         model = self.model(self.outputs())
         if self.random.random() < HARD_NAMES:
@@ -143,13 +150,17 @@ class _Builder:
             "optimizers": [name for name in OPTIMIZERS if self.random.random() < SIMPLIFIED],
         }
 
-    def floats(self) -> list[str]:
-        return [name for name, array in self.values.items() if array.dtype == np.float32]
+    def add_input(self, name: str, array: Array, opened: Sequence[int] = ()) -> None:
+        """Add an input, whose sizes on the `opened` axes are symbols."""
+        dims = [f"d{axis}" if axis in opened else size for axis, size in enumerate(array.shape)]
+        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), dims))
+        self.values[name] = array
+        self.data.append(name)
 
     def outputs(self) -> list[str]:
         """Choose most of the values that no node reads, and a few of the others."""
         read = {name for node in self.nodes for name in node.input}
-        made = [name for name in self.floats() if name != "x"]
+        made = self.data[1:]
         leaves = [name for name in made if name not in read] or made
         outputs = [name for name in leaves if self.random.random() < 0.7] or leaves[:1]
         return outputs + [name for name in made if name in read - {*outputs} and self.random.random() < 0.15]
@@ -157,7 +168,9 @@ class _Builder:
     def model(self, outputs: list[str]) -> onnx.ModelProto:
         results = [
             helper.make_tensor_value_info(
-                name, TensorProto.FLOAT, [f"{name}_{axis}" for axis in range(self.values[name].ndim)]
+                name,
+                helper.np_dtype_to_tensor_dtype(self.values[name].dtype),
+                [f"{name}_{axis}" for axis in range(self.values[name].ndim)],
             )
             for name in outputs
         ]
@@ -168,7 +181,7 @@ class _Builder:
         return helper.make_model(graph, opset_imports=imports, ir_version=self.ir_version, functions=called)
 
     def add_something(self) -> None:
-        sources = [name for name in self.floats() if self.values[name].ndim and self.values[name].size < _MAX_ELEMENTS]
+        sources = [name for name in self.data if self.values[name].ndim and self.values[name].size < _MAX_ELEMENTS]
         makers: list[Callable[[str], object]] = [self.add_slice] * 4
         makers += [self.add_siblings, self.add_split, self.add_split, self.add_view, self.add_view, self.add_transpose]
         if self.opset >= 4:
@@ -179,7 +192,10 @@ class _Builder:
             makers += [self.add_by_shape, self.add_expand, self.add_branch, self.add_glu, self.add_loop]
         if self.opset >= _FUNCTION_OPSET:
             makers += [self.add_strided_slice, self.add_strided_slice, self.add_call, self.add_call]
-        self.random.choice(makers)(self.random.choice(sources[-4:]))
+        if self.makers:
+            makers = [getattr(self, f"add_{name}") for name in self.makers]
+        if sources:
+            self.random.choice(makers)(self.random.choice(sources[-4:]))
 
     # what nodes read
 
@@ -198,6 +214,9 @@ class _Builder:
             return []
         self.nodes.append(node)
         self.values.update(zip(names, arrays, strict=True))
+        self.data += [
+            name for name, array in zip(names, arrays, strict=True) if array.dtype == self.values[self.data[0]].dtype
+        ]
         return names
 
     def compute(self, node: onnx.NodeProto) -> list[Array]:
@@ -227,7 +246,7 @@ class _Builder:
     def constant(self, values: list[int] | int, *, plain: bool = False) -> str:
         """Add an initializer, a Constant, an initializer that a caller may replace, or a sum of others."""
         array = np.array(values, np.int64)
-        kind = "initializer" if plain else self.random.choice(("initializer", "initializer", "node", "default", "sum"))
+        kind = "initializer" if plain else self.random.choice(self.constants)
         name = self.name("c")
         self.values[name] = array
         if kind == "node":
@@ -255,7 +274,10 @@ class _Builder:
             start, stop = sorted((self.random.randint(0, size), self.random.randint(0, size)))
             return start, stop if self.random.random() < 0.8 else drawing.INT64_MAX, 1
         step = self.random.choice((1, 1, 2, 3, -1, -1, -2, 100, -100)) if self.opset >= 10 else 1
-        return drawing.bound(self.random, size), drawing.bound(self.random, size), step
+        start, stop = drawing.bound(self.random, size), drawing.bound(self.random, size)
+        if self.is_contested:
+            return start, stop, step
+        return max(start, -size), drawing.INT64_MIN if step < 0 and stop in CONTESTED_ENDS else stop, step
 
     # nodes
 
@@ -265,7 +287,7 @@ class _Builder:
         if len(axes) == rank and self.random.random() < 0.3:
             axes = list(range(rank))
         bounds = [self.bounds(self.size(source, axis)) for axis in axes]
-        if self.opset >= 10 and self.random.random() < 0.03:
+        if self.opset >= 10 and self.is_contested and self.random.random() < 0.03:
             axes, bounds = list(range(rank)), [(0, drawing.INT64_MAX, self.random.choice((1, 2, -1)))] * rank
         self.slice(source, axes, bounds)
 
@@ -295,10 +317,8 @@ class _Builder:
 
     def add_split(self, source: str) -> None:
         axis, count = self.axis(source), self.random.randint(1, 4)
-        is_equal = self.random.random() < 0.4
-        self.split(
-            source, axis, count, None if is_equal else drawing.parts(self.random, self.size(source, axis), count)
-        )
+        parts = drawing.parts(self.random, self.size(source, axis), count)
+        self.split(source, axis, count, parts if self.random.random() < 0.6 or not self.is_contested else None)
 
     def split(self, source: str, axis: int, count: int, parts: list[int] | None) -> list[str]:
         if self.opset < 2:  # passes leave Split-1 alone
@@ -306,15 +326,15 @@ class _Builder:
         attributes: dict[str, Any] = {} if axis == 0 and self.random.random() < 0.5 else {"axis": axis}
         if self.opset >= 11 and self.random.random() < 0.2:
             attributes["axis"] = axis - self.values[source].ndim
-        inputs = [source]
+        inputs, size = [source], self.size(source, axis)
         if parts is not None and self.opset >= 13:
             inputs.append(self.constant(parts))
         elif parts is not None:
             attributes["split"] = parts
+        elif size % count if self.opset < 18 else -(-size // count) * (count - 1) > size:
+            return []  # onnx's shape inference ends the process on a part of less than nothing
         elif self.opset >= 18:
             attributes["num_outputs"] = count
-        elif self.size(source, axis) % count:
-            return []
         return self.node("Split", inputs, count, **attributes)
 
     def add_gather(self, source: str) -> None:
@@ -339,8 +359,8 @@ class _Builder:
             self.node(op_type, [source, self.constant([axis])])
 
     def add_concat(self, source: str) -> None:
-        operands = [source, self.random.choice(self.floats())]
-        same = [name for name in self.floats() if self.values[name].shape == self.values[source].shape]
+        operands = [source, self.random.choice(self.data)]
+        same = [name for name in self.data if self.values[name].shape == self.values[source].shape]
         if self.random.random() < 0.5:
             operands[1] = self.random.choice(same)
         self.random.shuffle(operands)
@@ -353,7 +373,7 @@ class _Builder:
 
     def add_elementwise(self, source: str) -> None:
         op_type = self.random.choice(("Neg", "Identity", "Add", "Sigmoid", "Abs"))
-        same = [name for name in self.floats() if self.values[name].shape == self.values[source].shape]
+        same = [name for name in self.data if self.values[name].shape == self.values[source].shape]
         self.node(op_type, [source, self.random.choice(same)] if op_type == "Add" else [source])
 
     def add_repeated(self, source: str) -> None:
@@ -387,6 +407,15 @@ class _Builder:
             (wanted,) = self.node("Concat", [size, self.constant([-1], plain=True)], axis=0)
             attributes: dict[str, Any] = {"allowzero": 1} if self.opset >= 14 and self.random.random() < 0.3 else {}
             self.node("Reshape", [source, wanted], **attributes)
+
+    def add_reshape(self, source: str) -> None:
+        """Join two axes."""
+        shape = [*self.values[source].shape]
+        if len(shape) > 1 and 0 not in shape:
+            axis = self.random.randrange(len(shape) - 1)
+            self.node(
+                "Reshape", [source, self.constant([*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]])]
+            )
 
     def add_expand(self, source: str) -> None:
         wanted = [2 if size == 1 else size for size in self.values[source].shape]
@@ -444,7 +473,8 @@ class _Builder:
         self.node(kind, inputs, domain=_LOCAL, **attributes)
 
 
-def _numbers(shape: list[int]) -> Array:
+def numbers(shape: Sequence[int]) -> Array:
+    """Return different numbers from 1 on."""
     return np.arange(1, prod(shape) + 1, dtype=np.float32).reshape(shape)
 
 
@@ -553,7 +583,7 @@ def _feeds(case: Case, names: set[str]) -> list[dict[str, npt.NDArray[Any]]]:
     """What is fed in turn: each shape by itself, and with other values for what a caller may replace."""
     replaced = {name: np.array(values[0], np.int64) for name, values in case["feeds"].items() if name in names}
     return [
-        {"x": _numbers(sizes), **more}
+        {"x": numbers(sizes), **more}
         for sizes in case["sizes"]
         for more in [{}, *([replaced] if case["feeds"] else [])]
     ]

@@ -67,8 +67,21 @@ RANKS = (0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)
 OVERRIDABLE_FROM = 4
 
 
+RULES = {
+    "Slice": ("missing", "longer", "shorter", "replaced", "an axis twice", "more than axes"),
+    "Split": ("longer", "shorter", "replaced", "negative", "outputs", "axis", "num_outputs"),
+    "StridedSlice": ("missing", "longer", "shorter", "replaced", "mask"),
+}
+"""Ways to break a rule of each operator, though some cases allow the broken parameters."""
+
+
 def generate(random: Random) -> Case:
     op = random.choice(("Slice", "Slice", "Split", "StridedSlice"))
+    return draw(random, op, random.choice(RULES[op]) if random.random() < 0.1 else None)
+
+
+def draw(random: Random, op: str, rule: str | None) -> Case:
+    """Return a case of an operator, all of it allowed unless `rule` breaks it."""
     shape = drawing.shape(random, RANKS, MAX_ELEMENTS)
     opset = random.choice(OPSETS)
     if op == "StridedSlice":
@@ -94,8 +107,8 @@ def generate(random: Random) -> Case:
         "device": random.random() < 0.03,
     }
     {"Slice": _slice, "Split": _split, "StridedSlice": _strided_slice}[op](random, case)
-    if random.random() < 0.1:
-        _spoil(random, case)
+    if rule is not None:
+        _spoil(random, case, rule)
     if case["index_type"] == "INT32":
         least, most = -(2**31), 2**31 - 1
         for name, values in case["parameters"].items():
@@ -160,27 +173,35 @@ def _strided_slice(random: Random, case: Case) -> None:
     case["attributes"] = drawing.masks(random, count)
 
 
-def _spoil(random: Random, case: Case) -> None:
-    """Break one rule, perhaps."""
-    parameters = case["parameters"]
+def _spoil(random: Random, case: Case, rule: str) -> None:
+    op, shape, parameters, attributes = case["op"], case["shape"], case["parameters"], case["attributes"]
     name = random.choice([*parameters, ""])
-    how = random.choice(("drop", "longer", "shorter", "replace", "outputs", "axis", "mask", "num_outputs"))
-    if name and how == "drop":
+    if rule == "missing" and name:
         del parameters[name]
-    elif name and how == "longer":
+    elif rule == "longer" and name:
         parameters[name].append(random.choice((0, 1, -1)))
-    elif name and how == "shorter" and parameters[name]:
+    elif rule == "shorter" and name and parameters[name]:
         parameters[name].pop()
-    elif name and how == "replace" and parameters[name]:
+    elif rule == "replaced" and name and parameters[name]:
         parameters[name][random.randrange(len(parameters[name]))] = random.choice((0, -1, 9, -9, INT64_MIN, INT64_MAX))
-    elif case["op"] == "Split" and how == "outputs":
+    elif rule == "an axis twice" and parameters.get("axes"):
+        for each in parameters.values():
+            each.append(each[0])
+        parameters["axes"][-1] = random.choice((0, len(shape))) + parameters["axes"][0] % len(shape) - len(shape)
+    elif rule == "more than axes" and "axes" in parameters:
+        del parameters["axes"]
+        parameters |= {each: [1] * (len(shape) + 1) for each in parameters}
+    elif rule == "negative":
+        parameters["split"] = random.choice(([INT64_MAX, -1], [-2, 2 + sum(shape)], [-1, 1 + sum(shape[:1])]))
+        case["outputs"], case["unnamed"] = 2, []
+    elif rule == "outputs":
         case["outputs"] += 1
-    elif case["op"] == "Split" and how == "axis":
-        case["attributes"]["axis"] = random.choice((len(case["shape"]), -len(case["shape"]) - 1, 2**31, INT64_MIN))
-    elif case["op"] == "Split" and how == "num_outputs" and case["opset"] >= 18:
-        case["attributes"]["num_outputs"] = random.choice((0, 1, 2, 5, -1, INT64_MAX))
-    elif case["op"] == "StridedSlice" and how == "mask":
-        case["attributes"][random.choice(MASKS)] = [random.choice((0, 1, 2, -1)) for _ in range(3)]
+    elif rule == "axis":
+        attributes["axis"] = random.choice((len(shape), -len(shape) - 1, 2**31, INT64_MIN))
+    elif rule == "num_outputs" and case["opset"] >= 18:
+        attributes["num_outputs"] = random.choice((0, 1, 2, 5, -1, INT64_MAX))
+    elif rule == "mask" and op == "StridedSlice":
+        attributes[random.choice(MASKS)] = [random.choice((0, 1, 2, -1)) for _ in range(3)]
 
 
 def attributes_hold_parameters(case: Case) -> bool:

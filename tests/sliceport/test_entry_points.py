@@ -82,7 +82,7 @@ def test_they_take_part(folder: Path, models: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("NO_ENGINE", "is no engine: it needs name, description and run_operator or run_node."),
+        ("NO_ENGINE", "is not an engine: it needs name, description and run_operator or run_node."),
         ("MISSING", "cannot be loaded: AttributeError:"),
     ],
 )
@@ -102,5 +102,7 @@ def test_two_of_the_same_name(tmp_path: Path, models: Path) -> None:
 def test_what_is_no_format(tmp_path: Path) -> None:
     done = sliceport(install(tmp_path, "formats", broken="NO_ENGINE"), "lower", "m.onnx")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "entry point 'broken' of sliceport.formats (throwaway:NO_ENGINE) is no format: it lacks name," in done.stderr
+    assert (
+        "entry point 'broken' of sliceport.formats (throwaway:NO_ENGINE) is not a format: it lacks name," in done.stderr
+    )
     assert "Traceback" not in done.stderr

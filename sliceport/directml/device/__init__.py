@@ -28,16 +28,15 @@ def open(  # noqa: A001 - `device.open()` is what one says
     retries: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> Device:
-    """The device; its host program starts with the first request.
+    """Return a device; its host program starts with the first request.
 
     Args:
-        full: The full edition, which has every operator of DirectML.
-        timeout: Seconds that one request may take.
-        retries: Whether a request that fails is asked again on a fresh host, which tells what the device refuses from
-            what only happened once.
-        environment: Variables for the host program, beside those that this process has now.
+        full: Whether to use the full edition, which has every operator of DirectML.
+        timeout: Time limit per request in seconds.
+        retries: Whether to repeat a failed request on a fresh host, to tell a refusal from a transient failure.
+        environment: Variables for the host program, in addition to those of this process.
 
     Raises:
-        DeviceError: It is not installed.
+        DeviceError: DirectML is not installed.
     """
     return Device(host_command(full=full), timeout, retries=retries, environment=environment)

@@ -1,4 +1,4 @@
-"""Arrays as onnxruntime's provider takes and gives them: the number of an element type in TensorProto, and bytes."""
+"""Conversion of arrays to and from what onnxruntime's provider uses: an element type of TensorProto, and bytes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ _ML_DTYPES = {
     22: "int4", 23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
-"""Of the types whose elements are packed."""
+"""Bits per element of the types with less than a byte."""
 
 
 @cache
 def _dtypes() -> dict[int, np.dtype[Any]]:
-    """NumPy's type by number; ml_dtypes before 0.6 lacks some."""
+    """Return NumPy's type by TensorProto number; versions of ml_dtypes before 0.6 lack some."""
     packaged = {number: getattr(ml_dtypes, name) for number, name in _ML_DTYPES.items() if hasattr(ml_dtypes, name)}
     return {number: np.dtype(kind) for number, kind in (_NUMPY | packaged).items()}
 
 
 def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
-    """The number of an input's element type, and its bytes; elements of less than a byte are packed, lowest bits first.
+    """Return the number of an input's element type, and its bytes.
+
+    Elements of less than a byte are packed, the first into the lowest bits.
 
     Raises:
-        DeviceError: The provider takes no such elements.
+        DeviceError: The provider does not take elements of this type.
     """
     number = next((number for number, dtype in _dtypes().items() if dtype == array.dtype), None)
     if number is None:
@@ -44,15 +46,12 @@ def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
     if bits is None:
         return number, array.tobytes()
     flat = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)
-    columns = _in_columns(flat, 8 // bits)
+    padding = np.zeros(-flat.size % (8 // bits), np.uint8)
+    bytes_by_element = np.concatenate([flat, padding]).reshape(-1, 8 // bits)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return number, np.bitwise_or.reduce(columns << shifts, axis=1).astype(np.uint8).tobytes()
-
-
-def _in_columns(flat: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint8]:
-    return np.concatenate([flat, np.zeros(-flat.size % width, np.uint8)]).reshape(-1, width)
+    return number, np.bitwise_or.reduce(bytes_by_element << shifts, axis=1).astype(np.uint8).tobytes()
 
 
 def decode(number: int, shape: list[int], data: bytes) -> npt.NDArray[Any]:
-    """The array of an output."""
+    """Return the array of an output."""
     return np.frombuffer(data, _dtypes()[number]).reshape(shape)

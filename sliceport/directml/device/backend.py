@@ -1,7 +1,7 @@
-"""A way to run the host program on a machine, and what every way has in common: the libraries, the program, the stamp.
+"""Base of the ways to run the host program: it installs the libraries and the program, and marks what is done.
 
-Everything lies in one folder of the user's cache. Each step is done once, in a place beside and renamed, so that an
-installation that was interrupted goes on where it stopped.
+Everything lies in one folder of the user's cache. Each step writes under another name and renames its result, so that
+an interrupted installation continues at the step where it stopped.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ _HEADERS = ("directx", "onnxruntime", "nlohmann")
 
 
 def source(name: str) -> Path:
-    """A source file of the package."""
+    """Return the path of a source file of the package."""
     return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
 
 
 class HostBackend(ABC):
-    """How the host program runs on this machine.
+    """A way to run the host program on this machine.
 
     Attributes:
-        text: The way in a few words.
-        folder: Where its installation lies.
-        disk: How much disk that takes in the end.
+        text: A short description.
+        folder: The folder of the installation.
+        disk: The disk space that the installation takes.
+        sources: The source files of the host program.
     """
 
     text: str
@@ -49,35 +50,45 @@ class HostBackend(ABC):
 
     @abstractmethod
     def missing(self) -> str | None:
-        """What this machine lacks to install; None when nothing is missing."""
+        """Return what this machine lacks for an installation, as part of a sentence, or None."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The command that runs the host program, with everything that it needs, so that all of it ends together."""
+        """Return the command that runs the host program. Its auxiliary processes must exit with it."""
 
-    def prepare(self, say: Progress) -> None:  # noqa: B027 - there may be nothing
-        """What comes before the libraries and the host program."""
+    def prepare(self, say: Progress) -> None:  # noqa: B027 - optional step
+        """Do the steps before the libraries and the host program are installed."""
 
-    def complete(self, say: Progress) -> None:  # noqa: B027 - there may be nothing
-        """What comes after them."""
+    def complete(self, say: Progress) -> None:  # noqa: B027 - optional step
+        """Do the steps after the libraries and the host program are installed."""
 
     def is_complete(self) -> bool:
         """Whether `complete` is done."""
         return True
 
     def build(self) -> None:
-        """Put the host program from the sources in `home` there."""
+        """Compile the sources in `home` to the host program."""
         self.compile(self.home, "x86_64-w64-mingw32-g++", ["-I", f"{self.home}/include"])
 
     def compile(self, home: Path, compiler: str, include: Sequence[str], before: Sequence[str] = ()) -> None:
-        """Compile the host program; `home` is its folder as the compiler sees it, `before` what enters its root."""
+        """Compile the host program.
+
+        Args:
+            home: The folder of the host program as the compiler sees it.
+            compiler: The command of the compiler.
+            include: Options with the folders of headers.
+            before: Words in front of the command, such as `chroot` and its root.
+        """
         words = [*before, compiler, *_OPTIONS, "-D_stdcall=__stdcall", *include, "-static"]
         words += [str(home / "host.cpp"), "-o", str(home / "host.exe.new"), "-luuid", "-ldxguid"]
         run(words, "the compiler")
         os.replace(self.home / "host.exe.new", self.home / "host.exe")
 
     def link_headers(self) -> None:
-        """Give the headers a folder of their own: the C library's beside them are not for Windows."""
+        """Symlink only the needed headers into `home/include`.
+
+        Adding /usr/include itself would expose Linux headers of the C library to the Windows compiler.
+        """
         include = self.home / "include"
         include.mkdir(exist_ok=True)
         for name in _HEADERS:
@@ -86,16 +97,16 @@ class HostBackend(ABC):
 
     def is_installed(self) -> bool:
         """Whether every step of an installation is done, with the host program of this version."""
+        return self._is_built() and self.is_complete()
+
+    def _is_built(self) -> bool:
+        """Whether the host program was built from the sources of this version."""
         stamp = self.home / ".host"
-        return (
-            stamp.is_file()
-            and stamp.read_text() == self._hash()
-            and (self.home / "host.exe").is_file()
-            and self.is_complete()
-        )
+        is_current = stamp.is_file() and stamp.read_text() == self._hash_sources()
+        return is_current and (self.home / "host.exe").is_file()
 
     def install(self, say: Progress) -> None:
-        """Install, or go on with an installation that was interrupted.
+        """Install DirectML, or continue an interrupted installation.
 
         Raises:
             DeviceError: A step failed.
@@ -106,18 +117,17 @@ class HostBackend(ABC):
             self.home.mkdir(parents=True, exist_ok=True)
             if not all((self.home / name).exists() for name in LIBRARIES):
                 install_libraries(self.home, say)
-            stamp = self.home / ".host"
-            if not stamp.is_file() or stamp.read_text() != self._hash() or not (self.home / "host.exe").is_file():
+            if not self._is_built():
                 say("building the host program")
                 for name in self.sources:
                     shutil.copyfile(source(name), self.home / name)
                 self.build()
-                stamp.write_text(self._hash())
+                (self.home / ".host").write_text(self._hash_sources())
             self.complete(say)
         except OSError as error:
             raise DeviceError(f"DirectML cannot be installed in {self.folder} ({error}).") from None
 
-    def _hash(self) -> str:
+    def _hash_sources(self) -> str:
         digest = hashlib.sha256()
         for name in self.sources:
             digest.update(source(name).read_bytes())
@@ -125,10 +135,15 @@ class HostBackend(ABC):
 
 
 def run(words: Sequence[str], what: str, folder: Path | None = None) -> str:
-    """Run a program to its end; its standard output.
+    """Run a program to its end and return its standard output.
+
+    Args:
+        words: The command.
+        what: Name of the program in messages.
+        folder: Its working directory.
 
     Raises:
-        DeviceError: It cannot be started or fails.
+        DeviceError: The program cannot be started or fails.
     """
     try:
         done = subprocess.run(  # noqa: S603 - fixed programs, no shell

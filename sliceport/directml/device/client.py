@@ -1,4 +1,4 @@
-"""A device: one host program, asked through its pipe."""
+"""A device: one host program, and requests to it through a pipe."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Bytes = npt.NDArray[np.uint8]
 
 _MAX_TRIES = 3
 _STARTING = ("D3D12CreateDevice", "NativeCreateDevice", "DMLCreateDevice1")
-"""The calls that make the device."""
+"""The calls that create the device."""
 FILL = 0xA5
-"""What output buffers hold before an operator runs, when none are given."""
+"""Initial byte of output buffers that the caller does not pass."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class NodeRun:
 
 
 class Device:
-    """The real DirectML. Made by `open`; a context manager.
+    """The real DirectML, as a context manager; `open` creates it.
 
-    The host program starts with the first request and is started again after it died; all processes that it needs live
-    in a process namespace of their own and end with it.
+    The host program starts with the first request, and again after it died. All processes that it needs live in a
+    process namespace of their own and end with it.
 
     Attributes:
-        retries: Whether a request that fails is asked again on a fresh host: what fails there in the same way is
-            refused, anything else was transient.
-        transient: What failed and then, on a fresh host, did not.
+        retries: Whether a failed request is repeated on a fresh host. A failure that occurs twice is a refusal; any
+            other is transient.
+        transient: The messages of transient failures.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Device:
 
     @contextmanager
     def without_retries(self) -> Iterator[None]:
-        """Ask each request once while this lasts."""
+        """Send each request only once inside the `with` block."""
         before, self.retries = self.retries, False
         try:
             yield
@@ -98,14 +98,17 @@ class Device:
             process.wait()
 
     def facts(self) -> dict[str, Any]:
-        """Adapter, DirectML feature level, data types, onnxruntime's version."""
+        """Return adapter, DirectML feature level, data types and onnxruntime's version."""
         return self._ask({"do": "facts"})[0]
 
     def create_operator(self, operator: Operator | Mapping[str, Any]) -> int:
-        """The HRESULT of IDMLDevice::CreateOperator for an operator, or its JSON with whatever numbers; 0 if accepted.
+        """Call IDMLDevice::CreateOperator and return its HRESULT, 0 for success.
+
+        Args:
+            operator: A descriptor, or one as JSON, whose fields may have any values.
 
         Raises:
-            DeviceError: The host program failed, or the numbers do not fit the struct's fields.
+            DeviceError: The host program failed, or a number does not fit the struct's field.
         """
         try:
             self._ask({"do": "create", "operator": _as_json(operator)})
@@ -123,11 +126,11 @@ class Device:
         Args:
             operator: The descriptor.
             data: The input's buffer.
-            byte_offset: Where the input tensor starts in it, a multiple of 16.
-            outputs: What the output buffers hold before, each of its tensor's TotalTensorSizeInBytes; not changed.
+            byte_offset: Start of the input tensor in its buffer, a multiple of 16.
+            outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes; not changed.
 
         Returns:
-            The output buffers after.
+            The contents of the output buffers after the run.
 
         Raises:
             CallFailed: DirectML refuses the operator.
@@ -153,8 +156,8 @@ class Device:
         """Run operators of a lowered program as one DirectML graph, in one dispatch.
 
         Args:
-            calls: The operators; what one writes another may read.
-            values: The buffer of every value that is read and not written by one of them.
+            calls: The operators; an operator may read what another one writes.
+            values: The buffer of every value that the operators read and none of them writes.
 
         Returns:
             The buffer of every value that is written.
@@ -173,13 +176,13 @@ class Device:
                 edges["input_edges"].append([inputs.setdefault(call.input, len(inputs)), node, 0])
             elif call.input.byte_offset:
                 raise InvalidDescriptor(
-                    f"value {call.input.value!r} is made in the graph, so no view of it can be read."
+                    f"value {call.input.value!r} is computed in the graph, and DirectML cannot bind a view of it."
                 )
             else:
                 edges["intermediate_edges"].append([*source, node, 0])
         edges["output_edges"] = [[*source, i] for i, source in enumerate(written.values())]
         sizes = [calls[node].operator.outputs[i].total_tensor_size_in_bytes for node, i in written.values()]
-        buffers = [_whole(values[binding.value], binding, calls) for binding in inputs]
+        buffers = [_fit_buffer(values[binding.value], binding, calls) for binding in inputs]
         graph = {
             "operators": [to_json(call.operator) for call in calls],
             "input_count": len(inputs),
@@ -226,14 +229,14 @@ class Device:
         fallback: bool = True,
         fusion: bool = False,
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
-        """Run a model like `run_onnx`, and tell which nodes ran where.
+        """Run a model like `run_onnx`, and return also the nodes that ran, each with its provider.
 
         Args:
             model: The serialised model.
             inputs: An array for each input.
             outputs: Names of the outputs to return.
             fallback: Whether nodes that the provider does not take may run on the CPU.
-            fusion: Whether the provider may fuse what it takes into DirectML graphs, each one node of the trace.
+            fusion: Whether the provider may fuse nodes into DirectML graphs, each one node of the trace.
         """
         return self._run_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, trace=True)
 
@@ -265,13 +268,13 @@ class Device:
         return results, [NodeRun(**node) for node in header.get("nodes", ())]
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
-        """The answer to a request; with `retries` the first of three, until one fails as one before it did.
+        """Send a request and return its answer, with `retries` on up to three hosts.
 
-        That the device itself cannot be made says nothing about the request, and it may be so for a moment on a machine
-        that is busy: it is always tried on three hosts.
+        A request stops being repeated when a failure occurs for the second time. A failure to create the device says
+        nothing about the request, and is transient on a busy machine, so it is always repeated on up to three hosts.
 
         Raises:
-            CallFailed: The request is refused.
+            CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
             HostDied: The host program ended or did not answer in time.
         """
         failures: list[str] = []
@@ -304,7 +307,7 @@ class Device:
             raise HostDied(
                 f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
             ) from None
-        except BaseException:  # an interrupted request leaves the pipe in the middle of a frame
+        except BaseException:  # an interrupted request leaves the pipe in the middle of a frame, so nobody can go on
             self._kill()
             raise
         if "error" in header:
@@ -338,9 +341,9 @@ class Device:
 
 
 class _Exchange(threading.Thread):
-    """A frame sent and its answer read by a thread of its own: pipes know no time-out on every platform.
+    """A thread that sends one frame and reads its answer, because pipes have no time-out on every platform.
 
-    It ends when the host program does.
+    The thread ends when the host program ends.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], frame: bytes) -> None:
@@ -352,11 +355,11 @@ class _Exchange(threading.Thread):
         self.start()
 
     def result(self, timeout: float) -> tuple[dict[str, Any], bytes]:
-        """The answer.
+        """Wait for the answer and return it.
 
         Raises:
-            TimeoutError: There is none yet.
-            OSError, EOFError, ValueError: The host program ended, or what it wrote is no answer.
+            TimeoutError: The answer is not there after `timeout` seconds.
+            OSError, EOFError, ValueError: The host program ended, or wrote something else than an answer.
         """
         self.join(timeout)
         if self.is_alive():
@@ -367,7 +370,7 @@ class _Exchange(threading.Thread):
         return self._answer
 
     def run(self) -> None:
-        """Send and read."""
+        """Send the frame and read the answer; the body of the thread."""
         try:
             assert self._process.stdin is not None
             rest = memoryview(self._frame)
@@ -391,8 +394,8 @@ class _Exchange(threading.Thread):
         return b"".join(parts)
 
 
-def _whole(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:
-    """The buffer of a value as far as any tensor in it reaches, its last 4 bytes filled up."""
+def _fit_buffer(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:
+    """Cut a buffer after the last byte that a tensor at `binding` reaches, padded to a multiple of 4 bytes."""
     reach = max(call.operator.input_tensor.total_tensor_size_in_bytes for call in calls if call.input == binding)
     size = -(-(binding.byte_offset + reach) // 4) * 4
     if data.size + 3 < size:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sliceport.directml.device.backend import HostBackend, Progress, run
-from sliceport.directml.device.launch import ALONE, launch, make_prefix
+from sliceport.directml.device.launch import ALONE, WineBackend
 from sliceport.user_cache import user_cache
 
 _HOME = Path("/opt/sliceport")
@@ -24,13 +24,13 @@ _NATIVE_PACKAGES = ("wine64-tools", "libwine-dev", "libvkd3d-dev", "gcc", "libc6
 
 @dataclass(frozen=True)
 class Edition:
-    """What can be installed: a Debian suite and packages.
+    """A Debian suite and the packages to install.
 
     Attributes:
         name: Its folder in the cache.
         suite: The Debian suite.
-        packages: What is installed into the root.
-        disk: How much disk it takes.
+        packages: The packages that are installed into the root.
+        disk: The disk space that it takes.
         native: Whether it has libvkd3d's own device, for shader model 6.
     """
 
@@ -42,12 +42,12 @@ class Edition:
 
 
 SLICING = Edition("directml", "trixie", _PACKAGES, "about 3.5 GB")
-"""Does all that slicing needs."""
+"""The edition with every operator of slicing."""
 FULL = Edition("directml-full", "sid", _PACKAGES + _NATIVE_PACKAGES, "about 5 GB", native=True)
-"""Every operator of DirectML; Debian sid moves, so what works is what the self-test says."""
+"""The edition with every operator of DirectML. Debian sid changes daily, so only the self-test shows what works."""
 
 
-class DebianChroot(HostBackend):
+class DebianChroot(WineBackend):
     """A Debian root made by debootstrap from the machine's own mirror."""
 
     def __init__(self, edition: Edition) -> None:
@@ -55,18 +55,18 @@ class DebianChroot(HostBackend):
         self.folder = user_cache() / edition.name
         self.disk = edition.disk
         self.text = f"Wine and lavapipe in a Debian root ({edition.suite})"
-        self.root = self.folder / "root"
+        self.root, self.inner_home = self.folder / "root", _HOME
         if edition.native:
             self.text = f"Wine, libvkd3d and lavapipe in a Debian root ({edition.suite})"
             self.sources = (*HostBackend.sources, "native_vkd3d.c", "native_vkd3d.spec")
 
     @property
     def home(self) -> Path:
-        """The folder of the host program, inside the root."""
+        """The folder of the host program, which is inside the root."""
         return self.root / _HOME.relative_to("/")
 
     def missing(self) -> str | None:
-        """What this machine lacks to install."""
+        """Return what this machine lacks for an installation, or None."""
         if sys.platform == "win32" or os.geteuid() != 0:
             return "a Debian root can only be made and entered as root"
         for tool in ("unshare", "chroot", "mount", "apt-get", "dpkg"):
@@ -76,12 +76,8 @@ class DebianChroot(HostBackend):
             return "no Debian mirror is named in this machine's apt sources"
         return None
 
-    def command(self) -> list[str]:
-        """The host program inside the root, in namespaces of its own."""
-        return launch(self.root, _HOME, "wine", "host.exe")
-
     def prepare(self, say: Progress) -> None:
-        """Make the root and install its packages."""
+        """Create the root and install its packages."""
         if not self.root.exists():
             say(f"making a Debian root in {self.folder} ({self.disk} in the end)")
             _debootstrap(self.root, self.edition.suite)
@@ -96,16 +92,6 @@ class DebianChroot(HostBackend):
             self._build_native(enter)
         self.link_headers()
         self.compile(_HOME, "x86_64-w64-mingw32-g++", ["-I", f"{_HOME}/include"], enter)
-
-    def complete(self, say: Progress) -> None:
-        """Make the Wine prefix."""
-        if not self.is_complete():
-            say("making a Wine prefix")
-            make_prefix(self.root, _HOME, self.home)
-
-    def is_complete(self) -> bool:
-        """Whether there is a Wine prefix."""
-        return (self.home / "prefix").is_dir()
 
     def _install_packages(self) -> None:
         script = (
@@ -132,7 +118,7 @@ class DebianChroot(HostBackend):
 
 
 def mirror() -> str | None:
-    """The Debian mirror that this machine uses, from its apt sources."""
+    """Return the Debian mirror in this machine's apt sources, or None."""
     files = [Path("/etc/apt/sources.list")]
     folder = Path("/etc/apt/sources.list.d")
     if folder.is_dir():
@@ -161,7 +147,7 @@ def _debootstrap(root: Path, suite: str) -> None:
 
 
 def _debootstrap_program(folder: Path) -> list[str]:
-    """The command of debootstrap: the machine's own, or its package unpacked into a folder, not installed."""
+    """Return the command of debootstrap: the machine's own, or that of its package, unpacked but not installed."""
     if shutil.which("debootstrap"):
         return ["debootstrap"]
     tools = folder / "tools"

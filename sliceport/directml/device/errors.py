@@ -1,4 +1,4 @@
-"""What can go wrong with a device."""
+"""Errors of a device."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from sliceport.errors import SliceportError
 
 _PLACE = re.compile(r"\S+\(\d+\)\\\S+![0-9A-F]+: (\(caller: [0-9A-F]+\) )?Exception\(\d+\) tid\([0-9a-f]+\) ")
-"""Where in its own source and memory onnxruntime was: not for people."""
+"""The place in its source and memory that onnxruntime puts before a message."""
 
 
 class DeviceError(SliceportError):
-    """The device cannot be installed, started or asked."""
+    """The device cannot be installed or started, or a request cannot be sent to it."""
 
 
 class HostDied(DeviceError):
@@ -27,12 +27,12 @@ class CallFailed(DeviceError):
 
     Attributes:
         call: The function that failed.
-        hresult: What it answered, as an unsigned 32-bit number.
-        message: What it said, where it said something.
+        hresult: Its result, as an unsigned 32-bit number.
+        message: Its message; empty if it has none.
     """
 
     def __init__(self, call: str, hresult: int, message: str) -> None:
-        said = " ".join(_PLACE.sub("", message).split()).rstrip(".")
-        text = f": {said}" if said else ""
+        reason = " ".join(_PLACE.sub("", message).split()).rstrip(".")
+        text = f": {reason}" if reason else ""
         super().__init__(f"{call} failed with 0x{hresult:08x}{text}.")
         self.call, self.hresult, self.message = call, hresult, message

@@ -1,4 +1,4 @@
-"""Which way the real DirectML runs on this machine, and its installation."""
+"""The installation of the real DirectML, and the choice of the way to run it on this machine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sliceport.user_cache import user_cache
 
 
 def backend(*, full: bool = False) -> HostBackend:
-    """How DirectML runs on this machine: as it is installed, else as it can be installed.
+    """Return the backend that is installed on this machine, or else one that can be installed.
 
     Args:
-        full: With every operator of DirectML; elsewhere than on Windows that is a Debian root of its own.
+        full: Whether to use the edition with every operator of DirectML; except on Windows it is a Debian root.
     """
     if sys.platform == "win32":
         return Windows()
@@ -26,6 +26,7 @@ def backend(*, full: bool = False) -> HostBackend:
         return DebianChroot(FULL)
     backends = (DebianChroot(SLICING), MachineWine())
     installed = next((one for one in backends if one.is_installed()), None)
+    # The machine's own Wine goes first among those that can be installed: it needs a seventh of the disk and no root.
     return installed or next((one for one in reversed(backends) if one.missing() is None), backends[0])
 
 
@@ -35,7 +36,7 @@ def is_installed(*, full: bool = False) -> bool:
 
 
 def missing(*, full: bool = False) -> str | None:
-    """What this machine lacks to install DirectML, whichever way; None when nothing is missing."""
+    """Return what this machine lacks for every way to install DirectML, or None if it can be installed."""
     if sys.platform not in ("linux", "win32"):
         return f"this platform is {sys.platform}, and only Linux and Windows can have it"
     chosen = backend(full=full)
@@ -46,10 +47,10 @@ def missing(*, full: bool = False) -> str | None:
 
 
 def host_command(*, full: bool = False) -> list[str]:
-    """The command of the host program.
+    """Return the command of the host program.
 
     Raises:
-        DeviceError: It is not installed.
+        DeviceError: DirectML is not installed.
     """
     chosen = backend(full=full)
     if not chosen.is_installed():
@@ -59,7 +60,7 @@ def host_command(*, full: bool = False) -> list[str]:
 
 
 def install(say: Progress = print, *, full: bool = False) -> Path:
-    """Install, or go on with an installation that was interrupted; the folder that holds it.
+    """Install DirectML, or continue an interrupted installation, and return its folder.
 
     Raises:
         DeviceError: Something is missing on this machine, or a step failed.
@@ -73,18 +74,19 @@ def install(say: Progress = print, *, full: bool = False) -> Path:
 
 
 def uninstall() -> bool:
-    """Remove everything that was installed; whether there was anything.
+    """Remove all installations, and return whether there was one.
 
     Raises:
-        DeviceError: Something is mounted there.
+        DeviceError: A file system is mounted inside one of the folders.
     """
     folders = [DebianChroot(SLICING).folder, DebianChroot(FULL).folder, MachineWine().folder, Windows().folder]
-    there = [folder for folder in dict.fromkeys(folders) if folder.exists()]
+    existing = [folder for folder in dict.fromkeys(folders) if folder.exists()]
     mounts = Path("/proc/self/mounts")
     if mounts.exists():
         mounted = [line.split()[1] for line in mounts.read_text(encoding="utf-8").splitlines()]
-        if any(place.startswith(f"{folder}/") for folder in there for place in mounted):
+        # /dev and /sys of the machine may be mounted inside the root; deleting would go into them.
+        if any(place.startswith(f"{folder}/") for folder in existing for place in mounted):
             raise DeviceError(f"something is mounted inside {user_cache()}; unmount it first.")
-    for folder in there:
+    for folder in existing:
         shutil.rmtree(folder)
-    return bool(there)
+    return bool(existing)

@@ -1,4 +1,4 @@
-"""DirectML.dll and onnxruntime.dll: an installed onnxruntime-directml's on Windows, elsewhere those of its wheel."""
+"""DirectML.dll and onnxruntime.dll, from an installed onnxruntime-directml (Windows) or from its wheel."""
 
 from __future__ import annotations
 
@@ -24,31 +24,32 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
     """Put the libraries into a folder.
 
     Raises:
-        DeviceError: They cannot be downloaded.
+        DeviceError: The wheel cannot be downloaded.
     """
-    found = _find_installed()
+    installed = _find_installed()
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
-        if found is None:
+        if installed is None:
             say(f"downloading {PACKAGE}=={VERSION} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
             _unpack(_download(Path(folder)), Path(folder))
         else:
             say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {PACKAGE}")
             for name in LIBRARIES:
-                shutil.copyfile(found / name, Path(folder) / name)
+                shutil.copyfile(installed / name, Path(folder) / name)
         for name in LIBRARIES:
             (Path(folder) / name).replace(home / name)
-    version = VERSION if found is None else importlib.metadata.version(PACKAGE)
+    version = VERSION if installed is None else importlib.metadata.version(PACKAGE)
     (home / _NOTE).write_text(f"{PACKAGE}=={version}")
 
 
-def libraries_of(home: Path) -> str:
-    """Which package the libraries in a folder are from."""
+def read_package_spec(home: Path) -> str:
+    """Return the package and version that the libraries in a folder are from."""
+    # Installations older than the note used the pinned version.
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 
 
 def _find_installed() -> Path | None:
-    """The folder with the libraries of an installed package: there is one for Windows only."""
+    """Return the folder with the libraries of an installed package, which exists for Windows only."""
     if sys.platform != "win32":
         return None
     try:

@@ -1,7 +1,7 @@
 """The frames between the client and the host program.
 
 A frame is a 32-bit length of the header, a 64-bit length of the payload (both little-endian), the header as JSON in
-UTF-8 and the payload. A request's header has `do`; the answer's is what was asked for, or `error` with `call`,
+UTF-8 and the payload. A request's header has `do`; an answer's header has the result, or `error` with `call`,
 `hresult` and `message`. The payload is tensor bytes, concatenated in the order in which the header names them.
 """
 
@@ -15,14 +15,14 @@ from sliceport.directml.device.errors import DeviceError
 
 PREFIX = struct.Struct("<IQ")
 MAX_HEADER, MAX_PAYLOAD = 64 * 2**20, 8 * 2**30
-"""Bytes that the host program takes; it ends on a frame that announces more."""
+"""Limits of the host program in bytes; it exits on a frame that announces more."""
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """A frame.
+    """Return a frame.
 
     Raises:
-        DeviceError: It is larger than the host program takes.
+        DeviceError: The header or payload is larger than the host program takes.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
     for size, most in ((len(text), MAX_HEADER), (len(payload), MAX_PAYLOAD)):
@@ -32,12 +32,12 @@ def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
 
 
 def decode_header(text: bytes) -> dict[str, Any]:
-    """The header of a frame.
+    """Parse the header of a frame.
 
     Raises:
-        ValueError: It is no JSON object.
+        ValueError: The header is not a JSON object.
     """
     header = json.loads(text)
     if not isinstance(header, dict):
-        raise ValueError("the header is no object")
+        raise ValueError("the header is not an object")
     return header

@@ -1,4 +1,4 @@
-"""Whether the real DirectML is there and works."""
+"""The state of the real DirectML on this machine, with a self-test."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from sliceport.directml import device
 from sliceport.directml.device import install
-from sliceport.directml.device.libraries import libraries_of
+from sliceport.directml.device.libraries import read_package_spec
 from sliceport.directml.operators import Slice1
 from sliceport.directml.tensor import BufferTensor, DataType
 
 
 def status(*, full: bool = False) -> dict[str, Any]:
-    """How DirectML runs here, and example 2 of DML_SLICE1's page run on it.
+    """Describe the installation, and run example 2 of DML_SLICE1's page on it.
 
     Args:
-        full: Of the installation with every operator.
+        full: Whether to describe the installation with every operator.
     """
     backend = install.backend(full=full)
     report: dict[str, Any] = {
@@ -27,7 +27,7 @@ def status(*, full: bool = False) -> dict[str, Any]:
         "full": full,
         "folder": str(backend.folder),
         "backend": backend.text,
-        "packages": libraries_of(backend.home),
+        "packages": read_package_spec(backend.home),
         "self_test": "not run",
     }
     if not report["installed"]:
@@ -42,11 +42,13 @@ def status(*, full: bool = False) -> dict[str, Any]:
 
 
 def status_text(report: dict[str, Any]) -> str:
-    """The status, a line a fact."""
+    """Format the status with one fact per line."""
     if not report["installed"]:
-        why = report["missing"]
+        missing = report["missing"]
         option = " --full" if report["full"] else ""
-        hint = f"run: sliceport directml install{option}" if why is None else f"it cannot be installed here: {why}"
+        hint = f"run: sliceport directml install{option}"
+        if missing is not None:
+            hint = f"it cannot be installed here: {missing}"
         return f"DirectML is not installed; {hint}"
     facts = {"backend": report["backend"], "folder": report["folder"], "packages": report["packages"]}
     facts |= {

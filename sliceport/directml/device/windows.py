@@ -11,7 +11,7 @@ _COMPILERS = ("x86_64-w64-mingw32-g++", "g++")
 
 
 class Windows(HostBackend):
-    """Windows itself. The compiler is mingw's, with the headers of DirectX, onnxruntime and nlohmann-json beside it."""
+    """The backend of Windows; it needs mingw-w64's compiler, with headers of DirectX, onnxruntime and nlohmann-json."""
 
     text = "natively on Windows"
     disk = "about 50 MB"
@@ -20,7 +20,7 @@ class Windows(HostBackend):
         self.folder = user_cache() / "directml"
 
     def missing(self) -> str | None:
-        """What this machine lacks to install."""
+        """Return what this machine lacks for an installation, or None."""
         if self._compiler() is None:
             return (
                 "no g++ of mingw-w64 is on the path; MSYS2 has it, as mingw-w64-x86_64-gcc, with "
@@ -29,7 +29,7 @@ class Windows(HostBackend):
         return None
 
     def command(self) -> list[str]:
-        """The host program; Windows takes the libraries beside it before its own."""
+        """Return the host program. Windows loads the libraries in its folder rather than the system's."""
         return [str(self.folder / "host.exe")]
 
     def build(self) -> None:

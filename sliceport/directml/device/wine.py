@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from sliceport.directml.device.backend import HostBackend, Progress, run
+from sliceport.directml.device.backend import run
 from sliceport.directml.device.errors import DeviceError
-from sliceport.directml.device.launch import launch, make_prefix
+from sliceport.directml.device.launch import WineBackend, launch
 from sliceport.user_cache import user_cache
 
 MIN_WINE = 10
@@ -17,17 +17,18 @@ _PROGRAMS = ("Xvfb", "unshare", "mount", "chroot", "x86_64-w64-mingw32-g++")
 _HEADERS = ("directx/DirectML.h", "onnxruntime/onnxruntime_c_api.h", "nlohmann/json.hpp")
 
 
-class MachineWine(HostBackend):
-    """The Wine that is installed."""
+class MachineWine(WineBackend):
+    """The backend of the machine's own Wine."""
 
     text = "the machine's own Wine, and lavapipe"
     disk = "about 0.5 GB"
 
     def __init__(self) -> None:
-        self.folder = user_cache() / "directml-wine"
+        self.root, self.folder = Path("/"), user_cache() / "directml-wine"
+        self.inner_home = self.folder
 
     def missing(self) -> str | None:
-        """What this machine lacks to install."""
+        """Return what this machine lacks for an installation, or None."""
         version = wine_version()
         if version is None:
             return f"there is no Wine {MIN_WINE} or newer"
@@ -47,31 +48,17 @@ class MachineWine(HostBackend):
             return f"namespaces cannot be made: {str(error).rstrip('.')}"
         return None
 
-    def command(self) -> list[str]:
-        """The host program, in namespaces of its own."""
-        return launch(Path("/"), self.folder, "wine", "host.exe")
-
     def build(self) -> None:
         """Compile with the machine's mingw."""
         self.link_headers()
         super().build()
 
-    def complete(self, say: Progress) -> None:
-        """Make the Wine prefix."""
-        if not self.is_complete():
-            say("making a Wine prefix")
-            make_prefix(Path("/"), self.folder, self.folder)
-
-    def is_complete(self) -> bool:
-        """Whether there is a Wine prefix."""
-        return (self.folder / "prefix").is_dir()
-
 
 def wine_version() -> int | None:
-    """The major version of the machine's Wine; None where there is none."""
+    """Return the major version of the machine's Wine, or None if Wine is not installed."""
     program = shutil.which("wine")
     if program is None:
         return None
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
-    found = re.match(r"wine-(\d+)", done.stdout)
-    return int(found[1]) if found else None
+    version = re.match(r"wine-(\d+)", done.stdout)
+    return int(version[1]) if version else None

@@ -19,10 +19,9 @@ from platforms import POSIX
 
 import onnx_ops
 from sliceport.cli.main import main
-from sliceport.directml import output
+from sliceport.directml import dxdispatch
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Operator
-from sliceport.directml.program import Call
 from sliceport.errors import UsageError
 from sliceport.shell import join
 
@@ -312,14 +311,14 @@ class TestOutputFolder:
         self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = onnx_ops.lower(models / "rule_coalesce.onnx")
-        self_write = output._write_dxdispatch
+        write_model = dxdispatch.write_model
 
-        def failing(call: Call, name: str, folder: Path) -> None:
-            if call.id == 1:
+        def failing(operator: Operator, name: str, folder: Path) -> None:
+            if name.startswith("0001"):
                 raise OSError(28, "No space left on device")
-            self_write(call, name, folder)
+            write_model(operator, name, folder)
 
-        monkeypatch.setattr(output, "_write_dxdispatch", failing)
+        monkeypatch.setattr(dxdispatch, "write_model", failing)
         with pytest.raises(UsageError, match=r"cannot be written \(No space left on device\)"):
             program.write(tmp_path / "out")
         assert list(tmp_path.iterdir()) == []

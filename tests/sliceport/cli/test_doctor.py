@@ -191,7 +191,7 @@ def test_engines_of_others_and_broken_ones(tmp_path: Path) -> None:
         "detail": "there is none",
         "advice": "run: get it",
     }
-    assert "is no format: it lacks title" in by_name["format none"]["detail"]
+    assert "is not a format: it lacks title" in by_name["format none"]["detail"]
     assert by_name["format onnx"]["status"] == "ok"
     broken = [name for name, one in by_name.items() if one["status"] == "broken"]
     assert broken == ["format none", "engine gone", "engine raising"]

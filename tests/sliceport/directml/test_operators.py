@@ -6,7 +6,6 @@ import ctypes
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ import pytest
 from sliceport.directml import emulator
 from sliceport.directml.abi import DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, STRUCTS, to_native
 from sliceport.directml.feature_levels import FeatureLevel
-from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split, check, from_json, to_json
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split, check, to_json
 from sliceport.directml.schema import SCHEMAS
 from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.errors import InvalidDescriptor, UsageError
@@ -225,28 +224,24 @@ class TestFeatureLevels:
 
 
 class TestJson:
-    @pytest.mark.parametrize("operator", GOOD, ids=lambda o: o.schema.type)
-    def test_round_trip(self, operator: Operator) -> None:
-        assert from_json(json.loads(json.dumps(to_json(operator)))) == operator
+    def test_json_has_every_field_in_the_headers_order(self) -> None:
+        for operator in GOOD:
+            names = [field.name for field in operator.schema.fields if field.kind != "null"]
+            assert list(to_json(operator)["desc"]) == names
 
-    def test_round_trip_with_strides_alignment_and_flags(self) -> None:
-        tensor = BufferTensor(F32, (2, 3), (5, 1), 64, 32, 1)  # constants that DirectML keeps may be inputs
-        operator = ElementWiseIdentity(tensor, t(2, 3))
-        assert from_json(to_json(operator)) == operator
-
-    def test_fields_in_the_headers_order(self) -> None:
-        assert list(to_json(GOOD_SPLIT)["desc"]) == ["InputTensor", "OutputCount", "OutputTensors", "Axis"]
-
-    @pytest.mark.parametrize(
-        ("data", "message"),
-        [
-            ({"type": "DML_OPERATOR_GEMM", "desc": {}}, "operator type 'DML_OPERATOR_GEMM' is not known"),
-            ({"type": "DML_OPERATOR_SLICE1", "desc": {}}, "field InputTensor is missing"),
-        ],
-    )
-    def test_what_is_not_an_operator(self, data: dict[str, Any], message: str) -> None:
-        with pytest.raises(InvalidDescriptor, match=message):
-            from_json(data)
+    def test_json_has_strides_alignment_and_flags(self) -> None:
+        tensor = BufferTensor(F32, (2, 3), (5, 1), 64, 32, 1)  # an input may be a constant that DirectML keeps
+        assert to_json(ElementWiseIdentity(tensor, t(2, 3)))["desc"] == {
+            "InputTensor": {
+                "DataType": "FLOAT32",
+                "Sizes": [2, 3],
+                "Strides": [5, 1],
+                "TotalTensorSizeInBytes": 64,
+                "GuaranteedBaseOffsetAlignment": 32,
+                "Flags": "OWNED_BY_DML",
+            },
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3], "TotalTensorSizeInBytes": 24},
+        }
 
 
 ABI = json.loads((Path(__file__).parents[2] / "data" / "directml_abi.json").read_text())

@@ -41,12 +41,10 @@ class TestStridesPage:
     def test_packed_2x2x3_has_12_addresses(self) -> None:
         tensor = BufferTensor.of(F32, (2, 2, 3), (6, 3, 1))
         assert tensor.physical_size == tensor.element_count == 12
-        assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (True, False, False)
 
     def test_broadcast_row_has_3_addresses_for_6_elements(self) -> None:
         tensor = BufferTensor.of(F32, (2, 3), (0, 1))
         assert (tensor.physical_size, tensor.element_count) == (3, 6)
-        assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (False, True, False)
 
     def test_channel_stride_0_repeats_every_channel(self) -> None:
         tensor = BufferTensor.of(F32, (2, 3, 4, 5), (20, 0, 5, 1))
@@ -54,8 +52,7 @@ class TestStridesPage:
         assert offsets == {33}
 
     def test_rows_padded_from_3_to_5(self) -> None:
-        tensor = BufferTensor.of(F32, (2, 3), (5, 1))
-        assert (tensor.is_packed, tensor.is_broadcast, tensor.is_padded) == (False, False, True)
+        assert BufferTensor.of(F32, (2, 3), (5, 1)).physical_size == 8
         assert memory_of("ABCDEF", (2, 3), (5, 1)) == "ABCxxDEF"
 
     def test_hw_pads_to_4d_with_leading_ones(self) -> None:
@@ -84,7 +81,9 @@ class TestLayouts:
         sizes = (2, 3, 4, 5)
         for order in itertools.permutations(range(4)):
             strides = packed_strides(sizes, order)
-            assert BufferTensor.of(F32, sizes, strides).is_packed
+            tensor = BufferTensor.of(F32, sizes, strides)
+            assert not tensor.may_overlap
+            assert tensor.physical_size == tensor.element_count
             assert len({element_offset(c, strides) for c in np.ndindex(*sizes)}) == 120
             assert axis_order(",".join(map(str, order))) == order
 
@@ -132,13 +131,9 @@ class TestClassification:
             for strides in itertools.product(range(7), repeat=3):
                 tensor = BufferTensor.of(F32, sizes, strides)
                 addresses = [element_offset(c, strides) for c in np.ndindex(*sizes)]
-                distinct = set(addresses)
                 assert tensor.physical_size == max(addresses) + 1
-                unique = len(distinct) == len(addresses)
-                assert tensor.is_packed == (unique and len(distinct) == max(addresses) + 1)
+                unique = len(set(addresses)) == len(addresses)
                 assert tensor.may_overlap != unique
-                if tensor.is_broadcast:
-                    assert not unique
 
     def test_large_interleaved_layouts_count_as_overlapping(self) -> None:
         assert not BufferTensor.of(F32, (3, 2), (2, 3)).may_overlap

@@ -95,6 +95,6 @@ def test_each_edition_has_a_folder_of_its_own(empty: Path) -> None:
 
 
 def test_the_libraries_are_named_by_their_package(tmp_path: Path) -> None:
-    assert libraries.libraries_of(tmp_path) == "onnxruntime-directml==1.24.4"
+    assert libraries.read_package_spec(tmp_path) == "onnxruntime-directml==1.24.4"
     (tmp_path / "libraries.txt").write_text("onnxruntime-directml==1.23.0")
-    assert libraries.libraries_of(tmp_path) == "onnxruntime-directml==1.23.0"
+    assert libraries.read_package_spec(tmp_path) == "onnxruntime-directml==1.23.0"

@@ -1,0 +1,46 @@
+"""Nodes that keep every rule, and nodes that break one: we refuse exactly what onnxruntime's CPU provider refuses.
+
+The fuzzer of one node draws the nodes, and holds each against the oracle and against onnxruntime.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from fuzz import one_node
+from fuzz.modules import Case
+from oracle import OracleError
+
+CASES = 80
+
+
+def is_allowed(case: Case) -> bool:
+    try:
+        one_node.expected_indices(case)
+    except OracleError:
+        return False
+    return True
+
+
+@pytest.mark.usefixtures("inferred_once")
+@pytest.mark.parametrize(
+    ("op", "rule"), [(op, rule) for op, rules in one_node.RULES.items() for rule in (None, *rules)]
+)
+def test_nodes_are_refused_where_onnxruntime_refuses_them(op: str, rule: str | None) -> None:
+    refused = 0
+    for number in range(CASES):
+        case = one_node.draw(Random(f"{op} {rule} {number}"), op, rule) | {"device": False}
+        assert one_node.check(case) is None, case
+        refused += not is_allowed(case)
+    assert refused > CASES // 10 if rule else refused < CASES // 2
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_every_number_of_equal_parts_is_refused_or_split_as_by_onnxruntime(opset: int) -> None:
+    """From operator set 18 on, the last part may be smaller."""
+    for dim in range(1, 8):
+        for parts in range(1, 9):
+            attributes = {"num_outputs": parts} if opset == 18 else {}
+            case = {"op": "Split", "opset": opset, "shape": [dim], "outputs": parts, "attributes": attributes}
+            assert one_node.check(one_node.PLAIN | {"parameters": {}, "how": {}} | case) is None, case
