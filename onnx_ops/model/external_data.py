@@ -30,7 +30,7 @@ def count_file_bytes(proto: onnx.ModelProto, folder: str) -> int:
 
 
 def count_external_bytes(proto: onnx.ModelProto) -> int:
-    """Return the bytes by which a model grows when its external tensors are loaded."""
+    """Return how many bytes the external tensors take when they are loaded."""
     return sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
 
 

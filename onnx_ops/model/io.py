@@ -282,7 +282,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = load_external(tensor)
-        with lifted():  # it takes time for each byte, of which there may be any number
+        with lifted():  # takes time for each byte
             ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):
             moved = value.const_value
