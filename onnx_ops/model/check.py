@@ -18,7 +18,6 @@ import onnx
 
 from onnx_ops.model.domains import STANDARD_DOMAINS, usual_name
 from onnx_ops.model.element_type import BITS, ElementType
-from onnx_ops.model.entries import MAX_ENTRIES, count_entries
 from onnx_ops.model.nodes import MAX_AXES
 from onnx_ops.model.proto_walk import all_nodes, graphs_of, model_nodes
 from sliceport.errors import ModelError
@@ -97,8 +96,6 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
         raise ModelError("it holds no graph, so it is not an ONNX model.")
     if not proto.opset_import and proto.ir_version >= 3:
         raise ModelError("it imports no operator set.")
-    if count_entries(proto, MAX_ENTRIES) > MAX_ENTRIES:
-        raise ModelError(f"it has more than {MAX_ENTRIES} nodes, values, attributes, tensors and sizes.")
     _check_text("the model", (proto.producer_name, proto.producer_version, proto.domain, proto.doc_string))
     _check_imports("the model", proto.opset_import)
     _check_metadata("the model", proto.metadata_props)

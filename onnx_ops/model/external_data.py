@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import onnx
 
@@ -22,11 +21,6 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
     """Return the names of their files, as the model writes them."""
     entries = (entry for tensor in external_tensors(proto) for entry in tensor.external_data)
     return {entry.value for entry in entries if entry.key == "location"}
-
-
-def count_file_bytes(proto: onnx.ModelProto, folder: str) -> int:
-    """Return the total size of the external data files that are in the folder."""
-    return sum(path.stat().st_size for file in external_locations(proto) if (path := Path(folder, file)).is_file())
 
 
 def count_external_bytes(proto: onnx.ModelProto) -> int:
