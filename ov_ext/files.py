@@ -12,13 +12,13 @@ from xml.parsers import expat
 
 import openvino as ov
 
+from ov_ext.error_text import last_sentence
 from ov_ext.frontend import strided_slice_extension
-from ov_ext.messages import last_words
-from ov_ext.one_thread import one_thread
+from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import inputs_of, note_operators
 from ov_ext.read import bind_shapes, slicing_nodes
-from ov_ext.values import list_bounds
+from ov_ext.static_values import list_bounds
 from sliceport import guarded
 from sliceport.arguments import check_path, read_input_shapes
 from sliceport.atomic_write import write_files
@@ -35,7 +35,7 @@ _MAX_DEPTH, _MAX_DEPTHS = 200, 50_000_000
 logger = logging.getLogger(__name__)
 
 
-@one_thread
+@with_openvino_lock
 def read_model(path: str | os.PathLike[str]) -> ov.Model:
     """Read an IR file, or another that OpenVINO reads; our operators stay, and other slicing is built-in operators.
 
@@ -49,7 +49,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     return _read_after_try(path, None)
 
 
-@one_thread
+@with_openvino_lock
 def read_with_shapes(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]]) -> ov.Model:
     """Read a model whose slicing nodes are to be looked at, and give its inputs their shapes.
 
@@ -165,10 +165,10 @@ def _read(path: str, name: str = "") -> ov.Model:
     except Exception as error:  # OpenVINO raises what its front ends happen to raise
         if "bad_alloc" in str(error):
             raise MemoryError from None
-        raise ModelError(f"model '{name or path}' cannot be read by OpenVINO: {last_words(error)}") from None
+        raise ModelError(f"model '{name or path}' cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
-@one_thread
+@with_openvino_lock
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write an IR file, `.xml` with its `.bin`: both or neither. Weights keep their types.
 
@@ -190,7 +190,7 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
         try:
             ov.save_model(model, str(folder / target.name), compress_to_fp16=False)
         except RuntimeError as error:
-            raise UsageError(f"output '{target}' cannot be written: {last_words(error)}") from None
+            raise UsageError(f"output '{target}' cannot be written: {last_sentence(error)}") from None
 
     note_operators(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)
