@@ -429,10 +429,3 @@ def test_ir_does_not_replace_the_weights_of_an_onnx_model(path: Path, tmp_path: 
     with pytest.raises(UsageError, match=f"{name}' is where .* has its weights; give another name"):
         sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu", overwrite=True)
     assert (tmp_path / name).read_bytes() == data
-
-
-def test_text_is_no_model(tmp_path: Path) -> None:
-    file = tmp_path / "m.onnxtxt"
-    file.write_text(TEXT)
-    with pytest.raises(ModelError, match="it is not an ONNX model"):
-        onnx_ops.lower(file)
