@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
-from sliceport.arguments import check_nodes, read_names, too_large
-from sliceport.collector import collector_paused
+from sliceport.arguments import read_names
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import (
     ChangeOptions,
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
 
-MAX_NODES = 15_000
-"""Up to here rewriting ends within 10 s: it takes up to 0.6 ms a node."""
-_ENTRIES = 20
-"""Entries (`onnx_ops.model.entries`) that a model may have for each node; exporters write 5 to 12."""
-
 
 class ONNX:
     """ONNX models: files, `onnx.ModelProto` and `onnx_ir.Model`."""
@@ -55,7 +49,7 @@ class ONNX:
     }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """See `onnx_ops.passes.PASSES`."""
+        """Return the default and the optional passes, each as names with one line about the pass."""
         from onnx_ops.passes import BY_DEFAULT, PASSES
 
         lines = {name: (kind.__doc__ or "").partition("\n")[0].rstrip(".") for name, kind in PASSES.items()}
@@ -65,7 +59,7 @@ class ONNX:
         )
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """The packages of ONNX, and onnxruntime with its providers."""
+        """Diagnose the packages of ONNX, and onnxruntime with its providers."""
         for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
             yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
         runtime = diagnose_package("onnxruntime", 'run: pip install "sliceport[onnxruntime]"')
@@ -77,31 +71,31 @@ class ONNX:
         yield runtime
 
     def declared_shapes(self, model: Path) -> DeclaredShapes:
-        """See `onnx_ops.model.declared.declared_shapes`."""
+        """Return the declared shapes of inputs; see `onnx_ops.model.declared.declared_shapes`."""
         from onnx_ops.model.declared import declared_shapes
 
         return declared_shapes(model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """See `onnx_ops.model.declared.files_beside`."""
+        """Return the external data files; see `onnx_ops.model.declared.files_beside`."""
         from onnx_ops.model.declared import files_beside
 
         return files_beside(model)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """See `onnx_ops.lower`."""
+        """Lower a model; see `onnx_ops.lower`."""
         from onnx_ops.lowering import lower
 
         return lower(model, **options)
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
-        """See `onnx_ops.verify.compare`."""
+        """Compare executors on a model; see `onnx_ops.verify.compare`."""
         from onnx_ops.verify import compare
 
         return compare(model, **options)
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
-        """See `onnx_ops.verify.run_model`."""
+        """Run a model on the DirectML provider; see `onnx_ops.verify.run_model`."""
         from onnx_ops.verify.run_model import run_model
 
         return run_model(model, against=against, **options)
@@ -110,9 +104,6 @@ class ONNX:
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
-        from sliceport import guarded
-
-        guarded.start("onnx_ops.infer.propagate")  # it imports onnx while this process does
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.first_look import can_rewrite
         from onnx_ops.passes.rewrite import report_nothing
@@ -132,16 +123,13 @@ class ONNX:
         )
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
-        """The names that the option `simplify` stands for."""
+        """Return the optimizers that the option `simplify` names."""
         if isinstance(simplify, bool):
             return list(self.optimizers)[: int(simplify)]
         return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
-        from sliceport import guarded
-
-        guarded.start("onnx_ops.infer.propagate")
         from onnx_ops.passes import harden_for_directml
         from onnx_ops.passes.first_look import can_harden
         from onnx_ops.passes.harden_directml import build_hardening_report
@@ -156,27 +144,15 @@ class ONNX:
 def _read(
     model: Path, output: Path, can_change: Callable[[onnx.ModelProto], bool], options: ChangeOptions
 ) -> CheckedModel | None:
-    """Read a model to change; return None if nothing can change in it, after writing it as it is.
-
-    Raises:
-        UsageError: The model has too many nodes, or too much else.
-    """
-    from onnx_ops.model.entries import count_entries
+    """Read a model to change; return None if nothing can change in it, after writing it as it is."""
     from onnx_ops.model.io import read_to_change, write_proto
-    from onnx_ops.passes.first_look import count_nodes, is_kept_as_read
+    from onnx_ops.passes.first_look import is_kept_as_read
 
     progress.say(f"rewriting {model}")
-    with collector_paused():
-        checked = read_to_change(model)
-        proto = checked.proto
-        if not (options.get("verify") or can_change(proto)) and is_kept_as_read(proto, checked.findings):
-            write_proto(proto, output, overwrite=options.get("overwrite", False))
-            return None
-        most = options.get("max_nodes", MAX_NODES)
-        check_nodes(count_nodes(proto), most)
-        if count_entries(proto, _ENTRIES * most) > _ENTRIES * most > 0:
-            listed = "nodes, values, attributes, tensors and sizes"
-            raise too_large(f"more than {_ENTRIES * most} {listed}, {_ENTRIES} times as many as it may have nodes")
+    checked = read_to_change(model)
+    if not (options.get("verify") or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
+        write_proto(checked.proto, output, overwrite=options.get("overwrite", False))
+        return None
     return checked
 
 
@@ -192,11 +168,9 @@ def _change(
     from onnx_ops.verify.verify import write_verified
 
     overwrite = options.get("overwrite", False)
-    with collector_paused():
-        before = to_ir(checked)
+    before = to_ir(checked)
     with data_closed(before):
-        with collector_paused():
-            changed, report = change(before)
+        changed, report = change(before)
         if not options.get("verify"):
             write_model(changed, output, source=checked.path, overwrite=overwrite)
             return Result(report)

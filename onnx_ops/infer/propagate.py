@@ -1,20 +1,15 @@
-"""Propagating types, shapes and constants through a model, node by node, in the worker process of `inference`.
+"""Propagation of types, shapes and constants through a model, node by node.
 
-Slicing and shape arithmetic follow this package's rules, with open sizes among known ones; other shapes are inferred by
-onnx, node by node, other constants are computed by onnx's reference operators. onnx's inference over whole models is
-not used: its data propagation multiplies tensors without bound, and declared shapes overrule it.
+Slicing and shape arithmetic follow `rules` and `shape_arithmetic`, which take open sizes among known ones. onnx infers
+the other shapes, one node at a time, and its reference operators compute the other constants. onnx's inference of whole
+models is not used: its data propagation multiplies tensors without bound, and declared shapes overrule it.
 
-This module works on protobuf messages and does not import onnx-ir, which takes longer to load than most models take to
+This module works on protobuf messages. It does not import onnx-ir, which takes longer to load than most models take to
 infer.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import os
-import sys
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +38,6 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.views import Dims
-from sliceport.collector import collector_paused
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX
 
@@ -51,7 +45,7 @@ _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
 _MAX_INPUT_ELEMENTS = 64
 MAX_CALLS = 16
-"""How deep calls of functions are followed."""
+"""Depth of calls of functions that is followed."""
 _NEGATIVE_AXES_OPSET = 11
 _UNSURE_SIZE = frozenset(("NonZero", "Compress"))
 """Operators whose output is never larger than their input, so that its unknown size is not a risk."""
@@ -95,52 +89,23 @@ def max_visits(nodes: int) -> int:
     return 20 * nodes + 20000
 
 
-def get_ready() -> None:
-    """Nothing; but a worker that is asked for it loads this module, and so onnx."""
-
-
-def propagate(
-    model: bytes,
-    skipped: Sequence[int] = (),
-    journal: str = "",
-    seconds: float = 60.0,
-    fatal: frozenset[bytes] = frozenset(),
-) -> list[Facts]:
-    """What is known of every graph input and node output of a model, its subgraphs included.
+def propagate(model: bytes, *, asks_onnx: bool = True) -> list[Facts]:
+    """Return the facts of every graph input and node output of a model, its subgraphs included.
 
     Args:
         model: A ModelProto, serialised; its tensors are in it or missing.
-        skipped: Numbers of nodes, counted as they are visited, that onnx is not asked about.
-        journal: A file in which the node that onnx is asked about always stands: 8 bytes of its number, the least
-            first, and 8 that digest what is asked. Where an open file can lose its name, it does: whoever needs it has
-            it open.
-        seconds: After so much processor time nothing more is inferred.
-        fatal: Digests of what onnx is not asked.
+        asks_onnx: Whether onnx's inference is asked, which ends the process on some malformed nodes.
 
     Returns:
         For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
     """
-    proto = onnx.ModelProto.FromString(model)
-    with collector_paused():
-        return _Propagation(proto, frozenset(skipped), journal, seconds, fatal).run()
-
-
-def _open_journal(name: str) -> io.FileIO:
-    file = io.FileIO(name, "r+")
-    if sys.platform != "win32":
-        os.unlink(name)
-    return file
+    return _Propagation(onnx.ModelProto.FromString(model), asks_onnx=asks_onnx).run()
 
 
 class _Propagation:
-    def __init__(
-        self, model: onnx.ModelProto, skipped: frozenset[int], journal: str, seconds: float, fatal: frozenset[bytes]
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto, *, asks_onnx: bool) -> None:
         self._model = model
-        self._skipped = skipped
-        self._fatal = fatal
-        self._journal = _open_journal(journal) if journal else None
-        self._deadline = time.process_time() + seconds
+        self._asks_onnx = asks_onnx
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._found: list[Facts] = []
         self._visited = 0
@@ -150,13 +115,9 @@ class _Propagation:
 
     def run(self) -> list[Facts]:
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
-        finally:
-            if self._journal is not None:
-                self._journal.close()
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
         return self._found
 
     def _visit_graph(
@@ -207,8 +168,6 @@ class _Propagation:
         graphs = [graph for attribute in node.attribute for graph in _graphs(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
-        if time.process_time() > self._deadline:
-            return ()
         if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
             node = _resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
@@ -253,7 +212,7 @@ class _Propagation:
             count = len(inputs) - 2
             carried = [Facts(fact.element, None, fact.other) for fact in body[1 : 1 + count]]
             outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
-            is_run = _runs(inputs)
+            is_run = _runs(node, inputs)
             stacked = zip(body[1 + count :], outputs[1 + count :], strict=False)
             return carried + [_stack(fact, output.type, is_run=is_run) for fact, output in stacked]
         return []
@@ -281,9 +240,8 @@ class _Propagation:
     def _infer(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """What onnx infers of a node's outputs."""
-        number = self._visited
-        if number in self._skipped or -1 in self._skipped or len(node.output) > MAX_RANK:
+        """Ask onnx for the facts of a node's outputs."""
+        if not self._asks_onnx or len(node.output) > MAX_RANK:
             return []
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, domain)
@@ -301,17 +259,9 @@ class _Propagation:
                 types[name] = fact.other or self._type_of(fact)
                 if fact.data is not None and fact.data.size <= _MAX_INPUT_ELEMENTS:
                     data[name] = numpy_helper.from_array(fact.data, name).SerializeToString()
-        serialized = node.SerializeToString()
-        if self._journal is not None:
-            asked = b"\0".join([serialized, *types.values(), *data.values(), domain.encode(), str(opset).encode()])
-            digest = hashlib.blake2b(asked, digest_size=8).digest()
-            if digest in self._fatal:
-                return []
-            self._journal.seek(0)
-            self._journal.write(number.to_bytes(8, "little") + digest)
         try:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
-            found = infer(serialized, types, data, {}, {domain: opset}, self._model.ir_version)
+            found = infer(node.SerializeToString(), types, data, {}, {domain: opset}, self._model.ir_version)
         except Exception:  # a node that breaks its schema: whoever reads it says so
             return []
         facts = [read_type(found[name]) if name in found else Facts() for name in node.output]
@@ -458,9 +408,10 @@ def _merge_branches(condition: Facts, results: Mapping[str, Sequence[Facts]]) ->
     return merged
 
 
-def _runs(inputs: Sequence[Facts]) -> bool:
+def _runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
     """Return whether a Loop certainly runs its body: neither its trip count nor its condition is open or 0."""
-    return all(fact is NO_FACTS or (fact.data is not None and bool((fact.data > 0).all())) for fact in inputs[:2])
+    given = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
+    return all(data is not None and bool((data > 0).all()) for data in given)
 
 
 def _stack(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:

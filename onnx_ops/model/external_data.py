@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import onnx
 
@@ -24,13 +23,8 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
     return {entry.value for entry in entries if entry.key == "location"}
 
 
-def count_file_bytes(proto: onnx.ModelProto, folder: str) -> int:
-    """Return the total size of the external data files that are in the folder."""
-    return sum(path.stat().st_size for file in external_locations(proto) if (path := Path(folder, file)).is_file())
-
-
 def count_external_bytes(proto: onnx.ModelProto) -> int:
-    """Return the bytes by which a model grows when its external tensors are loaded."""
+    """Return how many bytes the external tensors take when they are loaded."""
     return sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
 
 

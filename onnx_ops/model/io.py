@@ -16,9 +16,8 @@ from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, file_named, read_checked
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
-from sliceport.atomic_write import check_not_read, write_files
 from sliceport.errors import ModelError, UsageError
-from sliceport.limits import lifted
+from sliceport.sandbox.place import check_not_read, write_files
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -282,8 +281,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = load_external(tensor)
-        with lifted():  # it takes time for each byte, of which there may be any number
-            ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
+        ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):
             moved = value.const_value
             if moved is not None and tensor is not None and moved is not tensor:

@@ -1,4 +1,4 @@
-"""Optimizers of whole graphs that others have written, called in a worker process."""
+"""Optimizers of whole graphs that others have written, called in a child of the sandbox."""
 
 from __future__ import annotations
 
@@ -13,20 +13,10 @@ import onnx_ir as ir
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import constant, is_standard
-from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError, unknown_name
-from sliceport.limits import lifted
+from sliceport.sandbox import supervisor
 from sliceport.wording import shorten
 
-SECONDS = 8.0
-_SECONDS_PER_BYTE = 500e-6
-"""Processor time that an optimizer may take for a small model, its imports left out; measured: 20 to 140 us a byte."""
-_MANY_SECONDS, _MANY_SECONDS_PER_BYTE = 60.0, 50e-6
-"""The same for a large one."""
-_WAIT_SECONDS = 60.0
-"""How much longer it may take, for its imports and on a loaded machine."""
-_MEMORY = 2**30
-_MEMORY_PER_BYTE = 256
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
 OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
 """By the packages; the first is installed with sliceport. `run_optimizer` takes all but the last."""
@@ -65,46 +55,34 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         model: The model, with no weights; it is not changed.
 
     Raises:
-        ModelError: The optimizer fails, takes too much time or memory, or makes an invalid model of a valid one.
+        ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one.
     """
     try:
         serialized = ir.serde.serialize_model(model).SerializeToString()
-        size = len(serialized)
-        seconds = min(SECONDS + _SECONDS_PER_BYTE * size, _MANY_SECONDS + _MANY_SECONDS_PER_BYTE * size)
-        with lifted():
-            optimized = guarded.call(
-                run_checked,
-                _FUNCTIONS[name],
-                serialized,
-                seconds,
-                timeout=seconds + _WAIT_SECONDS,
-                memory=_MEMORY + _MEMORY_PER_BYTE * len(serialized),
-            )
+        optimized = supervisor.call(run_checked, _FUNCTIONS[name], serialized)
         return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
-    except guarded.WorkerUsedTime:
-        reason = f"takes more than {int(seconds)} s of processor time, as for a Loop of constants that does not end"
-        raise ModelError(f"it {reason}.") from None
-    except (guarded.WorkerDied, MemoryError) as error:
-        raise ModelError(f"its process {error or 'ran out of memory'}.") from None
+    except (MemoryError, supervisor.ChildLost):
+        raise
+    except supervisor.ChildDied as error:
+        raise ModelError(f"its process {error}.") from None
     except Exception as error:
         reason = shorten(str(error)).rstrip(".")
         raise ModelError(f"{reason or type(error).__name__}.") from error
 
 
-def run_checked(function: Callable[[bytes, float], bytes], model: bytes, seconds: float) -> bytes:
+def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     """Call a function of a serialized model, but do not mind what it says of the types of values.
 
     Args:
         function: The function.
         model: The model.
-        seconds: Processor time that the function may take.
 
     Raises:
         ValueError: It makes an invalid model of a valid one.
     """
     before = onnx.ModelProto.FromString(model)
     was_valid = _complain(before) is None
-    made = function(model, seconds)
+    made = function(model)
     complaint = _complain(_with_types_of(before, onnx.ModelProto.FromString(made))) if was_valid else None
     if complaint is not None:
         raise ValueError(f"it makes an invalid model: {complaint}")
@@ -131,7 +109,7 @@ def _complain(proto: onnx.ModelProto) -> str | None:
     return None
 
 
-def by_onnxscript(model: bytes, seconds: float) -> bytes:
+def by_onnxscript(model: bytes) -> bytes:
     """Return a serialized model as onnxscript's optimizer makes it.
 
     One of its rules takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into equal parts. The first
@@ -144,11 +122,10 @@ def by_onnxscript(model: bytes, seconds: float) -> bytes:
     graph = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
     opset = standard_opset(graph.opset_imports)
     every = rewriter._DEFAULT_REWRITE_RULES
-    # The optimizer has no option for its rules. The worker process may serve models of other operator sets later.
+    # The optimizer has no option for its rules. The process may serve models of other operator sets later.
     rewriter._DEFAULT_REWRITE_RULES = tuple([rule for rule in every if _RULE_OPSETS.get(rule.name or "", 0) <= opset])
     try:
-        with guarded.processor_time(seconds):
-            optimizer.optimize_ir(graph)
+        optimizer.optimize_ir(graph)
     finally:
         rewriter._DEFAULT_REWRITE_RULES = every
     if opset < _INTEGERS_OPSET:
@@ -167,7 +144,7 @@ def _write_integers_as_tensors(model: ir.Model) -> None:
                 node.attributes["value"] = ir.AttrTensor("value", tensor)
 
 
-def by_onnxslim(model: bytes, seconds: float) -> bytes:
+def by_onnxslim(model: bytes) -> bytes:
     """A serialized model as OnnxSlim makes it.
 
     By itself it takes an open size that meets another one in an operator that broadcasts for equal to that, and not
@@ -188,9 +165,8 @@ def by_onnxslim(model: bytes, seconds: float) -> bytes:
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")  # it relies on the rank, which may be wrong
-    with guarded.processor_time(seconds):
-        serialized: bytes = onnxslim.slim(proto).SerializeToString()
+    serialized: bytes = onnxslim.slim(proto).SerializeToString()
     return serialized
 
 
-_FUNCTIONS: dict[str, Callable[[bytes, float], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}
+_FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}

@@ -228,22 +228,9 @@ OTHERS: dict[str, Mutant] = {
     "lower an output again": ("sliceport/directml/lower", "source.strides, strides)\n    if", "source.strides, None)\n    if"),
     "lower in order": ("sliceport/directml/lower", "[cuts[i] for i in order]", "list(cuts)"),
     "lower what no buffer holds": ("sliceport/directml/lower", "> _MAX_ELEMENTS", "< 0"),
-    "limits of time": ("sliceport/limits", "if self.seconds_left() < 0:", "if False:"),
-    "limits of memory": ("sliceport/limits", "if _memory_used() > self._memory:", "if False:"),
-    "limits of what workers use": ("sliceport/limits", " + _elsewhere", ""),
-    "limits that are lifted": ("sliceport/limits", "self._begun += _time_used() - self._lifted_since", "pass"),
-    "limits that are told again": ("sliceport/limits", "if self._turns % _TRIES == 0:", "if self._turns == 0:"),
-    "limits that wait": ("sliceport/limits", "signal.signal(number, lambda number, _: late.setdefault(number))", "signal.getsignal(number)"),
-    "limits that waited": ("sliceport/limits", "        for number in late:", "        for number in ():"),
-    "limits that wait for imports": ("sliceport/limits", "if is_importing(frame):", "if False:"),
-    "interruptions that wait for imports": ("sliceport/cli/interruption", "if is_importing(frame) and", "if False and"),
-    "interruptions that wait for ever": ("sliceport/cli/interruption", " and now - _pressed_at < _PATIENCE", ""),
-    "interruptions of what was forked": ("sliceport/cli/interruption", "if os.getpid() != _owner:", "if False:"),
-    "interruptions that became errors": ("sliceport/cli/interruption", "    except Exception:\n        _raise_if_pressed()\n", "    except Exception:\n"),
-    "interruptions that got lost": ("sliceport/cli/interruption", "        raise\n    _raise_if_pressed()\n", "        raise\n"),
-    "interruptions that others handle": ("sliceport/cli/interruption", "if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:", "if is_main:"),
-    "interruptions that end at once": ("sliceport/cli/main", "if code == INTERRUPTED:", "if False:"),
-    "limits of what is done": ("sliceport/limits", " and not self._is_over.is_set()", ""),
+    "a crash that is not tried again": ("sliceport/sandbox/supervisor", "    return call(function, *args, is_isolated=True, **options)", "    return None"),
+    "a child that outlives its supervisor": ("sliceport/sandbox/child", "    _die_with_parent(parent)\n", ""),
+    "scratch that is left": ("sliceport/cli/work", "            remove_scratch(Path(work.output).parent, token)", "            pass"),
 }  # fmt: skip
 """The same of other packages, by whole paths."""
 _OF_PASSES = (
@@ -266,8 +253,8 @@ TESTS = {
     "onnx_ops/": (*(f"onnx_ops/passes/{test}" for test in _OF_PASSES), "onnx_ops/model/test_defaults"),
     "sliceport/slicing/": tuple(f"sliceport/slicing/test_{name}" for name in _OF_SLICING),
     "sliceport/directml/": ("sliceport/directml/test_lower",),
-    "sliceport/limits": ("sliceport/test_limits",),
-    "sliceport/cli/": ("sliceport/cli/test_interruption",),
+    "sliceport/sandbox/": ("sliceport/cli/test_work",),
+    "sliceport/cli/": ("sliceport/cli/test_work",),
 }
 """By how the path of a file begins, the tests that notice what changes in it."""
 FIRST = {
