@@ -11,7 +11,7 @@ from strategies import bounds, steps
 
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, progression, resolve_axis, shift
 from sliceport.slicing.spec import cut_shape
-from sliceport.slicing.tiling import fill_gaps, find_tiling, select_disjoint
+from sliceport.slicing.tiling import fill_gaps, find_tilings, select_disjoint
 
 ENDS = (*range(-5, 6), INT64_MAX, INT64_MIN)
 SLICES = [AxisSlice(*entry) for entry in itertools.product((*range(-5, 6), INT64_MAX), ENDS, (1, 2, -1, -2))]
@@ -21,7 +21,7 @@ def kept(entry: AxisSlice, listed: list[int]) -> list[int]:
     return [listed[i] for i in resolve_axis(*entry, len(listed))]
 
 
-def test_one_after_another_on_known_sizes() -> None:
+def test_slices_of_known_sizes_compose() -> None:
     for size in range(5):
         results: dict[tuple[int, ...], AxisSlice] = {}
         for entry in SLICES:
@@ -32,7 +32,7 @@ def test_one_after_another_on_known_sizes() -> None:
             assert kept(both, list(range(size))) == kept(second, kept(first, list(range(size))))
 
 
-def test_one_after_another_on_open_sizes_holds_for_every_size() -> None:
+def test_slices_of_open_sizes_compose_for_every_size() -> None:
     made = 0
     for first, second in itertools.product(SLICES, SLICES):
         both = first.then(second, None)
@@ -46,7 +46,7 @@ def test_one_after_another_on_open_sizes_holds_for_every_size() -> None:
 
 
 @given(st.data(), st.integers(0, 12))
-def test_one_after_another_by_chance(data: st.DataObject, size: int) -> None:
+def test_any_two_slices_compose(data: st.DataObject, size: int) -> None:
     first = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     second = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     expected = kept(second, kept(first, list(range(size))))
@@ -58,7 +58,7 @@ def test_one_after_another_by_chance(data: st.DataObject, size: int) -> None:
     assert cut_shape({1: first}, (3, size)) == (3, len(kept(first, list(range(size)))))
 
 
-def test_what_is_whole() -> None:
+def test_whole_slices_select_every_element() -> None:
     for entry in (*SLICES, AxisSlice(0, INT64_MAX - 1, 1)):
         whole = [kept(entry, list(range(size))) == list(range(size)) for size in range(7)]
         for size in range(7):
@@ -69,7 +69,7 @@ def test_what_is_whole() -> None:
     assert not AxisSlice(0, INT64_MAX - 1, 1).is_whole(None)
 
 
-def test_of_and_moved() -> None:
+def test_ranges_become_slices_that_select_the_same() -> None:
     for size in range(6):
         for entry in SLICES:
             run = resolve_axis(*entry, size)
@@ -78,7 +78,7 @@ def test_of_and_moved() -> None:
                 assert list(resolve_axis(*AxisSlice.of(shift(run, 3)), size + 3)) == [i + 3 for i in run]
 
 
-def test_progressions() -> None:
+def test_progressions_are_found_exactly() -> None:
     for size in range(1, 5):
         for count in range(4):
             for listed in itertools.product(range(-size - 1, size + 1), repeat=count):
@@ -96,7 +96,7 @@ def runs_of(size: int) -> list[range]:
     return [range(start, stop) for start in range(size) for stop in range(start + 1, size + 1)]
 
 
-def test_tilings_and_disjoint_runs_are_the_best() -> None:
+def test_tilings_and_disjoint_runs_are_the_largest() -> None:
     size = 4
     every = runs_of(size)
     for count in range(6):
@@ -109,14 +109,15 @@ def test_tilings_and_disjoint_runs_are_the_best() -> None:
             assert found == sorted(found, key=lambda run: run.start)
             assert (len(found), sum(map(len, found))) == (len(most), sum(map(len, most)))
             tilings = [s for s in subsets if sum(map(len, s)) == size]
-            tiles = find_tiling(runs, size)
-            if tilings:
-                assert tiles is not None
+            sets = find_tilings(runs, size)
+            assert bool(sets) == bool(tilings)
+            assert len(sets[0] if sets else ()) == max(map(len, tilings), default=0)
+            assert len({i for tiles in sets for i in tiles}) == sum(map(len, sets))
+            for tiles in sets:
                 assert sum(len(runs[i]) for i in tiles) == size
-                assert len(tiles) == max(map(len, tilings))
                 assert fill_gaps([runs[i] for i in tiles], size) == [runs[i] for i in tiles]
-            else:
-                assert tiles is None
+            left = set(chosen) - {runs[i] for tiles in sets for i in tiles}
+            assert not any(left.issuperset(tiling) for tiling in tilings)
             parts = fill_gaps(found, size)
             assert [i for part in parts for i in part] == list(range(size))
             assert all(run in parts for run in found)
