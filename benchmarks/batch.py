@@ -46,10 +46,10 @@ for path in sorted(Path(sys.argv[1]).rglob("*.onnx")):
         pass
 """
 BATCH = """
-from sliceport import guarded
+from sliceport.sandbox import supervisor
 from sliceport.cli.main import main
 assert main(sys.argv[1:]) in (0, 1, 2)  # 2 where a model cannot be read
-guarded.end_idle()
+supervisor.end_idle()
 """
 
 

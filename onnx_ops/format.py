@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
-from sliceport.arguments import check_nodes, read_names, too_large
-from sliceport.collector import collector_paused
+from sliceport.arguments import read_names
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import (
     ChangeOptions,
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
-
-MAX_NODES = 15_000
-"""Up to here rewriting ends within 10 s: it takes up to 0.6 ms a node."""
-_ENTRIES = 20
-"""Entries (`onnx_ops.model.entries`) that a model may have for each node; exporters write 5 to 12."""
 
 
 class ONNX:
@@ -110,9 +104,6 @@ class ONNX:
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
-        from sliceport import guarded
-
-        guarded.start("onnx_ops.infer.propagate")  # it imports onnx while this process does
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.first_look import can_rewrite
         from onnx_ops.passes.rewrite import report_nothing
@@ -139,9 +130,6 @@ class ONNX:
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
-        from sliceport import guarded
-
-        guarded.start("onnx_ops.infer.propagate")
         from onnx_ops.passes import harden_for_directml
         from onnx_ops.passes.first_look import can_harden
         from onnx_ops.passes.harden_directml import build_hardening_report
@@ -156,27 +144,15 @@ class ONNX:
 def _read(
     model: Path, output: Path, can_change: Callable[[onnx.ModelProto], bool], options: ChangeOptions
 ) -> CheckedModel | None:
-    """Read a model to change; return None if nothing can change in it, after writing it as it is.
-
-    Raises:
-        UsageError: The model has too many nodes, or too much else.
-    """
-    from onnx_ops.model.entries import count_entries
+    """Read a model to change; return None if nothing can change in it, after writing it as it is."""
     from onnx_ops.model.io import read_to_change, write_proto
-    from onnx_ops.passes.first_look import count_nodes, is_kept_as_read
+    from onnx_ops.passes.first_look import is_kept_as_read
 
     progress.say(f"rewriting {model}")
-    with collector_paused():
-        checked = read_to_change(model)
-        proto = checked.proto
-        if not (options.get("verify") or can_change(proto)) and is_kept_as_read(proto, checked.findings):
-            write_proto(proto, output, overwrite=options.get("overwrite", False))
-            return None
-        most = options.get("max_nodes", MAX_NODES)
-        check_nodes(count_nodes(proto), most)
-        if count_entries(proto, _ENTRIES * most) > _ENTRIES * most > 0:
-            listed = "nodes, values, attributes, tensors and sizes"
-            raise too_large(f"more than {_ENTRIES * most} {listed}, {_ENTRIES} times as many as it may have nodes")
+    checked = read_to_change(model)
+    if not (options.get("verify") or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
+        write_proto(checked.proto, output, overwrite=options.get("overwrite", False))
+        return None
     return checked
 
 
@@ -192,11 +168,9 @@ def _change(
     from onnx_ops.verify.verify import write_verified
 
     overwrite = options.get("overwrite", False)
-    with collector_paused():
-        before = to_ir(checked)
+    before = to_ir(checked)
     with data_closed(before):
-        with collector_paused():
-            changed, report = change(before)
+        changed, report = change(before)
         if not options.get("verify"):
             write_model(changed, output, source=checked.path, overwrite=overwrite)
             return Result(report)

@@ -18,7 +18,6 @@ from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.read import CheckedModel, check_model, read_checked
 from onnx_ops.model.views import ModelView
 from sliceport.arguments import is_path
-from sliceport.collector import collector_paused
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
@@ -66,7 +65,7 @@ def lower(
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
-    with collector_paused(), _view(model) as (view, source):
+    with _view(model) as (view, source):
         program = replace(lower_nodes(read_slicing_nodes(view, input_shapes), options), source=source)
     if strict:
         program.raise_refused()
@@ -109,10 +108,10 @@ def _read(model: AnyModel) -> CheckedModel:
 
 @contextmanager
 def _ir_view(model: ir.Model) -> Iterator[ModelView]:
-    from onnx_ops.model.io import data_files_released
+    from onnx_ops.model.io import data_closed
     from onnx_ops.model.ir_model import IrModel
 
-    with data_files_released(model, LARGE_BYTES):
+    with data_closed(model, LARGE_BYTES):
         yield IrModel.prepared(model)
 
 

@@ -78,8 +78,12 @@ class BuiltInNode:
 
     @cached_property
     def may_reverse_an_empty_axis(self) -> bool:
-        """Whether any entry of StridedSlice does; of data of unknown rank, any axis may be empty."""
-        entries = self.entries if self.rank is not None else self._align(self.count or 0)
+        """Whether any entry of StridedSlice may; in data of unknown rank, any axis may be empty."""
+        if self.count is None:
+            shape = self.inputs[0].get_partial_shape()
+            is_open = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
+            return self.op == "StridedSlice" and is_open
+        entries = self.entries if self.rank is not None else self._align(self.count)
         return any(map(self.may_reverse_nothing, entries))
 
     @cached_property
@@ -129,8 +133,9 @@ class BuiltInNode:
 
     @cached_property
     def bits(self) -> Masks:
-        """The masks with one bit per entry, where the number of entries is known."""
-        return self.masks if self.count is None else self.masks.align(self.count)
+        """The masks with one bit for each entry; if their number is not known, the longest mask has a bit for each."""
+        count = max(map(len, self.masks.attributes.values())) if self.count is None else self.count
+        return self.masks.align(count)
 
 
 def defects(view: BuiltInNode) -> list[Defect]:
@@ -139,18 +144,19 @@ def defects(view: BuiltInNode) -> list[Defect]:
 
 
 def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
-    if view.op != "StridedSlice" or view.count is None:
+    if view.op != "StridedSlice":
         return
     new, shrink, ellipsis = view.bits.new_axis, view.bits.shrink_axis, view.bits.ellipsis
+    count = len(new)
     any_new, any_shrink = any(new), any(shrink)
-    if any_new and any_shrink and not any(ellipsis) and (view.rank is None or view.count < view.rank + sum(new)):
+    if any_new and any_shrink and not any(ellipsis) and (view.rank is None or count < view.rank + sum(new)):
         yield NEW_AND_SHRINK
     if any(map(_both, view.bits.begin, shrink)):
         yield BEGIN_MASK_AND_SHRINK
-    if any(any(mask[view.count :]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
+    if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield BITS_BEYOND
     hides_nothing = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
-    if any(len(mask) < view.count for mask in view.masks.attributes.values()) and (
+    if any(len(mask) < count for mask in view.masks.attributes.values()) and (
         hides_nothing or (any_new and any_shrink)
     ):
         yield SHORT_MASKS

@@ -8,8 +8,6 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
-from sliceport.arguments import check_nodes, is_path
-from sliceport.atomic_write import check_not_read
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
@@ -26,6 +24,7 @@ from sliceport.formats import (
     RunOptions,
     format_of,
 )
+from sliceport.sandbox.place import check_not_read
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -71,15 +70,12 @@ class OpenVINO:
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """See `ov_ext.lower`."""
-        if is_path(model):
-            _start_reading()
         from ov_ext import lower
 
         return lower(model, **options)
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
         """See `ov_ext.compare`; nodes run alone, on random data."""
-        _start_reading()
         from ov_ext import read_model  # noqa: F401 - says what to install where OpenVINO is not there
         from ov_ext.compare import compare
 
@@ -118,7 +114,6 @@ class OpenVINO:
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.harden`."""
-        _start_reading()
         from ov_ext import harden, write_model
         from ov_ext.files import read_with_shapes
 
@@ -127,7 +122,6 @@ class OpenVINO:
         _check_keeps_data(model, output)
         progress.say(f"rewriting {model}")
         hardened = read_with_shapes(model, {})
-        check_nodes(len(hardened.get_ops()), options.get("max_nodes", 0))
         report = harden(hardened)
         write_model(hardened, output, overwrite=options.get("overwrite", False))
         return Result(report)
@@ -145,13 +139,6 @@ def _check_keeps_data(model: Path, output: Path) -> None:
     data = [os.path.join(os.path.dirname(model), name) for name in one.files_beside(model)]
     stem, _ = os.path.splitext(output)
     check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data, model)
-
-
-def _start_reading() -> None:
-    """Start the worker in which a model is read first: it imports openvino while this process does."""
-    from sliceport import guarded
-
-    guarded.start("ov_ext.files")
 
 
 FORMAT = OpenVINO()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import openvino as ov
 
 from ov_ext.passes import inputs_of, kind_of, masks_of
-from ov_ext.values import index_array, is_integral, list_bounds
+from ov_ext.values import element_bounds, index_array, is_integral
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
@@ -218,7 +219,7 @@ def _list(source: ov.Output) -> tuple[int, ...]:
         raise InvalidSlice(f"an index input must hold integers, got {element.get_type_name()}")
     if node.get_type_name() == "Constant":
         return tuple(map(int, index_array(node).reshape(-1).tolist()))
-    bounds = list_bounds(source)
-    if bounds is None or not all(bound.is_exact for bound in bounds):
+    bounds = element_bounds(source)
+    if bounds is None or not np.array_equal(*bounds):
         raise DynamicSlice(f"an index comes from {node.get_type_name()} {node.get_friendly_name()!r}, not a constant")
-    return tuple([bound.low for bound in bounds])
+    return tuple(bounds[0].tolist())

@@ -150,7 +150,7 @@ class SlicingOp(ov.Op):
             InvalidSlice: The indices break the rules.
         """
         data = inputs[0]
-        element = data.get_element_type().get_type_name()
+        element = self._check_types(data, outputs[0])
         try:
             if element in _NOT_WHOLE_BYTES:
                 region = self.region(tuple(data.shape), _list_indices(_index_arrays(inputs)))
@@ -216,6 +216,14 @@ class SlicingOp(ov.Op):
         rest = iter(given)
         indices = [as_indices(fixed[name]).output(0) if name in fixed else next(rest, None) for name in names]
         self.set_arguments([data, *(source for source in indices if source is not None)])
+
+    def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
+        """Return the element type of the data, which must be that of the output and of the node."""
+        declared, found = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
+        if found[0] != found[1] or (declared != found[0] and declared.is_static()):
+            got = " and ".join(element.get_type_name() for element in found)
+            raise InvalidSlice(f"{self.label()}: data and output must hold {declared.get_type_name()}, got {got}.")
+        return str(found[0].get_type_name())
 
     def _find_connected_plans(self) -> dict[Any, Plan] | None:
         """The plans for the constant indices that are connected now; None if one is no constant."""

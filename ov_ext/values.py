@@ -18,7 +18,16 @@ Array = npt.NDArray[Any]
 
 _INTEGRAL = frozenset({"i4", "i8", "i16", "i32", "i64", "u4", "u8", "u16", "u32", "u64"})
 _INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
-_FAR = {_INT32_MAX: INT64_MAX, _INT32_MIN: INT64_MIN}
+
+
+class _FarIndex(int):
+    """INT64_MAX or INT64_MIN, printed as the 32-bit integer that stood for it."""
+
+    def __repr__(self) -> str:
+        return str(_INT32_MAX if self > 0 else _INT32_MIN)
+
+
+_FAR: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIndex(INT64_MIN)}
 _MAX_ELEMENTS = 1024
 """Values of more elements are no shape arithmetic: their bounds are not asked for."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from sliceport.errors import UsageError, unknown_name
-from sliceport.wording import shorten, spell
+from sliceport.wording import shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,34 +137,6 @@ def read_seed(seed: Any) -> int:
     return number
 
 
-def read_max_nodes(max_nodes: Any) -> int:
-    """How many nodes a model may have; 0 for any number.
-
-    Raises:
-        UsageError: It is no integer from 0 up.
-    """
-    name = spell("max_nodes", "--max-nodes")
-    read = _read_integer(max_nodes, f"{name} must be an integer")
-    if read < 0:
-        raise UsageError(f"{name} must not be negative, got {read}.")
-    return read
-
-
-def check_nodes(count: int, most: int) -> None:
-    """Refuse a model of more nodes than the option `max_nodes` allows, 0 for any number.
-
-    Raises:
-        UsageError: It has more.
-    """
-    if 0 < most < count:
-        raise too_large(f"{count} nodes, but may have at most {most}")
-
-
-def too_large(what: str) -> UsageError:
-    """The error of a model that has more than the option `max_nodes` allows."""
-    return UsageError(f"the model has {what}; {spell('max_nodes=0', '--max-nodes 0')} sets no limit.")
-
-
 def read_names(names: Any, option: str) -> tuple[str, ...]:
     """Return a sequence of names, such as those of executors, as a tuple.
 
@@ -209,5 +181,4 @@ _READERS = {
     "input_shapes": read_input_shapes,
     "inputs": read_inputs,
     "seed": read_seed,
-    "max_nodes": read_max_nodes,
 }

@@ -150,14 +150,10 @@ class ChangeOptions(RunOptions, total=False):
     Attributes:
         verify: Whether to run the model before and after, and to write it only if it computes the same.
         overwrite: Whether to replace the output and its weights.
-        max_nodes: A model with more nodes, or 20 times as many values, attributes and tensors, is refused, unless it
-            can be written as it is read; 0 for no limit. The default for ONNX is 15,000, which take up to 20 s, so that
-            no file occupies a service for long.
     """
 
     verify: bool
     overwrite: bool
-    max_nodes: int
 
 
 class RewriteOptions(ChangeOptions, total=False):

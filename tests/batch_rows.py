@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sliceport.batch.row import Finding, Header, Row, Verdict
+from sliceport.batch.row import Header, Row, Verdict
+from sliceport.commands.outcome import Finding
 
 OPERATORS = ("Slice", "Split", "StridedSlice", "VariadicSplit")
 ENGINES = ("openvino-cpu", "dml-emulator", "onnxruntime-dml", "ov_ext")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
@@ -19,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sliceport import guarded
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UsageError
+from sliceport.sandbox import supervisor
 
 SUFFIX = ".deadly"
 HUGE = 10 * 2**30
@@ -91,15 +90,13 @@ def _fill_the_disk() -> None:
 
 
 def _use_up_memory() -> None:
-    """What makes do without a part that has no memory, and goes on."""
-    with contextlib.suppress(MemoryError):
-        guarded.call(bytearray, HUGE, timeout=60, memory=None)
+    """Run out of memory in a process of its own."""
+    supervisor.call(bytearray, HUGE, timeout=60)
 
 
 def _lose_a_worker() -> None:
-    """What makes do without a part that somebody kills, and goes on."""
-    with contextlib.suppress(guarded.WorkerDied):
-        guarded.call(signal.raise_signal, signal.SIGKILL, timeout=60)
+    """Lose a process that somebody kills."""
+    supervisor.call(signal.raise_signal, signal.SIGKILL, timeout=60)
 
 
 class _Odd(Program):

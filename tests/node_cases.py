@@ -336,7 +336,7 @@ def _copy_or_concat(inputs: list[str], output: str) -> onnx.NodeProto:
 
 
 def _loop(d: _Draw) -> Drawn:
-    """A Loop with one carried value, which may grow, and one scan output."""
+    """Draw a Loop with one carried value, which may grow, and one scan output."""
     kept = d.pick((helper.make_node("Identity", ["ci"], ["co"]), helper.make_node("Not", ["ci"], ["co"])))
     carried, collected = d.pick((["vi"], ["vi", "vi"], ["i3"])), d.pick((["i3"], ["vo"], ["i3", "i3"]))
     nodes = [kept, _copy_or_concat(carried, "vo"), _copy_or_concat(collected, "so")]
@@ -355,7 +355,7 @@ def _loop(d: _Draw) -> Drawn:
 
 
 def _scan(d: _Draw) -> Drawn:
-    """A Scan over the first axis of `i1`, with one state."""
+    """Draw a Scan over the first axis of `i1`, with one state."""
     nodes = [helper.make_node("Identity", ["si"], ["st"]), helper.make_node("Identity", ["xi"], ["so"])]
     body = helper.make_graph(
         nodes, "body", [_declare(d, n) for n in ("si", "xi")], [_declare(d, n) for n in ("st", "so")]

@@ -62,7 +62,7 @@ def assert_gone(pids: Iterable[int]) -> None:
 def _is_alive(pid: int) -> bool:
     """Whether a process is there and no zombie, which has no command line."""
     if sys.platform == "win32":
-        from sliceport.windows import has_ended
+        from sliceport.sandbox.windows import has_ended
 
         return not has_ended(pid)
     try:

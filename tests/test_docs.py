@@ -87,7 +87,7 @@ def test_the_synopsis_of_batch_names_what_all_its_commands_add() -> None:
     names = words[1].split("|")
     assert sorted(names) == sorted(set(batched) - {"directml", "report"})
     added = set.union(*(options(batched[name]) - options(alone[name]) for name in names))
-    shared = {"--format", "--overwrite"}
+    shared = {"--format", "--overwrite", "--timeout", "--memory"}
     assert set(re.findall(r"--[a-z-]+", first)) == (added | shared) - LEFT_OUT
 
 
@@ -142,7 +142,7 @@ def test_files_that_are_named_exist() -> None:
 @pytest.mark.skipif(not (ROOT / "ARCHITECTURE.md").exists(), reason="only the packages are here")
 def test_the_architecture_has_the_layers_of_the_contracts() -> None:
     contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     assert "\n".join(layers) in read("ARCHITECTURE.md")
 
 

@@ -10,11 +10,6 @@ infer.
 
 from __future__ import annotations
 
-import hashlib
-import io
-import os
-import sys
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +21,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops.infer import shape_arithmetic
-from onnx_ops.infer.exact import evaluate, has_clear_length
+from onnx_ops.infer.corrections import correct_dims, normalize_axes
+from onnx_ops.infer.exact import evaluate
 from onnx_ops.infer.facts import (
     INTEGERS,
     MAX_BYTES,
@@ -42,7 +38,6 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.views import Dims
-from sliceport.collector import collector_paused
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX
 
@@ -53,19 +48,19 @@ MAX_CALLS = 16
 """How deep calls of functions are followed."""
 _NEGATIVE_AXES_OPSET = 11
 _UNSURE_SIZE = frozenset(("NonZero", "Compress"))
-"""Operators whose output is never larger than their input, though its size is not inferred."""
+"""Operators whose output is never larger than their input, so that its unknown size is not a risk."""
 
 
 @dataclass
 class Scope:
-    """The values that a graph sees.
+    """Values that are visible in a graph.
 
     Attributes:
-        outer: Those of the graph around it.
-        opsets: The operator sets where it is.
-        attributes: What the attributes of the function around it are in this call.
-        declared: The types that are written for its values.
-        facts: What is known of its own values.
+        outer: Scope of the graph around it.
+        opsets: Version of each operator set.
+        attributes: Attributes of the call of the function around it.
+        declared: Declared types of its values.
+        facts: Facts of its own values.
     """
 
     outer: Scope | None
@@ -75,7 +70,7 @@ class Scope:
     facts: dict[str, Facts] = field(default_factory=dict)
 
     def find(self, name: str) -> Facts:
-        """What is known of a value."""
+        """Return the facts of a visible value."""
         scope: Scope | None = self
         while scope is not None:
             fact = scope.facts.get(name)
@@ -86,7 +81,7 @@ class Scope:
 
 
 def max_visits(nodes: int) -> int:
-    """How many nodes are visited before no call of a function is followed any more.
+    """Return the number of visited nodes from which on calls of functions are skipped.
 
     Args:
         nodes: The nodes of the main graph.
@@ -94,52 +89,23 @@ def max_visits(nodes: int) -> int:
     return 20 * nodes + 20000
 
 
-def get_ready() -> None:
-    """Nothing; but a worker that is asked for it loads this module, and so onnx."""
-
-
-def propagate(
-    model: bytes,
-    skipped: Sequence[int] = (),
-    journal: str = "",
-    seconds: float = 60.0,
-    fatal: frozenset[bytes] = frozenset(),
-) -> list[Facts]:
-    """What is known of every graph input and node output of a model, its subgraphs included.
+def propagate(model: bytes, *, asks_onnx: bool = True) -> list[Facts]:
+    """Return what is known of every graph input and node output of a model, its subgraphs included.
 
     Args:
         model: A ModelProto, serialised; its tensors are in it or missing.
-        skipped: Numbers of nodes, counted as they are visited, that onnx is not asked about.
-        journal: A file in which the node that onnx is asked about always stands: 8 bytes of its number, the least
-            first, and 8 that digest what is asked. Where an open file can lose its name, it does: whoever needs it has
-            it open.
-        seconds: After so much processor time nothing more is inferred.
-        fatal: Digests of what onnx is not asked.
+        asks_onnx: Whether onnx's inference is asked, which ends the process on some malformed nodes.
 
     Returns:
         For each graph its inputs, then for each node its outputs and, by attribute, the graphs in it.
     """
-    proto = onnx.ModelProto.FromString(model)
-    with collector_paused():
-        return _Propagation(proto, frozenset(skipped), journal, seconds, fatal).run()
-
-
-def _open_journal(name: str) -> io.FileIO:
-    file = io.FileIO(name, "r+")
-    if sys.platform != "win32":
-        os.unlink(name)
-    return file
+    return _Propagation(onnx.ModelProto.FromString(model), asks_onnx=asks_onnx).run()
 
 
 class _Propagation:
-    def __init__(
-        self, model: onnx.ModelProto, skipped: frozenset[int], journal: str, seconds: float, fatal: frozenset[bytes]
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto, *, asks_onnx: bool) -> None:
         self._model = model
-        self._skipped = skipped
-        self._fatal = fatal
-        self._journal = _open_journal(journal) if journal else None
-        self._deadline = time.process_time() + seconds
+        self._asks_onnx = asks_onnx
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._found: list[Facts] = []
         self._visited = 0
@@ -149,19 +115,15 @@ class _Propagation:
 
     def run(self) -> list[Facts]:
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
-        finally:
-            if self._journal is not None:
-                self._journal.close()
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
         return self._found
 
     def _visit_graph(
         self, graph: onnx.GraphProto, scope: Scope, given: Sequence[Facts] = (), *, is_main: bool = False
     ) -> list[Facts]:
-        """What is known of a graph's outputs; what is known of all its values goes to what was found."""
+        """Visit the nodes of a graph and report the facts of its values; return those of its outputs."""
         for value in (*graph.output, *graph.value_info):
             if value.type.WhichOneof("value"):
                 scope.declared[value.name] = value.type
@@ -206,8 +168,6 @@ class _Propagation:
         graphs = [graph for attribute in node.attribute for graph in _graphs(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
-        if time.process_time() > self._deadline:
-            return ()
         if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
             node = _resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
@@ -260,7 +220,7 @@ class _Propagation:
     def _call(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """What a function of the model gives in one call."""
+        """Return the facts of the outputs of one call of a function."""
         depth, around = 0, scope.outer
         while around is not None:
             depth, around = depth + 1, around.outer
@@ -281,8 +241,7 @@ class _Propagation:
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
         """What onnx infers of a node's outputs."""
-        number = self._visited
-        if number in self._skipped or -1 in self._skipped or len(node.output) > MAX_RANK:
+        if not self._asks_onnx or len(node.output) > MAX_RANK:
             return []
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, domain)
@@ -293,35 +252,25 @@ class _Propagation:
             return [] if body is None else self._call(body, node, inputs, scope)
         original = node
         if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
-            node = _normalize_axes(node, len(inputs[0].dims))
+            node = normalize_axes(node, len(inputs[0].dims))
         types, data = {}, {}
         for name, fact in zip(node.input, inputs, strict=True):
             if name and (fact.element or fact.other):
                 types[name] = fact.other or self._type_of(fact)
                 if fact.data is not None and fact.data.size <= _MAX_INPUT_ELEMENTS:
                     data[name] = numpy_helper.from_array(fact.data, name).SerializeToString()
-        serialized = node.SerializeToString()
-        if self._journal is not None:
-            asked = b"\0".join([serialized, *types.values(), *data.values(), domain.encode(), str(opset).encode()])
-            digest = hashlib.blake2b(asked, digest_size=8).digest()
-            if digest in self._fatal:
-                return []
-            self._journal.seek(0)
-            self._journal.write(number.to_bytes(8, "little") + digest)
         try:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
-            found = infer(serialized, types, data, {}, {domain: opset}, self._model.ir_version)
+            found = infer(node.SerializeToString(), types, data, {}, {domain: opset}, self._model.ir_version)
         except Exception:  # a node that breaks its schema: whoever reads it says so
             return []
         facts = [read_type(found[name]) if name in found else Facts() for name in node.output]
         if not domain and facts:
-            if node.op_type == "Concat":
-                facts[0].dims = _add_sizes(node, inputs, facts[0].dims)
-            facts[0].dims = _drop_contested_dims(original, inputs, facts[0].dims)
+            facts[0].dims = correct_dims(original, inputs, facts[0].dims)
         return facts
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
-        """The function that defines a standard operator of which onnx infers nothing."""
+        """Return the function that defines a standard operator that onnx has no inference for, or None."""
         found = schema.function_body if schema.has_function else None
         if found is None and schema.has_context_dependent_function and all(fact.element for fact in inputs):
             types = [self._type_of(fact) for fact in inputs]
@@ -331,7 +280,7 @@ class _Propagation:
         return found
 
     def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-        """Put the elements of outputs into what is known of them."""
+        """Compute the elements of outputs and store them in their facts."""
         if any(fact.data is not None or fact.integers is not None for fact in outputs):
             return
         sizes = outputs[0].sizes if len(outputs) == 1 else None
@@ -355,7 +304,7 @@ class _Propagation:
         if sum(array.nbytes for array in given if array is not None) > MAX_BYTES:
             return
         if any(array is not None and array.dtype.names for array in given):
-            return  # onnx 1.18 has bfloat16 and its like as integers, and computes with these
+            return  # onnx 1.18 computes with the bits of bfloat16 and similar types
         for fact, array in zip(outputs, evaluate(node, given, opset), strict=False):
             if fits(fact, array):
                 fact.data, fact.dims = array, array.shape
@@ -366,7 +315,7 @@ class _Propagation:
         return fact
 
     def _merge_declared(self, fact: Facts, declared: onnx.TypeProto) -> Facts:
-        """What was inferred, and what is declared where nothing was."""
+        """Complete inferred facts by the declared type."""
         written = read_type(declared.SerializeToString())
         if not (fact.element or fact.other):
             fact = Facts(written.element, fact.dims, written.other, fact.data, fact.integers)
@@ -381,7 +330,7 @@ class _Propagation:
         return Facts(fact.element, dims, fact.other, fact.data, fact.integers)
 
     def _limit(self, fact: Facts) -> Facts:
-        """A fact without sizes that no tensor has, and without what would take too much memory in all."""
+        """Drop sizes that no tensor has, and dims and elements once all facts together take too much memory."""
         if fact.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in fact.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in fact.dims])
             fact = Facts(fact.element, dims, fact.other)
@@ -410,12 +359,15 @@ class _Propagation:
 
 
 def _depth_marker(scope: Scope) -> Scope:
-    """A scope without values that is as deep as another: a function does not see the values around its call."""
+    """Return a scope without values as deep as another: a function does not see the values around its call."""
     return Scope(None if scope.outer is None else _depth_marker(scope.outer), {})
 
 
 def _is_slicing(node: onnx.NodeProto) -> bool:
-    """Whether its sizes all follow from its data: what is declared for them may hold for one size of that alone."""
+    """Return whether a node slices its data.
+
+    All its sizes follow from the data, so a declared size may hold for one size of the data only.
+    """
     is_known = node.domain in (*STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN)
     return is_known and node.op_type in ("Slice", "Split", "StridedSlice")
 
@@ -427,7 +379,7 @@ def _graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """The node with the values of its function's attributes; an attribute that has none is left out."""
+    """Return the node with the attributes of the call, without those that the call leaves out."""
     if not any(attribute.ref_attr_name for attribute in node.attribute):
         return node
     resolved = onnx.NodeProto()
@@ -442,68 +394,8 @@ def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.Attr
     return resolved
 
 
-def _normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """Return the node with axes from 0 up.
-
-    Operator sets below 11 allow no negative axes and onnx infers nothing of these, but exporters write them and
-    onnxruntime takes them.
-    """
-    normalized = onnx.NodeProto()
-    normalized.CopyFrom(node)
-    for attribute in normalized.attribute:
-        if attribute.name == "axis" and attribute.i < 0:
-            # OneHot counts in its output, which has one axis more.
-            attribute.i += rank + 1 if node.op_type == "OneHot" else rank
-        elif attribute.name == "axes":
-            full = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
-            attribute.ints[:] = [axis + full if axis < 0 else axis for axis in attribute.ints]
-    return normalized
-
-
-def _add_sizes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a Concat with its own sum of sizes: onnx before 1.23 adds them in 32 bits."""
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-    shapes = [facts.sizes for facts in inputs]
-    if dims is None or not all(shapes) or not -len(dims) <= axis < len(dims):
-        return dims
-    size = sum(sizes[axis] for sizes in shapes if sizes is not None)
-    return tuple([size if i == axis % len(dims) else dim for i, dim in enumerate(dims)])
-
-
-def _drop_contested_dims(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a standard operator's first output without those that onnxruntime may contradict.
-
-    Args:
-        node: The node as it is in the model, with negative axes.
-        inputs: Facts of its inputs.
-        dims: The dims that onnx infers.
-    """
-    data = inputs[0].dims if inputs else None
-    if node.op_type == "NonZero":
-        # onnxruntime gives the indices of a scalar one row, onnx none.
-        return dims if data else None
-    if node.op_type == "Range":
-        return dims if has_clear_length([fact.data for fact in inputs]) else (None,)
-    if not node.op_type.startswith(("Reduce", "Arg")) or dims is None:
-        return dims
-    if data is not None and all(isinstance(dim, int) and dim > 0 for dim in data):
-        return dims
-    # onnxruntime does not reduce negative axes of data without elements: it keeps them, whatever keepdims is.
-    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
-    if len(inputs) > 1 and node.input[1]:
-        axes = [-1] if inputs[1].data is None else inputs[1].data.tolist()
-    negative = [axis for axis in axes if axis < 0]
-    if negative and not attributes.get("keepdims", 1):
-        return None
-    kept = list(dims)
-    for axis in negative:
-        kept[axis] = None
-    return tuple(kept)
-
-
 def _merge_branches(condition: Facts, results: Mapping[str, Sequence[Facts]]) -> list[Facts]:
-    """What is known of the outputs of an If."""
+    """Return the facts of the outputs of an If: those of the taken branch, or those that both branches share."""
     branches = [results.get("then_branch", ()), results.get("else_branch", ())]
     if condition.data is not None and condition.data.size == 1:
         return list(branches[0] if bool(condition.data.reshape(())) else branches[1])

@@ -5,7 +5,9 @@ What is learnt is written into the view that is read; weights never are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +79,9 @@ def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
         return sizes[name]
     if name.isidentifier():
         return name
+    computed = _compute_size(name, sizes)
+    if computed is not None:
+        return name if computed < 0 else computed
     import onnx_ir as ir  # with sympy, which takes longer to load than most models take to lower
 
     try:
@@ -86,6 +91,27 @@ def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
     if isinstance(size, int):
         return name if size < 0 else size
     return size.value
+
+
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+
+
+def _compute_size(expression: str, sizes: Mapping[str, int]) -> int | None:
+    """Compute a sum, difference or product of symbols and integers; None for other expressions."""
+
+    def compute(node: ast.expr) -> int:
+        if isinstance(node, ast.BinOp):
+            return _ARITHMETIC[type(node.op)](compute(node.left), compute(node.right))
+        return sizes[node.id] if isinstance(node, ast.Name) else operator.index(node.value)  # type: ignore[attr-defined]
+
+    try:
+        return compute(ast.parse(expression, mode="eval").body)
+    except Exception:  # not an expression of Python, or an operator or a symbol that is not known here
+        return None
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
-"""Whether an ONNX model is well-formed: what everything after it relies on.
+"""The check that an ONNX model is well-formed, on which all later stages rely.
 
-What an operator's own specification says is not checked here, but for Constant, which is read everywhere.
+Of the operators only Constant is checked against its specification, because it is read everywhere.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
@@ -17,20 +18,19 @@ import onnx
 
 from onnx_ops.model.domains import STANDARD_DOMAINS, usual_name
 from onnx_ops.model.element_type import BITS, ElementType
-from onnx_ops.model.entries import MAX_ENTRIES, count_entries
 from onnx_ops.model.nodes import MAX_AXES
 from onnx_ops.model.proto_walk import all_nodes, graphs_of, model_nodes
 from sliceport.errors import ModelError
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 REPLACEABLE_VERSION = 4
-"""The version of the format from which on a caller may replace initializers that are inputs too."""
+"""The first version of the format in which a caller may replace initializers that are inputs too."""
 _MAX_BYTES = 2**63
 _MAX_DIGITS = 19
 _MAX_VERSION = 2**31 - 1
-"""The largest version of an operator set that is taken."""
+"""The largest version of an operator set."""
 _MAX_CHECKED_BYTES = 2**20
-"""Tensors of more bytes are weights, whose data nothing reads here; to ask for their length would copy them."""
+"""Larger tensors are weights. Their length is not checked, because protobuf copies the data to tell it."""
 _UNDEFINED, _STRING = onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING
 _ATTRIBUTE = onnx.AttributeProto
 _TYPES = frozenset(_ATTRIBUTE.AttributeType.values()) - {_ATTRIBUTE.UNDEFINED}
@@ -50,7 +50,7 @@ _FIELDS: dict[int, tuple[str, int]] = {
     ElementType.UINT64: ("uint64_data", 1),
     ElementType.STRING: ("string_data", 1),
 }
-"""Where a tensor without raw data lists its elements, and how many entries each takes; others in `int32_data`."""
+"""The field that lists the elements of a tensor without raw data, and the entries per element; others: `int32_data`."""
 _CONSTANTS = {
     "value": (_ATTRIBUTE.TENSOR, "tensor"),
     "sparse_value": (_ATTRIBUTE.SPARSE_TENSOR, "sparse tensor"),
@@ -65,13 +65,13 @@ _CONSTANTS = {
 
 @dataclass
 class Findings:
-    """What a check found out about a model that is well-formed.
+    """Properties of a well-formed model.
 
     Attributes:
         is_sorted: Whether every node comes after the nodes that it reads from.
-        data_files: The other files that tensors are stored in, as the model names them.
-        has_negative_sizes: Whether a shape that is written for a value has a size below 0.
-        is_plain: Whether all its values and constants are dense tensors, none of which has metadata, and all text in
+        data_files: The external data files, as the model names them.
+        has_negative_sizes: Whether the declared shape of a value has a size below 0.
+        is_plain: Whether all values and constants are dense tensors, constants without metadata, and all text in
             attributes is UTF-8.
     """
 
@@ -87,7 +87,7 @@ class Findings:
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
-    """Check a model: text is UTF-8, names are defined, and only once, types exist, shapes and data fit, paths are safe.
+    """Check a model: text is UTF-8, names are defined once, types exist, shapes and data fit, paths are safe.
 
     Raises:
         ModelError: The model breaks one of these rules.
@@ -96,39 +96,37 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
         raise ModelError("it holds no graph, so it is not an ONNX model.")
     if not proto.opset_import and proto.ir_version >= 3:
         raise ModelError("it imports no operator set.")
-    if count_entries(proto, MAX_ENTRIES) > MAX_ENTRIES:
-        raise ModelError(f"it has more than {MAX_ENTRIES} nodes, values, attributes, tensors and sizes.")
     _check_text("the model", (proto.producer_name, proto.producer_version, proto.domain, proto.doc_string))
     _check_imports("the model", proto.opset_import)
     _check_metadata("the model", proto.metadata_props)
-    found = Findings()
-    _check_graph(proto.graph, (), found)
+    findings = Findings()
+    _check_graph(proto.graph, (), findings)
     for function in proto.functions:
-        _check_function(function, found)
+        _check_function(function, findings)
     _check_calls(proto.functions)
     _check_operators(proto)
-    return found
+    return findings
 
 
-def _check_function(function: onnx.FunctionProto, found: Findings) -> None:
+def _check_function(function: onnx.FunctionProto, findings: Findings) -> None:
     where = f"function {function.name!r}"
     names = (*function.input, *function.output, *function.attribute)
     _check_text(where, (function.name, function.domain, function.overload, function.doc_string, *names))
     _check_imports(where, function.opset_import)
     _check_metadata(where, function.metadata_props)
     for value in function.value_info:
-        _check_value(value, where, found)
+        _check_value(value, where, findings)
     for attribute in function.attribute_proto:
-        _check_attribute(attribute, where, (), found)
+        _check_attribute(attribute, where, (), findings)
     defined = set(function.input)
-    _check_nodes(function.node, defined, (), where, found)
+    _check_nodes(function.node, defined, (), where, findings)
     _check_outputs(function.output, (defined,), where)
 
 
 def _check_operators(proto: onnx.ModelProto) -> None:
     """Check that no node calls a function that has the name of a standard operator.
 
-    onnx's inference and reference, onnxruntime and OpenVINO all take such a node for the operator.
+    onnx's inference and reference, onnxruntime and OpenVINO all run such a node as the operator.
     """
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
     functions = [each for each in proto.functions if each.domain in STANDARD_DOMAINS and not each.overload]
@@ -139,7 +137,7 @@ def _check_operators(proto: onnx.ModelProto) -> None:
 
 
 _Scopes = tuple[set[str], ...]
-"""The names that a graph sees, never joined: a graph may have many values, and many nodes with graphs in them."""
+"""The names that a graph can read. The sets are not joined, which would be quadratic for many nested graphs."""
 _Key = tuple[str, str, str]
 
 
@@ -148,44 +146,33 @@ def _key(domain: str, name: str, overload: str) -> _Key:
 
 
 def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
-    """Check that no function is there twice, and that none calls itself."""
+    """Check that no function is defined twice, and that none calls itself."""
     calls: dict[_Key, set[_Key]] = {}
     for function in functions:
         key = _key(function.domain, function.name, function.overload)
         if key in calls:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
         calls[key] = set(_find_called(function))
-    waiting = {key: called & calls.keys() for key, called in calls.items()}
-    callers: dict[_Key, list[_Key]] = {key: [] for key in calls}
-    for key, called in waiting.items():
-        for each in called:
-            callers[each].append(key)
-    last = [key for key, called in waiting.items() if not called]
-    while last:  # calls nothing that waits: each call is looked at once, however long the chain
-        done = last.pop()
-        del waiting[done]
-        for key in callers[done]:
-            waiting[key].discard(done)
-            if not waiting[key]:
-                last.append(key)
-    if waiting:
-        raise ModelError(f"function {min(waiting)[1]!r} calls itself, or one that calls it.")
+    try:
+        TopologicalSorter({key: called & calls.keys() for key, called in calls.items()}).prepare()
+    except CycleError as error:
+        raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, or one that calls it.") from None
 
 
 def _find_called(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[_Key]:
     return (_key(node.domain, node.op_type, node.overload) for node in all_nodes(holder))
 
 
-def _check_graph(graph: onnx.GraphProto, outer: _Scopes, found: Findings) -> None:
+def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> None:
     where = f"graph {graph.name!r}" if graph.name else "the graph"
     _check_text(where, (graph.name, graph.doc_string))
     _check_metadata(where, graph.metadata_props)
     for value in (*graph.input, *graph.value_info, *graph.output):
-        _check_value(value, where, found)
+        _check_value(value, where, findings)
     for tensor in graph.initializer:
-        _check_tensor(tensor, where, found)
+        _check_tensor(tensor, where, findings)
     for sparse in graph.sparse_initializer:
-        _check_sparse(sparse, where, found)
+        _check_sparse(sparse, where, findings)
     inputs = [value.name for value in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
     for kind, names in (("input", inputs), ("initializer", initializers)):
@@ -194,21 +181,22 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, found: Findings) -> Non
         if len(set(names)) < len(names):
             repeated = next(name for name, times in Counter(names).items() if times > 1)
             raise ModelError(f"{where} defines {kind} {repeated!r} twice.")
-    _check_sizes(graph, found)
+    _check_sizes(graph, findings)
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
-    _check_nodes(graph.node, defined, outer, where, found)
+    _check_nodes(graph.node, defined, outer, where, findings)
     _check_outputs([value.name for value in graph.output], (defined, *outer), where)
 
 
-def _check_sizes(graph: onnx.GraphProto, found: Findings) -> None:
+def _check_sizes(graph: onnx.GraphProto, findings: Findings) -> None:
     for value in graph.input:
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_value < 0:
-                raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
-    for value in (*graph.value_info, *graph.output):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_value < 0:
-                found.has_negative_sizes = True
+        for axis, size in _negative_sizes(value):
+            raise ModelError(f"input {value.name!r} has dimension {size} on axis {axis}, below 0.")
+    findings.has_negative_sizes |= any(any(_negative_sizes(value)) for value in (*graph.value_info, *graph.output))
+
+
+def _negative_sizes(value: onnx.ValueInfoProto) -> Iterator[tuple[int, int]]:
+    dims = value.type.tensor_type.shape.dim
+    return ((axis, dim.dim_value) for axis, dim in enumerate(dims) if dim.dim_value < 0)
 
 
 def _check_outputs(names: Iterable[str], scopes: _Scopes, where: str) -> None:
@@ -224,9 +212,9 @@ def _is_seen(name: str, scopes: _Scopes) -> bool:
 
 
 def _check_nodes(
-    nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, where: str, found: Findings
+    nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, where: str, findings: Findings
 ) -> None:
-    """Check the nodes of a graph or function; `defined` grows by what they define."""
+    """Check the nodes of a graph or function, and add their outputs to `defined`."""
     made: set[str] = set()
     label = f"a node of {where}"
     lists: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
@@ -235,7 +223,9 @@ def _check_nodes(
         _check_text(label, (node.name, node.op_type, node.domain, node.overload, node.doc_string, *inputs, *outputs))
         for name in outputs:
             if name and (name in made or name in defined):
-                raise ModelError(f"{where} defines value {name!r} twice; node {_label(node)} is the second to do so.")
+                raise ModelError(
+                    f"{where} defines value {name!r} twice; node {_describe(node)} is the second to do so."
+                )
             made.add(name)
         lists.append((node, inputs, outputs))
     defined.add("")
@@ -243,28 +233,28 @@ def _check_nodes(
         for name in () if defined.issuperset(inputs) else inputs:
             if name not in defined and not _is_seen(name, outer):
                 if name not in made:
-                    raise ModelError(f"node {_label(node)} reads value {name!r}, which nothing defines.")
-                found.is_sorted = False
+                    raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
+                findings.is_sorted = False
         if node.attribute or node.metadata_props:
-            _check_attributes(node, (defined, made, *outer), found)
+            _check_attributes(node, (defined, made, *outer), findings)
         defined.update(outputs)
 
 
-def _check_attributes(node: onnx.NodeProto, outer: _Scopes, found: Findings) -> None:
-    where = f"node {_label(node)}"
+def _check_attributes(node: onnx.NodeProto, outer: _Scopes, findings: Findings) -> None:
+    where = f"node {_describe(node)}"
     _check_metadata(where, node.metadata_props)
     if len({attribute.name for attribute in node.attribute}) < len(node.attribute):
         name, _ = Counter(attribute.name for attribute in node.attribute).most_common(1)[0]
         raise ModelError(f"{where} has attribute {name!r} twice.")
     is_constant = node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
     for attribute in node.attribute:
-        _check_attribute(attribute, where, outer, found)
+        _check_attribute(attribute, where, outer, findings)
         expected, kind = _CONSTANTS.get(attribute.name, (None, "")) if is_constant else (None, "")
         if expected is not None and attribute.type != expected and not attribute.ref_attr_name:
             raise ModelError(f"{where} has a {attribute.name} that is no {kind}.")
 
 
-def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes, found: Findings) -> None:
+def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes, findings: Findings) -> None:
     _check_text(where, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
     if attribute.type not in _TYPES:
         raise ModelError(f"{where} has attribute {attribute.name!r} of type {attribute.type}, which is none of ONNX's.")
@@ -273,33 +263,36 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes,
             f"{where} has a graph {attribute.name!r} that is an attribute of a function, which is not read."
         )
     if attribute.type in (_ATTRIBUTE.SPARSE_TENSOR, _ATTRIBUTE.SPARSE_TENSORS):
-        found.is_plain = False
+        findings.is_plain = False
     holder = None if attribute.ref_attr_name else _HOLDERS.get(attribute.type)
     if holder is not None and not attribute.HasField(holder):
         kind = _ATTRIBUTE.AttributeType.Name(attribute.type)
         raise ModelError(f"{where} has attribute {attribute.name!r} of type {kind}, which holds none.")
     for graph in graphs_of(attribute):
-        _check_graph(graph, outer, found)
-    for tensor in (*((attribute.t,) if attribute.HasField("t") else ()), *attribute.tensors):
-        _check_tensor(tensor, where, found)
-    sparse_tensor = (attribute.sparse_tensor,) if attribute.HasField("sparse_tensor") else ()
-    for sparse in (*sparse_tensor, *attribute.sparse_tensors):
-        _check_sparse(sparse, where, found)
-    for type_proto in (*((attribute.tp,) if attribute.HasField("tp") else ()), *attribute.type_protos):
-        _check_type(type_proto, f"attribute {attribute.name!r} of {where}", found)
+        _check_graph(graph, outer, findings)
+    for tensor in (*_set_field(attribute, "t"), *attribute.tensors):
+        _check_tensor(tensor, where, findings)
+    for sparse in (*_set_field(attribute, "sparse_tensor"), *attribute.sparse_tensors):
+        _check_sparse(sparse, where, findings)
+    for type_proto in (*_set_field(attribute, "tp"), *attribute.type_protos):
+        _check_type(type_proto, f"attribute {attribute.name!r} of {where}", findings)
 
 
-def _check_value(value: onnx.ValueInfoProto, where: str, found: Findings) -> None:
+def _set_field(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
+    return (getattr(attribute, name),) if attribute.HasField(name) else ()
+
+
+def _check_value(value: onnx.ValueInfoProto, where: str, findings: Findings) -> None:
     _check_text(where, (value.name, value.doc_string))
     if value.metadata_props:
         _check_metadata(f"value {value.name!r}", value.metadata_props)
     if value.HasField("type"):
-        _check_type(value.type, f"value {value.name!r}", found)
+        _check_type(value.type, f"value {value.name!r}", findings)
 
 
-def _check_type(type_proto: onnx.TypeProto, where: str, found: Findings) -> None:
+def _check_type(type_proto: onnx.TypeProto, where: str, findings: Findings) -> None:
     kind = type_proto.WhichOneof("value")
-    found.is_plain &= kind in ("tensor_type", None)
+    findings.is_plain &= kind in ("tensor_type", None)
     _check_text(where, (type_proto.denotation,))
     if kind in ("tensor_type", "sparse_tensor_type"):
         held = getattr(type_proto, kind)
@@ -308,10 +301,10 @@ def _check_type(type_proto: onnx.TypeProto, where: str, found: Findings) -> None
         for dim in held.shape.dim:
             _check_text(where, (dim.dim_param, dim.denotation))
     elif kind in ("sequence_type", "optional_type"):
-        _check_type(getattr(type_proto, kind).elem_type, where, found)
+        _check_type(getattr(type_proto, kind).elem_type, where, findings)
     elif kind == "map_type":
         _check_element(type_proto.map_type.key_type, where)
-        _check_type(type_proto.map_type.value_type, where, found)
+        _check_type(type_proto.map_type.value_type, where, findings)
 
 
 def _check_rank(rank: int, where: str) -> None:
@@ -324,29 +317,29 @@ def _check_element(number: int, where: str) -> None:
         raise ModelError(f"{where} has element type {number}, which ONNX does not define.")
 
 
-def _check_sparse(sparse: onnx.SparseTensorProto, where: str, found: Findings) -> None:
-    found.is_plain = False
-    _check_tensor(sparse.values, where, found)
-    _check_tensor(sparse.indices, where, found)
+def _check_sparse(sparse: onnx.SparseTensorProto, where: str, findings: Findings) -> None:
+    findings.is_plain = False
+    _check_tensor(sparse.values, where, findings)
+    _check_tensor(sparse.indices, where, findings)
 
 
-def _check_tensor(tensor: onnx.TensorProto, where: str, found: Findings) -> None:
+def _check_tensor(tensor: onnx.TensorProto, where: str, findings: Findings) -> None:
     _check_text(where, (tensor.name, tensor.doc_string))
     if tensor.metadata_props:
-        found.is_plain = False
+        findings.is_plain = False
         _check_metadata(where, tensor.metadata_props)
     try:
-        _check_contents(tensor, tensor.data_type, tensor.dims[:], found)
+        _check_contents(tensor, tensor.data_type, tensor.dims[:], findings)
     except ModelError as error:
         label = f"tensor {tensor.name!r}" if tensor.name else f"a tensor of {where}"
         raise ModelError(f"{label} {error}") from None
 
 
-def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], found: Findings) -> None:
+def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], findings: Findings) -> None:
     """Check type, shape and data.
 
     Raises:
-        ModelError: Half a sentence about the tensor.
+        ModelError: A rule is broken; the message lacks its subject, the tensor.
     """
     if dims and min(dims) < 0:
         raise ModelError(f"has a negative dimension in {dims}.")
@@ -361,13 +354,13 @@ def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], fou
     if bytes_ >= _MAX_BYTES:
         raise ModelError(f"has shape {dims}, which is larger than any file.")
     if tensor.data_location == _EXTERNAL:
-        found.data_files.add(_check_location(tensor))
+        findings.data_files.add(_check_location(tensor))
     elif bytes_ <= _MAX_CHECKED_BYTES:
         _check_data(tensor, element, count, dims)
 
 
 def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
-    """Check that the data are as much as the shape says. No data at all are fine until something reads them."""
+    """Check that the data have the length that the shape gives. A tensor without any data passes until it is read."""
     if tensor.HasField("raw_data"):
         if element == _STRING:
             raise ModelError("holds strings as raw data, which ONNX forbids.")
@@ -382,7 +375,7 @@ def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[i
 
 
 def _check_location(tensor: onnx.TensorProto) -> str:
-    """The file that an external tensor is in; see `check_proto`."""
+    """Check where an external tensor is stored, and return the name of its file."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if bytes in set(map(type, (*entries, *entries.values()))):
         raise ModelError("is stored in a file whose name is not UTF-8.")
@@ -399,17 +392,17 @@ def _check_location(tensor: onnx.TensorProto) -> str:
     return location
 
 
-def check_data_files(found: Findings, folder: str | os.PathLike[str]) -> None:
-    """Check that the other files of a model are files: what reads a pipe or a device may wait for ever.
+def check_data_files(findings: Findings, folder: str | os.PathLike[str]) -> None:
+    """Check that external data files are regular files: reading a pipe or a device may never end.
 
     Args:
-        found: What `check_proto` found out.
+        findings: The findings of `check_proto`.
         folder: The folder of the model.
 
     Raises:
-        ModelError: One is something else. Whether one is missing, only what reads it says.
+        ModelError: A file is something else. A missing file is no error until it is read.
     """
-    for name in sorted(found.data_files):
+    for name in sorted(findings.data_files):
         file = os.path.join(folder, name)
         if os.path.exists(file) and not os.path.isfile(file):
             raise ModelError(f"its data file {name!r} is no file.")
@@ -433,11 +426,11 @@ def _check_metadata(where: str, entries: Any) -> None:
 
 
 def _check_text(where: str, texts: Iterable[str]) -> None:
-    """Check that strings are UTF-8: protobuf gives those that are not as bytes."""
+    """Check that strings are UTF-8: protobuf returns others as bytes."""
     if bytes in map(type, texts):
         found = next(text for text in texts if isinstance(text, bytes))
         raise ModelError(f"{where} has text that is not UTF-8: {found!r}.")
 
 
-def _label(node: onnx.NodeProto) -> str:
+def _describe(node: onnx.NodeProto) -> str:
     return f"{node.name or next(iter(node.output), '')!r} ({node.op_type})"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
-from pathlib import Path
 
 import onnx
-from onnx.external_data_helper import load_external_data_for_tensor
 
 from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from sliceport.errors import ModelError
 
@@ -25,14 +23,9 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
     return {entry.value for entry in entries if entry.key == "location"}
 
 
-def count_file_bytes(proto: onnx.ModelProto, folder: str) -> int:
-    """Return the total size of the external data files that are in the folder."""
-    return sum(path.stat().st_size for file in external_locations(proto) if (path := Path(folder, file)).is_file())
-
-
 def count_external_bytes(proto: onnx.ModelProto) -> int:
     """Return the bytes by which a model grows when its external tensors are loaded."""
-    return sum(map(_size, external_tensors(proto)))
+    return sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
 
 
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
@@ -42,18 +35,10 @@ def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
         ModelError: The data of a tensor cannot be read.
     """
     for tensor in external_tensors(proto):
-        if _size(tensor) <= LARGE_BYTES:
+        small = Tensor(tensor, folder)
+        if small.nbytes <= LARGE_BYTES:
             try:
-                load_external_data_for_tensor(tensor, folder)
-            except Exception as error:  # onnx checks paths and sizes with errors of its own
+                small.load()
+            except Exception as error:  # onnx-ir has several classes of errors for it
                 raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from None
-            tensor.data_location = onnx.TensorProto.DEFAULT
-            del tensor.external_data[:]
-
-
-def _size(tensor: onnx.TensorProto) -> int:
-    try:
-        width = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-    except (KeyError, TypeError):
-        return 0
-    return int(prod(tensor.dims)) * width
+            tensor.CopyFrom(small.raw)

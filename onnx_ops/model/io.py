@@ -1,4 +1,4 @@
-"""ONNX files: read without their weights and checked, and written beside and renamed into place."""
+"""ONNX models in onnx-ir: read from checked files without their weights, and written into new ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, file_named, read_checked
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
-from sliceport.atomic_write import check_not_read, write_files
 from sliceport.errors import ModelError, UsageError
-from sliceport.limits import lifted
+from sliceport.sandbox.place import check_not_read, write_files
 
 
 def read_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -40,17 +39,6 @@ def read_to_change(path: str | os.PathLike[str]) -> CheckedModel:
     if checked.proto.training_info:
         raise ModelError(f"'{os.fspath(path)}': it has training_info, which would be lost; remove it first.")
     return checked
-
-
-@contextmanager
-def data_closed(model: ir.Model) -> Iterator[None]:
-    """Close the data files of a model afterwards: Windows lets nobody remove or replace one that is open."""
-    tensors = [tensor for tensor, _ in external_tensors(model)]
-    try:
-        yield
-    finally:
-        for tensor in tensors:
-            release(tensor)
 
 
 def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
@@ -98,14 +86,14 @@ def _to_ir(checked: CheckedModel) -> ir.Model:
 
 
 _MIN_EXTERNAL = 256
-"""Bytes up to which weights that move go into the model itself."""
-_MAX_IN_MODEL = 2**28
-"""Bytes of tensors in other files that are taken into a model which moves."""
+"""Weights of fewer bytes go into the model itself when it moves to another folder."""
+_MAX_EMBEDDED = 2**28
+"""The most bytes of external tensors that are embedded in a model that moves."""
 _Held = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
 
 
 def external_tensors(model: ir.Model) -> Iterator[_Held]:
-    """The tensors of a model that lie in other files, each with what puts another in its place."""
+    """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
     for graph in model_graphs(model):
         yield from _external_initializers(graph)
     yield from _external_attributes(model)
@@ -129,7 +117,7 @@ def _external_attributes(model: ir.Model) -> Iterator[_Held]:
 
 
 def _attributes(model: ir.Model) -> Iterator[Any]:
-    """The attributes of nodes, and the defaults of those of functions."""
+    """Yield the attributes of nodes, and the default attributes of functions."""
     yield from (node.attributes for node in model_nodes(model))
     yield from (function.attributes for function in model.functions.values())
 
@@ -145,12 +133,12 @@ def _set_one_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorPro
 
 
 def _can_be_in_data_file(model: ir.Model) -> bool:
-    """Whether a model has external tensors that onnx-ir writes into another file again."""
+    """Return whether a model has external tensors that onnx-ir can write into a data file."""
     return any(any(_external_initializers(graph)) for graph in all_graphs(model))
 
 
-def _to_be_in_model(model: ir.Model) -> Iterator[_Held]:
-    """The external tensors that onnx-ir writes into no other file: those of attributes, and of graphs in functions."""
+def _tensors_to_embed(model: ir.Model) -> Iterator[_Held]:
+    """Yield the external tensors that cannot go into a data file: those of attributes and of graphs in functions."""
     written = set(all_graphs(model))
     for graph in model_graphs(model):
         if graph not in written:
@@ -159,22 +147,22 @@ def _to_be_in_model(model: ir.Model) -> Iterator[_Held]:
 
 
 @contextmanager
-def data_files_released(model: ir.Model, most: int) -> Iterator[None]:
-    """Afterwards no data file of a model is open or mapped that was not before.
+def data_closed(model: ir.Model, most: int = -1) -> Iterator[None]:
+    """Close the data files that are opened meanwhile: Windows lets nobody remove or replace an open file.
 
     Args:
-        model: The model. Its external tensors of at most `most` bytes are in memory from now on, if they can be read.
-        most: See there.
+        model: The model.
+        most: External tensors of up to this many bytes are loaded first, if they can be read.
     """
-    mapped = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
-    for tensor, put in mapped:
+    closed = [(tensor, put) for tensor, put in list(external_tensors(model)) if tensor.raw is None]
+    for tensor, put in closed:
         if tensor.nbytes <= most:
-            with suppress(Exception):  # what needs it says why it cannot be read
+            with suppress(Exception):  # the node that needs it reports why it cannot be read
                 put(load_external(tensor))
     try:
         yield
     finally:
-        for tensor, _ in mapped:
+        for tensor, _ in closed:
             release(tensor)
 
 
@@ -186,32 +174,32 @@ def write_model(
     overwrite: bool = False,
     accept: Callable[[Path, Path], bool] = lambda _file, _data_folder: True,
 ) -> None:
-    """Write a model; outputs that a Split leaves out are named, or the file would have fewer, and other parts.
+    """Write a model. Outputs that a Split leaves out are named, or the file would have fewer and other parts.
 
-    Weights in external data files stay where they are if the new file is beside the old one; else they are written
-    anew, into one file beside it by its name with `.data`, and those in attributes of nodes, or in graphs of functions,
-    into the new file itself.
+    External weights stay where they are if the new file is beside the old one. Otherwise they are written into one file
+    beside the new one, whose name ends in `.data`; those in attributes of nodes, or in graphs of functions, are
+    embedded in the new file itself.
 
     Args:
         model: The model.
         path: The new file; its name ends in .onnx.
         source: The file that the model was read from.
         overwrite: Whether to replace the new file, or its data.
-        accept: Whether to keep the file that it is given first; its external data lie in the folder given next.
+        accept: Decides whether to keep the written file, given its path and the folder of its external data.
 
     Raises:
-        UsageError: The name does not end in .onnx, the file exists and is to be kept, the source has its weights in
-            it, or it cannot be written.
-        ModelError: The model cannot be represented as a file (of more than 2 GiB, say), or its weights not be read.
+        UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, the source has its
+            weights in the file, or the file cannot be written.
+        ModelError: The model has no form that a file can hold (above 2 GiB, say), or its weights cannot be read.
     """
-    target = _read_target(path)
+    target = _check_target(path)
     name_left_out_outputs(model)
     moves = any(external_tensors(model)) and target.parent.resolve() != Path(source).parent.resolve()
     data = f"{target.name}.data" if moves and _can_be_in_data_file(model) else None
     files = [target] if data is None else [target.with_name(data), target]
     check_not_read(files, [tensor.path for tensor, _ in external_tensors(model)], source)
     if moves:
-        _load_others(model)
+        _embed_tensors(model)
     write_files(
         files,
         lambda folder: _save(model, folder / target.name, data),
@@ -221,7 +209,7 @@ def write_model(
 
 
 def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a model that has no external data as it is.
+    """Write a model without external data unchanged.
 
     Args:
         proto: The model.
@@ -229,9 +217,10 @@ def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwri
         overwrite: Whether to replace the new file.
 
     Raises:
-        UsageError: The name does not end in .onnx, the file exists and is to be kept, or it cannot be written.
+        UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, or the file cannot be
+            written.
     """
-    target = _read_target(path)
+    target = _check_target(path)
 
     def save(folder: Path) -> None:
         (folder / target.name).write_bytes(proto.SerializeToString())
@@ -239,31 +228,31 @@ def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwri
     write_files([target], save, overwrite=overwrite)
 
 
-def _read_target(path: str | os.PathLike[str]) -> Path:
+def _check_target(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.suffix != ".onnx":
         raise UsageError(f"output '{target}' must end in .onnx.")
     return target
 
 
-def _load_others(model: ir.Model) -> None:
-    """Take tensors into the model that onnx-ir writes into no other file."""
-    tensors = list(_to_be_in_model(model))
+def _embed_tensors(model: ir.Model) -> None:
+    """Load the tensors that onnx-ir cannot write into a data file."""
+    tensors = list(_tensors_to_embed(model))
     size = sum(tensor.nbytes for tensor, _ in tensors)
-    if size > _MAX_IN_MODEL:
+    if size > _MAX_EMBEDDED:
         where = "attributes or graphs of functions are in other files and would have to be in the model itself"
         raise ModelError(f"{size} bytes of {where}; write it beside the model that it is made of, where they stay.")
     load_externals(tensors)
 
 
 def load_externals(held: Iterable[_Held]) -> None:
-    """Take external tensors into their model.
+    """Load external tensors into their model.
 
     Args:
         held: The tensors, as `external_tensors` gives them.
 
     Raises:
-        ModelError: One cannot be read.
+        ModelError: A tensor cannot be read.
     """
     for tensor, put in held:
         try:
@@ -278,22 +267,21 @@ def _save(model: ir.Model, path: Path, data: str | None) -> None:
             ir.save(model, path)
     except OSError:
         raise
-    except Exception as error:  # of onnx-ir and protobuf, each its own
+    except Exception as error:  # onnx-ir and protobuf have classes of errors of their own
         raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
 
 
 @contextmanager
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
-    """While it lasts, a model has its weights in a file, which this writes, and what is said of each."""
+    """Write the weights of a model into a file, and let the model refer to it inside the context."""
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
-        for value in values:  # onnx-ir does not load what somebody looks at
+        for value in values:  # onnx-ir does not load a tensor whose data are in use
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = load_external(tensor)
-        with lifted():  # it takes time for each byte, of which there may be any number
-            ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
+        ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):
             moved = value.const_value
             if moved is not None and tensor is not None and moved is not tensor:
@@ -307,7 +295,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
 
 @contextmanager
 def _metadata_once(model: ir.Model) -> Iterator[None]:
-    """While it lasts, the metadata of a tensor are in one place: onnx-ir writes them as it read them, and once more."""
+    """Remove the metadata of tensors from their protos inside the context, because onnx-ir would write them twice."""
     kept = []
     for tensor in _tensors(model):
         if isinstance(tensor, ir.serde.TensorProtoTensor) and tensor.raw.metadata_props:

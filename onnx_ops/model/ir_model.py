@@ -1,4 +1,4 @@
-"""An onnx-ir model as `views` have it: what is given as one, and files whose reading takes more than looking."""
+"""A view of an onnx-ir model, for models given as one and for files that must be inlined or sorted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IrModel:
 
     @classmethod
     def prepared(cls, model: ir.Model) -> IrModel:
-        """The view of any model, which is changed: its functions are inlined and its defaults set aside.
+        """Return a view of any model, and change the model: inline its functions and set its defaults aside.
 
         Raises:
             ModelError: A function cannot be inlined.
@@ -37,28 +37,22 @@ class IrModel:
 
     @property
     def graph(self) -> ir.Graph:
-        """See `ModelView`."""
         return self._model.graph
 
     @property
     def opset_imports(self) -> Mapping[str, int]:
-        """See `ModelView`."""
         return {usual_name(domain): version for domain, version in self._model.opset_imports.items()}
 
     def origin(self, node: ir.Node) -> str:
-        """See `ModelView`."""
         return node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
 
     def set_shape(self, value: ir.Value, dims: Dims) -> None:
-        """See `ModelView`."""
         value.shape = ir.Shape(dims)
 
     def copy_type(self, value: ir.Value, source: ir.Value) -> None:
-        """See `ModelView`."""
         value.type = value.type or source.type
 
     def set_type(self, value: ir.Value, element: int, dims: Dims | None) -> None:
-        """See `ModelView`."""
         if dims is not None:
             value.shape = ir.Shape(dims)
         if element and element in _ELEMENTS:
@@ -67,17 +61,14 @@ class IrModel:
                 value.type = ir.TensorType(dtype)
 
     def detach_weights(self) -> None:
-        """See `ModelView`."""
         detach_large_initializers(self._model)
         name_left_out_outputs(self._model)
 
     def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
-        """See `ModelView`."""
         serialized: bytes = ir.serde.serialize_model(self._model).SerializeToString()
         return serialized, [value for value in all_values(self.graph) if not _is_unwritten(value)]
 
     def fold(self, node: ir.Node, constants: Sequence[tuple[int, Array]]) -> None:
-        """See `ModelView`."""
         graph = node.graph
         assert isinstance(graph, ir.Graph)
         for output, (element, array) in zip(node.outputs, constants, strict=True):

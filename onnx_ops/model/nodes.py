@@ -1,4 +1,4 @@
-"""From one ONNX node to what it selects: Slice-1/10/11/13 and Split-1/2/11/13/18, in each version's own spelling.
+"""One ONNX node as a spec and its Regions: Slice-1/10/11/13, Split-1/2/11/13/18 and ov_ext::StridedSlice-1.
 
 Source: the ONNX operator pages. Nodes are those of any view; constants are initializers and outputs of Constant nodes.
 """
@@ -15,7 +15,7 @@ import onnx
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.model.element_type import ElementType
 from onnx_ops.model.read_once import read_once
-from onnx_ops.model.views import INT, INTS, TENSOR, AttributeView, NodeView, TensorView, ValueView
+from onnx_ops.model.views import INT, INTS, TENSOR, AttributeView, NodeView, ShapeView, TensorView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -32,17 +32,17 @@ STRIDED_SLICE_VERSION = 1
 _INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
 _FORMATS = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
-"""The attributes of Constant that are read, by their types."""
+"""The attributes of Constant that are read, with their types."""
 _Formats = dict[int, tuple[str, int]]
 _MAX_PARAMETERS = 2**20
 LARGE_BYTES = 8192
 """Constants of more bytes are weights: their shape counts, and nothing reads their elements."""
 MAX_AXES = 64
-"""Models with tensors of more axes are not read: NumPy has none."""
+"""The most axes that a NumPy array can have."""
 MARK = "sliceport.contested"
-"""In the `meta` of a node: how engines disagree about it, where that takes more to know than what is written in it."""
+"""Key in the `meta` of a node for the defect that makes it contested, if the node alone does not show that."""
 MISSING = "sliceport.missing"
-"""In the `meta` of a value that was a constant: why its data cannot be read."""
+"""Key in the `meta` of a value that was a constant for the reason why its data cannot be read."""
 _SPLIT_INPUT_OPSET = 13
 _SLICE_INPUTS_OPSET = 10
 _NUM_OUTPUTS_OPSET = 18
@@ -62,7 +62,7 @@ _INPUTS = {
     "Where": (3, 3),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""How many inputs standard operators have, in all versions; those that are not here have one."""
+"""The least and the most inputs of standard operators over all versions; other operators have one."""
 
 
 class MissingParameter(DynamicSlice):
@@ -70,27 +70,27 @@ class MissingParameter(DynamicSlice):
 
 
 def is_slicing(node: NodeView) -> bool:
-    """Whether the node is one that this package lowers."""
+    """Return whether this package lowers the node."""
     return is_standard(node, *SLICING) or is_strided_slice(node)
 
 
 def is_strided_slice(node: NodeView | None) -> bool:
-    """Whether there is a node, and it is our `ov_ext::StridedSlice`."""
+    """Return whether the node is an `ov_ext::StridedSlice`."""
     return node is not None and node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
 
 
 def is_standard(node: NodeView | None, *op_types: str) -> bool:
-    """Whether there is a node, and it is one of these standard operators."""
+    """Return whether the node is one of these standard operators."""
     return node is not None and node.domain in STANDARD_DOMAINS and node.op_type in op_types
 
 
 def is_operator(node: ir.Node | None, *op_types: str) -> TypeGuard[ir.Node]:
-    """Whether there is a node, it is one of these standard operators, and it has its inputs and outputs."""
+    """Return whether the node is one of these standard operators and has as many inputs and outputs as it must."""
     return node is not None and is_standard(node, *op_types) and has_its_values(node)
 
 
 def has_its_values(node: ir.Node) -> bool:
-    """Whether a standard node has as many inputs and outputs as its operator, the first input not left out."""
+    """Return whether a standard node has the inputs and outputs of its operator, the first input not left out."""
     least, most = _INPUTS.get(node.op_type, (1, 1))
     count = len(node.inputs)
     is_complete = node.op_type == "Constant" or (count > 0 and node.inputs[0] is not None)
@@ -99,7 +99,7 @@ def has_its_values(node: ir.Node) -> bool:
 
 
 def node_name(node: NodeView) -> str:
-    """The name of a node, or of its first output where it has none."""
+    """Return the name of a node, or that of its first output if the node has none."""
     return node.name or next((output.name for output in node.outputs if output.name), "") or ""
 
 
@@ -108,9 +108,9 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None: ...
 @overload
 def constant(value: ValueView) -> TensorView | None: ...
 def constant(value: ValueView) -> TensorView | None:
-    """The tensor that a value always is; None if it depends on the model's inputs.
+    """Return the constant behind a value, without reading its data; None if the value depends on the model's inputs.
 
-    The data of the tensor are not read. In a model whose defaults are aside (`defaults.py`).
+    The defaults of the model must be aside (`defaults.py`).
     """
     if value.const_value is not None:
         return value.const_value
@@ -124,7 +124,7 @@ def constant(value: ValueView) -> TensorView | None:
 
 
 def _as_tensor(attribute: AttributeView) -> TensorView:
-    """What a Constant node holds as a tensor: onnx-ir gives integers as such."""
+    """Return the value of an attribute of Constant as a tensor; onnx-ir gives integers as Python's."""
     value = attribute.value
     if not isinstance(value, int | Sequence):
         tensor: TensorView = value
@@ -137,22 +137,26 @@ def _as_tensor(attribute: AttributeView) -> TensorView:
 
 
 def read_elements(value: ValueView, most: int) -> Array | None:
-    """The elements of a constant; None where it is none, has more, or they cannot be read."""
+    """Return the elements of a constant; None if the value is no constant, has more than `most`, or is unreadable."""
     tensor = constant(value)
     if tensor is None or tensor.size > most:
         return None
     try:
         return tensor.numpy()
-    except Exception:  # onnx-ir has several classes of errors for it
+    except Exception:  # onnx-ir has several classes of errors for data that it cannot read
         return None
+
+
+def _shape_of(value: ValueView) -> ShapeView | None:
+    return value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
 
 
 def known_shape(node: NodeView) -> tuple[int, ...] | None:
-    """The shape of the node's data; None where it is not wholly known."""
+    """Return the shape of the node's data; None unless every size is known."""
     data = node.inputs[0] if node.inputs else None
     if data is None:
         return None
-    shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
+    shape = _shape_of(data)
     if shape is None:
         return None
     dims = tuple([dim for dim in shape if isinstance(dim, int)])
@@ -160,22 +164,22 @@ def known_shape(node: NodeView) -> tuple[int, ...] | None:
 
 
 def is_known(node: NodeView) -> bool:
-    """Whether the shape of the node's data is known and its parameters are constants."""
+    """Return whether the shape of the node's data is known and its parameters are constants."""
     return known_shape(node) is not None and all(
         value is None or constant(value) is not None for value in node.inputs[1:]
     )
 
 
 Known = tuple[SliceSpec | SplitSpec | StridedSliceSpec, tuple[Region, ...]]
-"""A node as it is written, and what each of its outputs selects."""
+"""The spec of a node, and the Region of each of its outputs."""
 
 
 def resolve(node: NodeView, opset: int) -> Known:
-    """What is written in a slicing node, and what each output selects.
+    """Return the spec of a slicing node, and the Region that each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.
-        DynamicSlice: A parameter is not a constant, or its data cannot be read; or the shape is not known.
+        DynamicSlice: The shape is not known, or a parameter is not a constant that can be read.
     """
     shape = known_shape(node)
     if shape is None:
@@ -189,16 +193,16 @@ def resolve(node: NodeView, opset: int) -> Known:
 
 @lru_cache(maxsize=1024)
 def _select(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
-    """What the output selects; models repeat themselves in each of their layers."""
+    """Resolve a spec. The cache pays because models repeat their slices in each layer."""
     return spec.resolve(shape)
 
 
 def slice_spec(node: NodeView, opset: int) -> SliceSpec:
-    """A Slice node as it is written.
+    """Return the spec of a Slice node.
 
     Raises:
         InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
-        DynamicSlice: A parameter is not a constant, or its data cannot be read, or each call of a function sets it.
+        DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
     """
     if opset >= _SLICE_INPUTS_OPSET:
         _check_inputs(node, 3, 5, opset)
@@ -216,13 +220,13 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
 def contested(
     node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
 ) -> Defect | None:
-    """How engines disagree about a Slice or Split, as far as it is known what is written there, if they do.
+    """Return the defect that makes a Slice or Split contested, as far as its parameters are known; None if none does.
 
     Args:
         node: Any node.
         opset: Version of its operator set.
-        sizes: What is known of its data's sizes; None: what the data's value says.
-        spec: The Slice as it is written, if it has been read.
+        sizes: The sizes of its data, None for an open one; by default those of the data's value.
+        spec: The spec of the Slice, if it has been read.
     """
     if not is_standard(node, *SLICING):
         return None
@@ -231,7 +235,7 @@ def contested(
         return mark
     data = node.inputs[0] if node.inputs else None
     if sizes is None and data is not None:
-        shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
+        shape = _shape_of(data)
         sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
     from onnx_ops.model.contested import (  # loads the defects, which lowering never asks
         contested_parts,
@@ -251,11 +255,11 @@ def contested(
 
 
 def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
-    """An `ov_ext::StridedSlice` node as it is written.
+    """Return the spec of an `ov_ext::StridedSlice` node.
 
     Raises:
         InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
-        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+        DynamicSlice: A parameter is not a constant that can be read.
     """
     _check_inputs(node, 3, 4, STRIDED_SLICE_VERSION)
     begin, end, strides = _input(node, 1, "begin"), _input(node, 2, "end"), _input(node, 3, "strides")
@@ -266,11 +270,11 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
 
 
 def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
-    """A Split node of data of `shape` as it is written, its part sizes spelled out.
+    """Return the spec of a Split node of data of `shape`, with the size of each part.
 
     Raises:
-        InvalidSlice: The parts are given twice, not at all (opset 18) or not one for each output.
-        DynamicSlice: A parameter is not a constant, or its data cannot be read.
+        InvalidSlice: The parts are given twice or not at all (opset 18), or their number is not that of the outputs.
+        DynamicSlice: A parameter is not a constant that can be read.
     """
     _check_inputs(node, 1, 2 if opset == 1 or opset >= _SPLIT_INPUT_OPSET else 1, opset)
     axis = read_int(node, "axis", 0)
@@ -306,7 +310,7 @@ def _check_inputs(node: NodeView, least: int, most: int, opset: int) -> None:
 
 
 def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
-    """The integers of an input that is a one-dimensional constant; None where it is left out."""
+    """Return the integers of an input that is a one-dimensional constant; None if it is left out."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
         return None
@@ -319,12 +323,12 @@ def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) 
         producer = value.producer()
         source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
-    return read_once(tensor, (name, *formats), lambda: _integers(tensor, name, formats))
+    return read_once(tensor, (name, *formats), lambda: _read_integers(tensor, name, formats))
 
 
-def _integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
+def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
     proto = getattr(tensor, "raw", None)
-    if isinstance(proto, onnx.TensorProto):  # the common case, without the objects that are made of it
+    if isinstance(proto, onnx.TensorProto):  # the common case, without the objects that onnx would make of it
         dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
     else:
         dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
@@ -347,11 +351,11 @@ def _integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ..
 
 
 def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
-    """The integers of an attribute; None where it is left out.
+    """Return the integers of an attribute; None if it is left out.
 
     Raises:
-        InvalidSlice: It is of another type.
-        DynamicSlice: It refers to an attribute of the function that the node is in.
+        InvalidSlice: The attribute has another type.
+        DynamicSlice: The attribute refers to one of the function that the node is in.
     """
     attribute = _attribute(node, name)
     if attribute is None:
@@ -366,11 +370,11 @@ def read_int(node: NodeView, name: str, default: int) -> int: ...
 @overload
 def read_int(node: NodeView, name: str, default: None) -> int | None: ...
 def read_int(node: NodeView, name: str, default: int | None) -> int | None:
-    """The integer of an attribute; the default where it is left out.
+    """Return the integer of an attribute; the default if it is left out.
 
     Raises:
-        InvalidSlice: It is of another type.
-        DynamicSlice: It refers to an attribute of the function that the node is in.
+        InvalidSlice: The attribute has another type.
+        DynamicSlice: The attribute refers to one of the function that the node is in.
     """
     attribute = _attribute(node, name)
     if attribute is None:
@@ -390,5 +394,5 @@ def _attribute(node: NodeView, name: str) -> AttributeView | None:
 
 
 def has_open_attribute(node: ir.Node) -> bool:
-    """Whether an attribute refers to one of the function that the node is in, so that each call sets it for itself."""
+    """Return whether an attribute refers to one of the function around the node, which each call sets for itself."""
     return any(attribute.is_ref() for attribute in node.attributes.values())

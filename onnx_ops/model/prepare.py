@@ -1,9 +1,7 @@
-"""Preparing onnx-ir models: functions inlined, left out outputs named, weights detached."""
+"""Preparing onnx-ir models to be read: functions inlined, left-out outputs named, weights detached."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -17,32 +15,20 @@ from onnx_ops.model.walk import all_nodes, all_values, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
-_MAX_INLINED = 10**6
-_MAX_DEPTH = 100
-_MAX_STEPS = 4 * 10**8
-"""What `InlinePass` may do in all, in looks at a name: about a minute."""
-_Calls = dict[ir.OperatorIdentifier | None, Counter[ir.OperatorIdentifier]]
-"""By function, and None for the main graph, how often it calls which."""
-
 
 def inline_functions(model: ir.Model) -> None:
-    """Put the bodies of the model's functions where they are called; those that nothing calls are left out.
+    """Replace each call of a function by the function's body, and remove the functions.
 
     Raises:
-        ModelError: A function cannot be inlined (it calls itself, or imports another operator set version), or there
-            are too many calls.
+        ModelError: A function cannot be inlined: it calls itself, or imports another operator set version.
     """
-    model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)  # known by what it means
-    if not model.functions:
-        return
-    calls = _find_calls(model)
-    for key in model.functions.keys() - calls.keys():
+    # The function of ov_ext::StridedSlice stays out: the node is read as an operator.
+    model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
+    called = _called_functions(model)
+    for key in model.functions.keys() - called:  # the pass would inline these into each other
         del model.functions[key]
-    if not model.functions:
+    if not called:
         return
-    times = _count_times(calls)
-    if times:  # else they call themselves, as the pass says
-        _check_size(model, times)
     try:
         InlinePass()(model)
     except Exception as error:
@@ -50,69 +36,15 @@ def inline_functions(model: ir.Model) -> None:
         raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
 
 
-def _find_calls(model: ir.Model) -> _Calls:
-    """The calls in the main graph, and in each function that it calls, be it through others."""
-    calls: _Calls = {}
-    waiting: list[ir.OperatorIdentifier | None] = [None]
-    while waiting:
-        key = waiting.pop()
-        if key not in calls:
-            called = map(ir.Node.op_identifier, all_nodes(model.graph if key is None else model.functions[key]))
-            calls[key] = Counter(each for each in called if each in model.functions)
-            waiting += calls[key]
-    return calls
-
-
-def _count_times(calls: _Calls) -> dict[ir.OperatorIdentifier | None, int]:
-    """How often there would be the body of each function; empty if some call themselves.
-
-    Raises:
-        ModelError: Calls are nested too deep.
-    """
-    callers = Counter(each for called in calls.values() for each in called)
-    times: dict[ir.OperatorIdentifier | None, int] = defaultdict(int, {None: 1})
-    ready: list[ir.OperatorIdentifier | None] = [None]
-    done = depth = 0
-    while ready:
-        following: list[ir.OperatorIdentifier | None] = []
-        for key in ready:
-            done += 1
-            for called, number in calls[key].items():
-                times[called] += times[key] * number
-                callers[called] -= 1
-                if not callers[called]:
-                    following.append(called)
-        ready, depth = following, depth + 1
-        if depth > _MAX_DEPTH + 1:
-            raise ModelError(f"its functions call each other more than {_MAX_DEPTH} deep.")
-    return dict(times) if done == len(calls) else {}
-
-
-def _check_size(model: ir.Model, times: Mapping[ir.OperatorIdentifier | None, int]) -> None:
-    """Check how many nodes there would be without functions, and how long it would take.
-
-    `InlinePass` looks at the name of each function for each, at each output of the graph for each call, and, to name a
-    value or a node, at all that have been named after the same one.
-
-    Raises:
-        ModelError: There would be too many, or it would take too long.
-    """
-    nodes = calls = 0
-    names: Counter[tuple[bool, str]] = Counter()
-    for key, number in times.items():
-        for node in all_nodes(model.graph if key is None else model.functions[key]):
-            is_call = node.op_identifier() in model.functions
-            nodes += 0 if is_call else number
-            calls += number if is_call else 0
-            if key is not None:
-                names[True, node.name or "node"] += number
-                for output in node.outputs:
-                    names[False, output.name or "val"] += number
-    if nodes > _MAX_INLINED:
-        raise ModelError(f"its functions call each other so often that it would have more than {_MAX_INLINED} nodes.")
-    steps = sum(number * number // 2 for number in names.values())
-    if steps + 3 * calls * len(model.graph.outputs) + 2 * len(model.functions) ** 2 > _MAX_STEPS:
-        raise ModelError(f"it has too many functions, or too many calls of them, to inline them ({calls} calls).")
+def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
+    """Return the functions that the main graph calls, also through others."""
+    called: set[ir.OperatorIdentifier] = set()
+    holders: list[ir.Graph | ir.Function] = [model.graph]
+    while holders:
+        keys = set(map(ir.Node.op_identifier, all_nodes(holders.pop()))) & model.functions.keys() - called
+        called |= keys
+        holders += [model.functions[key] for key in keys]
+    return called
 
 
 def name_left_out_outputs(model: ir.Model) -> None:
@@ -124,18 +56,18 @@ def name_left_out_outputs(model: ir.Model) -> None:
     left_out = [output for node in nodes if is_slicing(node) for output in node.outputs if not output.name]
     if not left_out:
         return
-    names = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
-    names.update(value.name for function in model.functions.values() for value in function.inputs)
+    taken = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    taken.update(value.name for function in model.functions.values() for value in function.inputs)
     for graph in model_graphs(model):
-        names.update(value.name for value in graph.inputs)
-        names.update(graph.initializers)
-    numbers = count()
+        taken.update(value.name for value in graph.inputs)
+        taken.update(graph.initializers)
+    new_names = (name for i in count() if (name := f"left_out_{i}") not in taken)
     for output in left_out:
-        output.name = next(name for n in numbers if (name := f"left_out_{n}") not in names)
+        output.name = next(new_names)
 
 
 def detach_large_initializers(model: ir.Model) -> None:
-    """Make inputs of the main graph's large or missing constants: only their shapes matter from here on."""
+    """Make inputs of the large and the missing constants of the main graph: only their shapes matter from here on."""
     for name, value in list(model.graph.initializers.data.items()):
         tensor = value.const_value
         if tensor is None:
@@ -156,7 +88,7 @@ def detach_large_initializers(model: ir.Model) -> None:
 
 
 def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
-    """A tensor in memory; its file is not left open, unless somebody looks at it elsewhere.
+    """Return a copy of a tensor in memory, and close its file unless another reader holds it open.
 
     Raises:
         Exception: The file cannot be read; onnx-ir has several classes of errors for it.
@@ -174,16 +106,13 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
 
 
 def release(tensor: ir.ExternalTensor) -> None:
-    """Close the file of a tensor, unless somebody still looks at it."""
+    """Close the file of a tensor, unless a view of its data is still in use."""
     with suppress(BufferError):
         tensor.release()
 
 
-def open_negative_sizes(model: ir.Model) -> bool:
-    """Make sizes below 0, which some exporters write for an open one, open; whether there were any."""
-    changed = False
+def open_negative_sizes(model: ir.Model) -> None:
+    """Replace sizes below 0, which some exporters write for open ones, by open ones."""
     for value in all_values(model.graph):
         if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
             value.shape = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in value.shape])
-            changed = True
-    return changed

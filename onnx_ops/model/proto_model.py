@@ -1,4 +1,4 @@
-"""A ModelProto as `views` have it: read where it is, without a copy and without onnx-ir, which takes long to load.
+"""A view of a ModelProto: read in place, without a copy and without onnx-ir, which takes long to load.
 
 Not for a model with functions, with unsorted nodes or with values other than dense tensors: see `Findings`.
 """
@@ -24,7 +24,7 @@ _NO_META: Mapping[str, Any] = MappingProxyType({})
 
 
 class Symbol:
-    """A size that is open."""
+    """An open size; see `DimView`."""
 
     __slots__ = ("value",)
 
@@ -48,7 +48,6 @@ class Attribute:
 
     @property
     def value(self) -> Any:
-        """See `AttributeView`."""
         if self.type in (GRAPH, GRAPHS):
             return self._graphs[0] if self.type == GRAPH else self._graphs
         if self.type == TENSOR:
@@ -58,20 +57,17 @@ class Attribute:
 
     @property
     def ref_attr_name(self) -> str:
-        """See `AttributeView`."""
         return self._proto.ref_attr_name
 
     def as_int(self) -> int:
-        """See `AttributeView`."""
         return self._proto.i
 
     def as_ints(self) -> Sequence[int]:
-        """See `AttributeView`."""
         return tuple(self._proto.ints)
 
 
 class Value:
-    """A value; see `ValueView`. What is written of its type and shape is read when it is asked for."""
+    """A value; see `ValueView`. Its written type and shape are read when they are asked for."""
 
     const_value: Tensor | None = None
     meta = _NO_META
@@ -91,45 +87,38 @@ class Value:
 
     @property
     def shape(self) -> Shape | None:
-        """Its sizes; None where the rank is not known."""
         if not self._is_read:
             self._read()
         return self._shape
 
     @property
     def element(self) -> int | None:
-        """The number of its element type."""
         if not self._is_read:
             self._read()
         return self._element
 
     @property
     def dtype(self) -> ElementType | None:
-        """Its element type."""
         return None if self.element is None else ElementType(self.element)
 
     def producer(self) -> Node | None:
-        """See `ValueView`."""
         return self.maker
 
     def uses(self) -> bool:
-        """See `ValueView`."""
         return self.is_used
 
     def is_graph_input(self) -> bool:
-        """See `ValueView`."""
         return self.is_input
 
     def is_graph_output(self) -> bool:
-        """See `ValueView`."""
         return self.is_output
 
     def set(self, element: int | None, shape: Shape | None) -> None:
-        """Let it be a tensor of other elements and sizes."""
+        """Make it a tensor of another element type and other sizes."""
         self._element, self._shape, self._is_read = element, shape, True
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
-        """Write what is known of it."""
+        """Write the value with the type and sizes that it has now."""
         proto.name = self.name
         if self.element is None:
             return
@@ -179,20 +168,19 @@ class Node:
 
     @property
     def attributes(self) -> Mapping[str, Attribute]:
-        """By name."""
         if self._attributes is None:
             self.read_attributes(lambda _: ())
         assert self._attributes is not None
         return self._attributes
 
     def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes, and the graphs in them by `read_graphs`."""
+        """Read the attributes, with `read_graphs` for the graphs in them."""
         self._attributes = {
             each.name: Attribute(each, self._base_dir, read_graphs(each)) for each in self.proto.attribute
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write it with what is known of the values of the graphs in it."""
+        """Write the node with the graphs in it, as `Graph.write_into` does."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -224,7 +212,7 @@ class Graph:
         return (node for node in self.nodes if node.graph is not None)
 
     def write_into(self, proto: onnx.GraphProto) -> None:
-        """Write it with what is known of its values."""
+        """Write the graph with the types and sizes that its values have now."""
         proto.name = "graph"
         for value in self.inputs:
             value.write_into(proto.input.add())
@@ -246,7 +234,7 @@ class ProtoModel:
 
     Args:
         proto: A well-formed model that is plain and sorted, without functions.
-        base_dir: Where its external data are looked for.
+        base_dir: The folder of its external data files.
     """
 
     def __init__(self, proto: onnx.ModelProto, base_dir: str = "") -> None:
@@ -256,31 +244,25 @@ class ProtoModel:
         self.graph = self._read_graph(proto.graph, ())
 
     def origin(self, _: Node) -> str:
-        """See `ModelView`."""
         return ""
 
     def set_shape(self, value: Value, dims: Dims) -> None:
-        """See `ModelView`."""
         value.set(value.element, _shape_of(dims))
 
     def copy_type(self, value: Value, source: Value) -> None:
-        """See `ModelView`."""
         if value.element is None:
             value.set(source.element, value.shape)
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
-        """See `ModelView`."""
         known = element if element and element in BITS else value.element
         value.set(known, value.shape if dims is None else _shape_of(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
-        """See `ModelView`."""
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
         self.graph.write_into(proto.graph)
         return proto.SerializeToString(), list(all_values(self.graph))
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
-        """See `ModelView`."""
         for output, (element, array) in zip(node.outputs, constants, strict=True):
             output.set(element, array.shape)
             output.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
@@ -321,7 +303,7 @@ class ProtoModel:
         *,
         keeps_inputs: bool,
     ) -> None:
-        """Read the initializers; those that are inputs too are inputs alone (see `defaults`)."""
+        """Read the initializers; one that is an input too becomes an input alone (see `defaults`)."""
         keeps_inputs = keeps_inputs and self._proto.ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
             name = tensor.name
@@ -334,7 +316,7 @@ class ProtoModel:
             graph.initializers[name] = value
 
     def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
-        """Give a node its inputs, and read the graphs in it."""
+        """Set the inputs of a node, and read the graphs in it."""
         for name in node.proto.input[:]:
             value = None
             if name:
@@ -347,7 +329,6 @@ class ProtoModel:
             node.read_attributes(lambda each: [self._read_graph(graph, inner) for graph in graphs_of(each)])
 
     def detach_weights(self) -> None:
-        """See `ModelView`."""
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None

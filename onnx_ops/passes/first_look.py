@@ -58,8 +58,3 @@ def can_harden(proto: onnx.ModelProto) -> bool:
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )
-
-
-def count_nodes(proto: onnx.ModelProto) -> int:
-    """The nodes of the graph, of the functions, and of the graphs in them."""
-    return sum(1 for _ in model_nodes(proto))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -20,6 +20,9 @@ from onnx_ops.passes.probe import OPAQUE_DOMAIN
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
 _WRONGLY_INFERRED_OPSET = 10
+_SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
+"""The operator sets of the Split and the Unsqueeze that onnxscript's optimizer writes for these."""
+_BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
 _TRAINING_MODE = 2
 """Which input of a Dropout it is."""
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
@@ -51,8 +54,9 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     hidden = {node: None for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)}
     hidden.update(dict.fromkeys(_parameters_of_contested(nodes)))
     hidden.update(dict.fromkeys(_computed_differently(nodes, found)))
+    hidden.update(dict.fromkeys(_scalars_of_nonzero(nodes, found)))
     if optimizer == ONNXSCRIPT:
-        hidden.update(dict.fromkeys(_wrongly_inferred(model, found)))
+        hidden.update(dict.fromkeys(_mistaken_by_onnxscript(nodes, found, standard_opset(model.opset_imports))))
     elif optimizer == ONNXSLIM:
         hidden.update(dict.fromkeys(_mistaken_by_onnxslim(nodes)))
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
@@ -145,15 +149,65 @@ def _is_no_float(element: ir.DataType) -> bool:
     return element.is_integer() or element in (ir.DataType.BOOL, ir.DataType.STRING)
 
 
-def _wrongly_inferred(model: ir.Model, found: FactsByValue) -> Iterator[ir.Node]:
-    """The nodes of which onnx infers that they keep a size that is not known: each Slice of operator set 10."""
-    if standard_opset(model.opset_imports) != _WRONGLY_INFERRED_OPSET:
-        return
-    for node in model.graph.all_nodes():
-        if is_standard(node, "Slice"):
-            dims = found.get(node.outputs[0], NO_FACTS).dims
-            if dims is None or not all(isinstance(dim, int) for dim in dims):
-                yield node
+def _scalars_of_nonzero(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+    """Yield each NonZero whose input may be a scalar: onnx infers an output without rows, and engines write one row."""
+    for node in nodes:
+        if is_standard(node, "NonZero") and not _dims(node.inputs[0], facts):
+            yield node
+
+
+def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset: int) -> Iterator[ir.Node]:
+    """Yield the nodes that onnxscript's optimizer 0.7.2 makes something else of.
+
+    It writes a Flatten as a Reshape to [0, -1], which fails for an empty batch; and two Flattens of one value as two
+    Reshapes of which one reads a shape that is not there. It writes -1 into the shape of a Reshape beside a 0. It
+    removes a Slice of operator set 10, because onnx infers that the Slice keeps a size that is not known. It fails on a
+    ScatterND by constant indices into data of an open size. It writes sequences in operators of later operator sets.
+    """
+    flattened: set[ir.Value | None] = set()
+    for node in nodes:
+        if not is_standard(node, *_BY_ONNXSCRIPT):
+            continue
+        data = node.inputs[0]
+        dims, written = _dims(data, facts), _dims(node.outputs[0], facts)
+        is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
+        match node.op_type:
+            case "Flatten":
+                is_mistaken = data in flattened or not _is_sure_flatten(node, dims)
+                flattened.add(data)
+                if data is not None and dims is not None:
+                    data.shape = ir.Shape(dims)  # the optimizer infers less, and would write [0, -1]
+            case "Reshape":
+                is_mistaken = 0 in (dims or ()) or 0 in (written or ())
+            case "Slice":
+                is_kept = written is not None and all(isinstance(dim, int) for dim in written)
+                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not is_kept
+            case "ScatterND":
+                is_mistaken = is_open and len(node.inputs) > 1 and _data(node.inputs[1], facts) is not None
+            case _:
+                # A SplitToSequence with sizes ignores its keepdims, and the optimizer does not.
+                is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
+                    len(node.inputs) > 1 and "keepdims" in node.attributes
+                )
+        if is_mistaken:
+            yield node
+
+
+def _is_sure_flatten(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
+    """Whether a Flatten is equal to a Reshape to at most one size that is not known, and to no size of 0."""
+    if dims is None or 0 in dims:
+        return False
+    attribute = node.attributes.get("axis")
+    axis = 1 if attribute is None else attribute.as_int()
+    return any(all(isinstance(dim, int) for dim in part) for part in (dims[:axis], dims[axis:]))
+
+
+def _dims(value: ir.Value | None, facts: FactsByValue) -> Sequence[int | str | None] | None:
+    """Return the sizes of a value's axes, None if its rank is not known."""
+    if value is None:
+        return None
+    tensor = constant(value)
+    return facts.get(value, NO_FACTS).dims if tensor is None else tensor.shape.numpy()
 
 
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
@@ -161,7 +215,8 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 
     It removes a Slice whose parameters are not constant, and takes such a Split for one into equal parts; of nodes of
     several outputs that follow from constants it drops those that it computes, so that others take their places; of a
-    Concat it drops a constant without elements, whatever its size along the axis.
+    Concat it drops a constant without elements, whatever its size along the axis; of a Dropout it gives the data for
+    the mask.
     """
     computed: set[ir.Value] = set()
     for node in nodes:
@@ -170,8 +225,9 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
         if is_computed:
             computed.update(node.outputs)
         is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
+        has_mask = is_standard(node, "Dropout") and len(node.outputs) > 1
         joins_nothing = is_standard(node, "Concat") and any(map(_is_empty_constant, inputs))
-        if is_open or joins_nothing or (is_computed and len(node.outputs) > 1):
+        if is_open or has_mask or joins_nothing or (is_computed and len(node.outputs) > 1):
             yield node
 
 

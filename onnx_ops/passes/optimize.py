@@ -56,7 +56,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
     LiftSubgraphInitializersToMainGraphPass()(optimized)
     _attach(optimized.graph, detached)
-    _restore_interface(optimized.graph, model.graph, name)
+    _restore_interface(optimized.graph, model.graph)
     # they were nodes: onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
@@ -66,7 +66,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     try:
         clone_model(result)
     except ModelError as error:
-        raise ModelError(f"it cannot be simplified by {name}, which makes an invalid model of it: {error}") from error
+        raise ModelError(f"it makes an invalid model: {error}") from error
     return result, nodes
 
 
@@ -140,7 +140,7 @@ def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
             graph.register_initializer(value)
 
 
-def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
+def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
     """Give a graph the inputs and outputs of another, which an optimizer has left out, or whose types it has.
 
     Raises:
@@ -148,7 +148,7 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, name: str) -> None:
     """
     own = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
     if [value.name for value in graph.outputs] != list(own):
-        raise ModelError(f"it cannot be simplified by {name}, which renames the outputs of the model.")
+        raise ModelError("it renames the outputs of the model.")
     there = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
     graph.inputs.clear()
     for old in original.inputs:

@@ -1,4 +1,4 @@
-"""Optimizers of whole graphs that others have written, called in a worker process."""
+"""Optimizers of whole graphs that others have written, called in a child of the sandbox."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import standard_opset
-from sliceport import guarded
+from onnx_ops.model.nodes import constant, is_standard
 from sliceport.errors import MissingExtra, ModelError, unknown_name
-from sliceport.limits import lifted
+from sliceport.sandbox import supervisor
 from sliceport.wording import shorten
 
-SECONDS = 8.0
-_SECONDS_PER_BYTE = 500e-6
-"""Processor time that an optimizer may take for a small model, its imports left out; measured: 20 to 140 us a byte."""
-_MANY_SECONDS, _MANY_SECONDS_PER_BYTE = 60.0, 50e-6
-"""The same for a large one."""
-_WAIT_SECONDS = 60.0
-"""How much longer it may take, for its imports and on a loaded machine."""
-_MEMORY = 2**30
-_MEMORY_PER_BYTE = 256
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
 OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
 """By the packages; the first is installed with sliceport. `run_optimizer` takes all but the last."""
 MIN_OPSET_OF_ONNXSLIM = 7
 """The first operator set that onnxruntime's symbolic shape inference takes, of which OnnxSlim has a copy."""
+_INTEGERS_OPSET = 12
+_NO_OPSET = 2**31
+_RULE_OPSETS = {
+    "SlicesSplit": _NO_OPSET,
+    "MaterializeReshapeShape": 14,
+    **dict.fromkeys(("FuseMinMaxToClip", "FuseMaxMinToClip", "FuseSuccessiveClip"), 11),
+    **dict.fromkeys(("FuseSuccessiveClipRelu", "FuseSuccessiveReluClip"), 11),
+}
+"""The operator sets from which on rules of onnxscript's optimizer hold."""
 
 
 def check_optimizers(names: Sequence[str]) -> None:
@@ -55,49 +55,37 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         model: The model, with no weights; it is not changed.
 
     Raises:
-        ModelError: The optimizer fails, takes too much time or memory, or makes an invalid model of a valid one.
+        ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one.
     """
     try:
         serialized = ir.serde.serialize_model(model).SerializeToString()
-        size = len(serialized)
-        seconds = min(SECONDS + _SECONDS_PER_BYTE * size, _MANY_SECONDS + _MANY_SECONDS_PER_BYTE * size)
-        with lifted():
-            optimized = guarded.call(
-                run_checked,
-                _FUNCTIONS[name],
-                serialized,
-                seconds,
-                timeout=seconds + _WAIT_SECONDS,
-                memory=_MEMORY + _MEMORY_PER_BYTE * len(serialized),
-            )
+        optimized = supervisor.call(run_checked, _FUNCTIONS[name], serialized)
         return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
-    except guarded.WorkerUsedTime:
-        reason = f"takes more than {int(seconds)} s of processor time, as for a Loop of constants that does not end"
-        raise ModelError(f"it cannot be simplified by {name}, which {reason}.") from None
-    except (guarded.WorkerDied, MemoryError) as error:
-        raise ModelError(f"it cannot be simplified by {name}: its process {error or 'ran out of memory'}.") from None
+    except (MemoryError, supervisor.ChildLost):
+        raise
+    except supervisor.ChildDied as error:
+        raise ModelError(f"its process {error}.") from None
     except Exception as error:
         reason = shorten(str(error)).rstrip(".")
-        raise ModelError(f"it cannot be simplified by {name}: {reason or type(error).__name__}.") from error
+        raise ModelError(f"{reason or type(error).__name__}.") from error
 
 
-def run_checked(function: Callable[[bytes, float], bytes], model: bytes, seconds: float) -> bytes:
+def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     """Call a function of a serialized model, but do not mind what it says of the types of values.
 
     Args:
         function: The function.
         model: The model.
-        seconds: Processor time that the function may take.
 
     Raises:
         ValueError: It makes an invalid model of a valid one.
     """
     before = onnx.ModelProto.FromString(model)
     was_valid = _complain(before) is None
-    made = function(model, seconds)
+    made = function(model)
     complaint = _complain(_with_types_of(before, onnx.ModelProto.FromString(made))) if was_valid else None
     if complaint is not None:
-        raise ValueError(f"it makes an invalid model of it: {complaint}")
+        raise ValueError(f"it makes an invalid model: {complaint}")
     return made
 
 
@@ -121,26 +109,42 @@ def _complain(proto: onnx.ModelProto) -> str | None:
     return None
 
 
-def by_onnxscript(model: bytes, seconds: float) -> bytes:
-    """A serialized model as onnxscript's optimizer makes it.
+def by_onnxscript(model: bytes) -> bytes:
+    """Return a serialized model as onnxscript's optimizer makes it.
 
-    One of its rules takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into equal parts, of which the
-    first is the larger one where n is odd, and which needs an operator set of its own.
+    One of its rules takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into equal parts. The first
+    part is the larger one if n is odd, and the Split needs operator set 18. Some rules write what only later operator
+    sets have.
     """
     from onnxscript import optimizer, rewriter
-    from onnxscript.rewriter.rules.common import slice_split_rule
 
     logging.disable(logging.WARNING)
-    rules = tuple(rule for rule in rewriter._DEFAULT_REWRITE_RULES if rule is not slice_split_rule)
-    rewriter._DEFAULT_REWRITE_RULES = rules  # in the worker process alone
     graph = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
-    with guarded.processor_time(seconds):
+    opset = standard_opset(graph.opset_imports)
+    every = rewriter._DEFAULT_REWRITE_RULES
+    # The optimizer has no option for its rules. The process may serve models of other operator sets later.
+    rewriter._DEFAULT_REWRITE_RULES = tuple([rule for rule in every if _RULE_OPSETS.get(rule.name or "", 0) <= opset])
+    try:
         optimizer.optimize_ir(graph)
+    finally:
+        rewriter._DEFAULT_REWRITE_RULES = every
+    if opset < _INTEGERS_OPSET:
+        _write_integers_as_tensors(graph)
     serialized: bytes = ir.serde.serialize_model(graph).SerializeToString()
     return serialized
 
 
-def by_onnxslim(model: bytes, seconds: float) -> bytes:
+def _write_integers_as_tensors(model: ir.Model) -> None:
+    """Write the value_int and value_ints of Constant nodes as tensors, the one form that old operator sets have."""
+    for node in model.graph.all_nodes():
+        if is_standard(node, "Constant") and "value" not in node.attributes:
+            tensor = constant(node.outputs[0])
+            if tensor is not None:
+                node.attributes.clear()
+                node.attributes["value"] = ir.AttrTensor("value", tensor)
+
+
+def by_onnxslim(model: bytes) -> bytes:
     """A serialized model as OnnxSlim makes it.
 
     By itself it takes an open size that meets another one in an operator that broadcasts for equal to that, and not
@@ -161,9 +165,8 @@ def by_onnxslim(model: bytes, seconds: float) -> bytes:
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")  # it relies on the rank, which may be wrong
-    with guarded.processor_time(seconds):
-        serialized: bytes = onnxslim.slim(proto).SerializeToString()
+    serialized: bytes = onnxslim.slim(proto).SerializeToString()
     return serialized
 
 
-_FUNCTIONS: dict[str, Callable[[bytes, float], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}
+_FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Any
 
@@ -18,6 +18,7 @@ from onnx_ops.passes.optimizers import ONNXRUNTIME, OPTIMIZERS, check_optimizers
 from onnx_ops.passes.probe import clone_model
 from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
 from sliceport import progress
+from sliceport.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,25 @@ class Simplification(Rewriting):
         all_before: All nodes before, but for constants; those of functions count once.
         all_after: All nodes after.
         optimizers: The optimizers that took part.
+        left_out: The optimizers that failed on the model, each with the reason.
     """
 
     all_before: int = 0
     all_after: int = 0
     optimizers: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
         own = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}
-        return super().to_json() | own
+        return {**super().to_json(), **own, "left_out": dict(self.left_out)}
 
     def text(self, *, verbose: bool = False) -> str:
         """The report for people; `verbose` adds the nodes that passes skipped."""
-        by = " and ".join(self.optimizers)
-        return (
-            f"{super().text(verbose=verbose)}\nall nodes: {self.all_before} before, {self.all_after} after, with {by}"
-        )
+        failed = [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
+        taking_part = f", with {' and '.join(self.optimizers)}" if self.optimizers else ""
+        counts = f"all nodes: {self.all_before} before, {self.all_after} after{taking_part}"
+        return "\n".join([*failed, super().text(verbose=verbose), counts])
 
 
 def simplify(
@@ -68,7 +71,7 @@ def simplify(
     Raises:
         UsageError: A pass or an optimizer is not known.
         MissingExtra: An optimizer is not installed.
-        ModelError: The model cannot be optimized.
+        ModelError: The model is not well-formed.
     """
     check_passes(passes)
     check_optimizers(optimizers)
@@ -77,24 +80,35 @@ def simplify(
     report = run_passes(model, passes)
     _fold(model, FoldExactConstantsPass())
     useless, by_onnxruntime = 0, FoldByOnnxruntimePass()
+    left_out: dict[str, str] = {}
     for name in cycle(optimizers):
         if useless == len(optimizers):
             break
+        useless += 1
+        if name in left_out:
+            continue
         progress.say(f"simplifying by {name}")
         if name == ONNXRUNTIME:
             candidate, inlined = clone_model(model), count_nodes(model)
             _fold(candidate, by_onnxruntime)
         else:
-            candidate, inlined = optimize(model, name)
+            try:
+                candidate, inlined = optimize(model, name)
+            except ModelError as error:  # the model is simplified without the optimizer
+                left_out[name] = str(error).rstrip(".")
+                continue
             _fold(candidate, FoldExactConstantsPass())
         found = run_passes(candidate, passes)
-        useless += 1
         if count_nodes(candidate) < inlined and (model.functions or found.after <= report.after):
             model, report, useless = candidate, _join(report, found), 0
     unmark(model)
     put_defaults(model, defaults)
     report = Simplification(
-        **vars(report), all_before=all_before, all_after=count_nodes(model), optimizers=tuple(optimizers)
+        **vars(report),
+        all_before=all_before,
+        all_after=count_nodes(model),
+        optimizers=tuple([name for name in optimizers if name not in left_out]),
+        left_out=left_out,
     )
     return model, report
 

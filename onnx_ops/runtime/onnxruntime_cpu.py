@@ -1,32 +1,39 @@
-"""onnxruntime's CPU execution provider, in a worker process: a model can end, block or exhaust the one it runs in."""
+"""onnxruntime's CPU execution provider, in a child of the sandbox: a model can crash the process that runs it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy.typing as npt
 import onnx
 
-from onnx_ops.model.external_data import count_file_bytes
 from onnx_ops.runtime import session
 from onnx_ops.runtime.session import Captured, Job, Value
-from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError
-from sliceport.limits import lifted
+from sliceport.sandbox import supervisor
 
-__all__ = ["NAME", "Captured", "Exhausted", "capture", "load", "run", "version"]
+__all__ = ["NAME", "Captured", "Exhausted", "bounded", "capture", "load", "run", "version"]
 
 NAME = "onnxruntime-cpu"
-SECONDS, SECONDS_FOR_EACH_MIB = 60.0, 0.1
-"""How long a run may take, by the size of the model and its inputs: an endless Loop ends. In docs/cli.md, too."""
-MEMORY, MEMORY_FOR_EACH_BYTE, MEMORY_FOR_EACH_CORE = 2**30, 32, 2**27
-"""How much memory it may take, by the same size and the threads that onnxruntime starts."""
+_SECONDS = 60.0
+_timeout: ContextVar[float | None] = ContextVar("timeout", default=None)
 
 
 class Exhausted(ModelError):
-    """A run took more time or memory than it may."""
+    """A run within `bounded` took too much time or memory."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Bound the time of runs on values that the model's author did not choose: a condition may make a Loop endless."""
+    token = _timeout.set(_SECONDS)
+    try:
+        yield
+    finally:
+        _timeout.reset(token)
 
 
 def load() -> Any:
@@ -65,26 +72,27 @@ def run(
         is_optimized: Whether onnxruntime optimises the graph first; its EliminateSlice drops steps.
 
     Raises:
-        ModelError: onnxruntime does not load or run the model, or ends of it.
-        Exhausted: It takes more time or memory than it may.
+        ModelError: onnxruntime does not load or run the model, or crashes.
+        Exhausted: The run takes too much time or memory within `bounded`.
         MissingExtra: onnxruntime is not installed.
     """
     load()
     feeds = {name: Captured.of(array) for name, array in inputs.items()}
     job = Job(_serialize(proto), feeds, tuple(names), data_folder, is_optimized)
-    size = len(job.model) + count_file_bytes(proto, data_folder) + sum(value.data.size for value in feeds.values())
-    seconds = round(SECONDS + SECONDS_FOR_EACH_MIB * size / 2**20, 1)
-    memory = MEMORY + MEMORY_FOR_EACH_BYTE * size + MEMORY_FOR_EACH_CORE * (os.cpu_count() or 1)
+    timeout = _timeout.get()
     try:
-        with lifted():
-            found: dict[str, Value] = guarded.call(session.run, job, timeout=seconds, memory=memory)
+        found: dict[str, Value] = supervisor.call(session.run, job, timeout=timeout)
     except session.NotRun as error:
         raise ModelError(f"onnxruntime cannot run the model ({error}).") from None
     except MemoryError:
-        raise Exhausted(f"onnxruntime takes more than {memory / 2**30:.1f} GiB to run the model.") from None
-    except guarded.WorkerTimedOut:
-        raise Exhausted(f"onnxruntime takes more than {seconds:g} s to run the model.") from None
-    except guarded.WorkerDied as error:
+        if timeout is None:
+            raise
+        raise Exhausted("onnxruntime takes more memory than there is to run the model.") from None
+    except supervisor.ChildTimedOut:
+        raise Exhausted(f"onnxruntime takes more than {timeout:g} s to run the model.") from None
+    except supervisor.ChildLost:
+        raise
+    except supervisor.ChildDied as error:
         raise ModelError(f"onnxruntime cannot run the model: its process {error}.") from None
     return found
 

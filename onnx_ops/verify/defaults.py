@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_ops.runtime.onnxruntime_cpu import Exhausted
+from onnx_ops.runtime.onnxruntime_cpu import Exhausted, bounded
 from onnx_ops.verify.inputs import overridable_inputs
 from sliceport.errors import ModelError
 
@@ -74,7 +74,8 @@ def run_with_other_values(
     if not others:
         return OtherValues(dict(inputs), (), left, None)
     try:
-        arrays, result, refused = _all_at_once(run, inputs, others) or _one_by_one(run, inputs, others)
+        with bounded():
+            arrays, result, refused = _all_at_once(run, inputs, others) or _one_by_one(run, inputs, others)
     except Exhausted:
         return OtherValues(dict(inputs), (), left + tuple(others), None)
     return OtherValues(arrays, tuple(others.keys() - set(refused)), left + refused, result)

@@ -28,7 +28,6 @@ from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node
 from sliceport.engines.engine import Engine, NodeEngine
 from sliceport.engines.registry import choose_engines
 from sliceport.errors import ModelError
-from sliceport.limits import lifted
 from sliceport.slicing.node import Folded
 
 REFERENCE = onnxruntime_cpu.NAME
@@ -76,17 +75,16 @@ def compare(
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
     checked = read_checked(model)
     program = lower(checked, input_shapes=shapes, feature_level=feature_level)
-    with lifted():  # what runs a model has limits of its own
-        runs, notes = _runs(checked, program, shapes, arrays, seed)
-        comparisons: list[Comparison] = []
-        for lowered in program.nodes:
-            if lowered.reason is not None:
-                comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
-            elif lowered.node.scope and lowered.verdict != "folded":
-                known = _capture_alone(lowered, seed)
-                comparisons += [_compare_node(lowered, engine, known, {}, alone=True) for engine in engines]
-            else:
-                comparisons += _compare_in_runs(lowered, engines, runs)
+    runs, notes = _runs(checked, program, shapes, arrays, seed)
+    comparisons: list[Comparison] = []
+    for lowered in program.nodes:
+        if lowered.reason is not None:
+            comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
+        elif lowered.node.scope and lowered.verdict != "folded":
+            known = _capture_alone(lowered, seed)
+            comparisons += [_compare_node(lowered, engine, known, {}, alone=True) for engine in engines]
+        else:
+            comparisons += _compare_in_runs(lowered, engines, runs)
     command = reproducing_command(
         model,
         input_shapes=given,

@@ -22,7 +22,6 @@ from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.errors import ModelError, SliceportError
-from sliceport.limits import lifted
 from sliceport.progress import say
 
 Array = npt.NDArray[Any]
@@ -123,8 +122,7 @@ def write_verified(
 
     def accept(file: Path, data_folder: Path) -> bool:
         try:
-            with lifted():
-                found.append(verify(source, file, data_folder=data_folder, **options))
+            found.append(verify(source, file, data_folder=data_folder, **options))
         except SliceportError as error:
             raise NotVerified(f"'{os.fspath(path)}' could not be verified, so it is not written: {error}") from error
         return found[0].is_equal

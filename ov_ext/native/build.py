@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
-from sliceport.atomic_write import fill_folder, remove_leftovers, write_json
 from sliceport.errors import SliceportError
+from sliceport.sandbox.place import fill_folder, remove_leftovers, write_json
 
 Progress = Callable[[str], None]
 _MAX_SAID = 300

@@ -19,12 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sliceport import guarded
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.store import Store, open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import describe_difference, versions
 from sliceport.errors import SliceportError, UsageError
+from sliceport.sandbox import supervisor
 
 _BUDGET = 2.0
 """Seconds after which a worker begins no other task of a chunk, but gives back the rest."""
@@ -246,12 +246,12 @@ def _end_run(run: str) -> None:
     while active_run.threads and time.monotonic() < deadline:
         with _lock:
             if not any(other.threads for name, other in _active_runs.items() if name != run):
-                guarded.end_calls()  # again and again: one may just have begun. None of another run is among them.
+                supervisor.end_calls()  # again and again: one may just have begun. None of another run is among them.
         time.sleep(0.05)
     with _lock:
         _forget(run)
         if not _active_runs:
-            guarded.end_idle()
+            supervisor.end_idle()
 
 
 def _forget(run: str) -> None:

@@ -11,8 +11,9 @@ from hashlib import blake2b
 from sys import intern
 from typing import Any
 
-from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Finding, Header, Row
+from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
 from sliceport.batch.summary import count_models, fold, more
+from sliceport.commands.outcome import Finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table
 

@@ -1,6 +1,6 @@
 """Doing the task of one model, in a child process that may end badly.
 
-`process` is what a worker of whatever kind does with a task. The work happens in a child process (`sliceport.guarded`),
+`process` is what a worker of whatever kind does with a task. The work happens in a child process (`sliceport.sandbox`),
 so that a model that crashes, never ends or takes too much memory costs nobody else anything. The result is stored under
 the hash of all that it depends on, so that doing a task twice does no harm.
 """
@@ -18,17 +18,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sliceport import guarded
 from sliceport.array_file import load_array
-from sliceport.batch.commands import COMMANDS, Outcome
 from sliceport.batch.file_systems import RemoteError
 from sliceport.batch.identity import Identity, fetch, identify, options_of
 from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, stderr_name, to_row
 from sliceport.batch.row import FAILURES
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
+from sliceport.commands.command import COMMANDS
+from sliceport.commands.outcome import Outcome
 from sliceport.errors import SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, format_of
+from sliceport.sandbox import supervisor
 from sliceport.unforeseen import describe_unforeseen
 from sliceport.wording import command_line
 
@@ -78,18 +79,18 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
             done = _call(is_stopped, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
     except UnreadableResult:
         raise
-    except guarded.WorkerNotStarted as error:  # it is so for all models
+    except supervisor.ChildNotStarted as error:  # it is so for all models
         if is_stopped.is_set():
             raise RunStopped from None
         raise UsageError(f"a process for '{task.model}' {error}.") from None
     except Exception as error:
-        if isinstance(error, guarded.WorkerDied | MemoryError) and is_stopped.is_set():
+        if isinstance(error, supervisor.ChildDied | MemoryError) and is_stopped.is_set():
             raise RunStopped from None
         if identity is None:
             return _unstored(job, task, "", task.location, folder, _failure(job, error))
-        if isinstance(error, guarded.WorkerKilled | guarded.WorkerTerminated):
+        if isinstance(error, supervisor.ChildLost):
             return _unstored(job, task, identity.key, identity.path, folder, _failure(job, error))
-        if not isinstance(error, guarded.WorkerDied | MemoryError):
+        if not isinstance(error, supervisor.ChildDied | MemoryError):
             raise
         failure = _failure(job, error)
         store, stderr = open_store(job.root), failure.pop("stderr", [])
@@ -101,16 +102,16 @@ def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) ->
 
 
 def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """`guarded.call`, and again where its process was told to end, which says nothing of the model.
+    """Call a function in a child, and again if SIGTERM ended the child, which says nothing about the model.
 
-    Where the whole machine shuts down, this process ends before the second time.
+    If the whole machine shuts down, this process ends before the second call.
     """
     try:
-        return guarded.call(function, *args, **limits)
-    except guarded.WorkerTerminated:
+        return supervisor.call_twice(function, *args, **limits)
+    except supervisor.ChildTerminated:
         if is_stopped.wait(_SHUTDOWN):
             raise
-        return guarded.call(function, *args, **limits)
+        return supervisor.call_twice(function, *args, **limits)
 
 
 class UnreadableResult(UsageError):
@@ -164,15 +165,16 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
         with command_line():
-            made = _verdict_of(command.run(path, output, options))
+            place = None if output is None else output / command.name_output(path, options)
+            made = _verdict_of(command.run(path, place, options), output)
+    except supervisor.ChildLost:
+        raise
     except Exception as error:  # whatever a library raises is about the file that it was given
         made = _failure(job, error)
         is_of_machine = _is_of_machine(error)
     if chosen:
         made["input_shapes"] = chosen
-    if guarded.call_status().hit_memory_limit:
-        made.setdefault("limits", {"memory": job.memory})
-    if is_of_machine or guarded.call_status().lost_worker:
+    if is_of_machine:
         made.pop("output", None)
         return _unstored(job, task, key, path, folder, made)
     if not identity.is_current():
@@ -227,30 +229,28 @@ def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shape for name, shape in given.items() if name in declared}
 
 
-def _verdict_of(outcome: Outcome) -> dict[str, Any]:
+def _verdict_of(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
+    """Return the parts of a result that an outcome has; its output is named relative to the folder."""
+    findings = outcome.list_findings()
+    said = [found["message"] for found in findings if found["message"]]
+    more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
     made: dict[str, Any] = {
         "verdict": "clean" if outcome.is_clean else "finding",
-        "message": outcome.message if outcome.is_clean else _describe_findings(outcome),
-        "findings": list(outcome.findings),
-        "result": outcome.data,
+        "message": outcome.summary() if outcome.is_clean or not said else said[0] + more,
+        "findings": findings,
+        "result": outcome.to_json(),
     }
-    return made if outcome.output is None else made | {"output": outcome.output}
-
-
-def _describe_findings(outcome: Outcome) -> str:
-    """The first finding that says something, and how many more there are."""
-    said = [found["message"] for found in outcome.findings if found["message"]]
-    if not said:
-        return outcome.message
-    return said[0] + (f" (and {len(said) - 1} more)" if len(said) > 1 else "")
+    if outcome.output is None or folder is None:
+        return made
+    return made | {"output": outcome.output.relative_to(folder).as_posix()}
 
 
 def _failure(job: Job, error: Exception) -> dict[str, Any]:
     """The verdict on a model that fails, takes too much of something, or ended its process."""
     limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
-    if isinstance(error, guarded.WorkerDied):
+    if isinstance(error, supervisor.ChildDied):
         said = {"stderr": error.stderr.splitlines()[-_MAX_LINES:]} | limits
-        if isinstance(error, guarded.WorkerTimedOut):
+        if isinstance(error, supervisor.ChildTimedOut):
             return {"verdict": "timeout", "message": f"it {error}."} | said
         if "bad_alloc" not in error.stderr:
             return {"verdict": "crash", "message": f"its process {error}."} | said

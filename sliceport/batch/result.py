@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sliceport.batch.row import VERDICTS, Finding, Row
+from sliceport.batch.row import VERDICTS, Row
 from sliceport.batch.store import Store
+from sliceport.commands.outcome import Finding
 from sliceport.json_text import finite
 from sliceport.shell import join
 

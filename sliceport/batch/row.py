@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from sliceport.commands.outcome import Finding
+
 Verdict = Literal["clean", "finding", "error", "crash", "timeout", "memory", "lost"]
 
 FAILURES: tuple[Verdict, ...] = ("error", "crash", "timeout", "memory", "lost")
@@ -16,17 +18,6 @@ MAX_LISTED = 20
 
 INFORMATIVE = frozenset({"rewritten", "contested"})
 """Reasons of findings that tell what was done with a model, or left, and are nothing wrong."""
-
-
-class Finding(TypedDict):
-    """One thing that is wrong with a model, or was changed in it; a field is empty where it does not apply."""
-
-    reason: str
-    operator: str
-    engine: str
-    defect: str  # the id of an entry of sliceport/defects
-    node: str
-    message: str
 
 
 class Row(TypedDict):

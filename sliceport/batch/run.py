@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sliceport.batch.commands import COMMANDS
 from sliceport.batch.manifest import Manifest
 from sliceport.batch.names import is_url
 from sliceport.batch.result import to_row
@@ -23,6 +22,7 @@ from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import versions
+from sliceport.commands.command import COMMANDS
 from sliceport.errors import UsageError, unknown_name
 from sliceport.formats import formats
 
@@ -38,7 +38,7 @@ class Batch:
     """What to run over which models.
 
     Attributes:
-        command: The command's name, one of `sliceport.batch.commands.COMMANDS`.
+        command: The command's name, one of `sliceport.commands.command.COMMANDS`.
         sources: Files, folders, globs, `@lists` and URLs; see `sliceport.batch.sources.expand`.
         root: The folder or URL of the results.
         options: Arguments of the Python function that does the same; `inputs` by name of file.

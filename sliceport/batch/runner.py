@@ -8,9 +8,9 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from sliceport import guarded
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.task import Done, Job, Task
+from sliceport.sandbox import supervisor
 
 
 class Runner(Protocol):
@@ -63,7 +63,7 @@ class LocalRunner:
         ended = 0
         try:
             while ended < len(threads):
-                result = guarded.take(results)
+                result = supervisor.take(results)
                 if isinstance(result, BaseException):
                     raise result
                 if result is None:
@@ -74,5 +74,5 @@ class LocalRunner:
             is_stopped.set()
             for thread in threads:
                 while thread.is_alive():
-                    guarded.end_calls()  # again and again: one may just have begun
+                    supervisor.end_calls()  # again and again: one may just have begun
                     thread.join(0.1)

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from sliceport.atomic_write import move
 from sliceport.batch.names import is_url
 from sliceport.errors import UsageError
+from sliceport.sandbox.place import move
 
 SCRATCH = "scratch"
 """The folder in which everything is written before it gets its name."""
@@ -238,7 +238,7 @@ def is_abandoned(name: str) -> bool:
     if machine != _own_machine() or not rest.isdecimal():
         return False
     if sys.platform == "win32":
-        from sliceport.windows import has_ended
+        from sliceport.sandbox.windows import has_ended
 
         return has_ended(int(rest))
     try:

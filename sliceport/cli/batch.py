@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.atomic_write import check_output, terminated_in_order, write_files
-from sliceport.batch.commands import COMMANDS, Command
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
 from sliceport.cli.limits import parse_seconds, parse_size
 from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands, Parser
+from sliceport.commands.command import COMMANDS, Command
 from sliceport.errors import MissingExtra, UsageError
+from sliceport.sandbox.place import check_output, write_files
 
 if TYPE_CHECKING:
     from sliceport.batch.compare_runs import RunComparison
@@ -98,7 +98,7 @@ def _run(options: argparse.Namespace, command: Command) -> int:
     _check_page(options)
     batch = _read_batch(options, command)
     shown = Progress(lists=options.verbose > 0)
-    with terminated_in_order(), shown:
+    with shown:
         finished = run_batch(batch, begin=shown.begin, observe=shown.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():
         say(unused)

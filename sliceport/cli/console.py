@@ -106,18 +106,15 @@ def say(message: str, program: str = "sliceport") -> None:
 
 @contextmanager
 def streams(*, loud: bool) -> Iterator[None]:
-    """Streams that hold whatever comes, and libraries that are silent unless `loud`."""
+    """Prepare the streams for any text, and send logs and warnings nowhere unless `loud`."""
     with ExitStack() as stack:
         _open_closed_descriptors()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 is_legacy = sys.platform == "win32" and "PYTHONIOENCODING" not in os.environ
                 stream.reconfigure(encoding="utf-8" if is_legacy else None, errors="backslashreplace")
-        if not loud:
-            stack.enter_context(_silence_descriptor())
         stack.enter_context(_log_to(loud=loud))
         stack.enter_context(announcing(say))
-        stack.enter_context(_show_progress())
         yield
 
 
@@ -147,36 +144,6 @@ def _open_closed_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest that is free
 
 
-@contextmanager
-def _silence_descriptor() -> Iterator[None]:
-    """File descriptor 2 leads nowhere while it lasts, and `sys.stderr` to where it led."""
-    python = sys.stderr
-    kept = os.dup(2)
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    os.close(null)
-    own = None
-    if _descriptor(python) == 2:
-        encoding, errors = getattr(python, "encoding", "utf-8"), "backslashreplace"
-        own = sys.stderr = open(kept, "w", encoding=encoding, errors=errors, buffering=1, closefd=False)  # noqa: SIM115
-    try:
-        yield
-    finally:
-        if own is not None:
-            sys.stderr = python
-            with suppress(OSError):
-                own.close()
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def _descriptor(stream: Any) -> int | None:
-    try:
-        return int(stream.fileno())
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
 _lock = threading.Lock()
 _shown = 0
 """Columns of the line on stderr that says what is being done."""
@@ -202,8 +169,8 @@ def _show(text: str) -> None:
 
 
 @contextmanager
-def _show_progress() -> Iterator[None]:
-    """On a terminal, what has been going on for more than two seconds."""
+def showing_progress() -> Iterator[None]:
+    """Show on a terminal what takes longer than two seconds."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
@@ -220,14 +187,16 @@ def _show_progress() -> Iterator[None]:
 
     def listen(what: str) -> None:
         current[0] = what
+        if thread.ident is None:  # not before, for a process with threads must not fork
+            thread.start()
 
     thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
     try:
         with listening(listen):
             yield
     finally:
         ended.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         with _lock:
             _clear()

@@ -6,10 +6,11 @@ import argparse
 from typing import Any
 
 from sliceport import progress
-from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, load_inputs, run_options
+from sliceport.cli.limits import add_limits
+from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
 from sliceport.cli.parser import Commands, Parser
+from sliceport.cli.work import set_work
 
 
 def add(commands: Commands) -> None:
@@ -29,7 +30,10 @@ def add(commands: Commands) -> None:
     run.add_argument("-o", "--output", metavar="DIR", help="also write the outputs as .npy, and report.json")
     run.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
     add_format(run)
-    for action, function in ((install, _install), (status, _status), (uninstall, _uninstall), (run, _run)):
+    add_limits(run)
+    add_verbose(run)
+    set_work(run, "directml run", read_options)
+    for action, function in ((install, _install), (status, _status), (uninstall, _uninstall)):
         add_verbose(action)
         action.set_defaults(run=function)
     directml.set_defaults(verbose=0, run=lambda _: directml.print_help())
@@ -82,19 +86,3 @@ def _status(options: argparse.Namespace) -> bool:
     else:
         emit(status.status_text(report))
     return bool(report["self_test"] == "passed")
-
-
-def _run(options: argparse.Namespace) -> bool:
-    from sliceport.formats import format_of
-    from sliceport.report.text import run_text
-
-    progress.say(f"running {options.model} on the DirectML provider")
-    run = format_of(options.model).run_on_directml(options.model, **load_inputs(read_options(options)))
-    if options.output is not None:
-        run.write(options.output, overwrite=options.overwrite)
-        say(f"wrote {options.output}")
-    if options.format == "json":
-        emit_json(run.to_json())
-    else:
-        emit(run_text(run, columns=console.width()))
-    return run.is_clean

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sliceport.cli.change import add_change_options, add_output, emit_result, read_change_options
-from sliceport.cli.limits import within_limits
-from sliceport.cli.options import load_inputs
+from sliceport.cli.change import add_change_options, add_output, read_change_options
 from sliceport.cli.parser import Commands
+from sliceport.cli.work import set_work
 from sliceport.formats import all_targets
 
 
@@ -18,7 +17,7 @@ def add(commands: Commands) -> None:
     command.add_argument("model", metavar="MODEL", help="ONNX; for openvino-cpu OpenVINO IR (.xml), too")
     add_output(command, verbose="print more")
     add_options(command)
-    command.set_defaults(run=run)
+    set_work(command, "harden", read_options)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -36,14 +35,3 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
         UsageError: A value is not written as it must be.
     """
     return {"target": options.target} | read_change_options(options)
-
-
-def run(options: argparse.Namespace) -> bool:
-    """Run the command; whether everything that was found is right now."""
-    from sliceport.api import harden
-
-    arguments = load_inputs(read_options(options))
-    with within_limits(options):
-        result = harden(options.model, options.output, overwrite=options.overwrite, **arguments)
-    emit_result(result, options)
-    return result.is_clean

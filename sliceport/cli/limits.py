@@ -1,66 +1,28 @@
-"""Limits of time and memory as options, so that no model occupies a machine unless its user lets it."""
+"""Limits of time and memory as options."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-from contextlib import AbstractContextManager, suppress
 
 from sliceport.errors import UsageError
-from sliceport.limits import limited
 
-_SECONDS, _SECONDS_PER_BYTE = 8.0, 0.1 / 2**20
-_MEMORY, _MEMORY_PER_BYTE = 800 * 2**20, 8
-_SMALL = 10 * 2**20
-"""Bytes of a model from which on it may take more."""
 _MIN_MEMORY = 2**28
 """Below it a process may lack the memory to load the engines."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-def add_limits(command: argparse.ArgumentParser, seconds: float = _SECONDS, memory: int = _MEMORY) -> None:
-    """Add --timeout and --memory, with their defaults for a small model."""
-    command.set_defaults(seconds=seconds, bytes=memory)
-    command.add_argument(
-        "--timeout", metavar="S", help=f"seconds of processor time; default {seconds:g}, more above 10 MiB, 0 for any"
-    )
-    command.add_argument(
-        "--memory",
-        metavar="SIZE",
-        help=f"memory of the process; default {memory >> 20}M, more above 10 MiB, 0 for any",
-    )
-
-
-def within_limits(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """The limits of the work on the model, as `add_limits` found them.
-
-    Raises:
-        UsageError: A value is not written as it must be.
-    """
-    beyond = max(_size(options.model) - _SMALL, 0)
-    seconds = round(options.seconds + _SECONDS_PER_BYTE * beyond, 1)
-    memory = options.bytes + _MEMORY_PER_BYTE * beyond
-    return limited(
-        seconds if options.timeout is None else parse_seconds(options.timeout),
-        memory if options.memory is None else parse_size(options.memory),
-    )
-
-
-def _size(model: str) -> int:
-    """The bytes of a model, those of the weights of IR beside it included; 0 for what is not there."""
-    total = 0
-    for file in {model, f"{os.path.splitext(model)[0]}.bin"}:
-        with suppress(OSError, ValueError):
-            total += os.path.getsize(file)
-    return total
+def add_limits(command: argparse.ArgumentParser) -> None:
+    """Add --timeout and --memory."""
+    command.add_argument("--timeout", default="0", metavar="S", help="end the command after so many seconds")
+    command.add_argument("--memory", default="0", metavar="SIZE", help="bound the memory of its process, as in 4G")
 
 
 def parse_seconds(text: str) -> float | None:
-    """The seconds of --timeout; None for any.
+    """Return the seconds of --timeout; None for no limit.
 
     Raises:
-        UsageError: It is no number.
+        UsageError: The text is not a number.
     """
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
         raise UsageError(f"--timeout must be a number of seconds, or 0 for any, got {text!r}.")
@@ -68,10 +30,10 @@ def parse_seconds(text: str) -> float | None:
 
 
 def parse_size(text: str) -> int | None:
-    """The bytes of --memory; None for any.
+    """Return the bytes of --memory; None for no limit.
 
     Raises:
-        UsageError: It is no size, or too small a one.
+        UsageError: The text is not a size, or the size is too small.
     """
     found = re.fullmatch(r"(\d{1,12})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
     if found is None:

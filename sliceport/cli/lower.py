@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sliceport import progress
-from sliceport.cli import console
-from sliceport.cli.console import emit, say
-from sliceport.cli.limits import add_limits, within_limits
+from sliceport.cli.limits import add_limits
 from sliceport.cli.options import add_feature_level, add_input_shapes, add_model, parse_input_shapes
 from sliceport.cli.parser import Commands
-from sliceport.collector import collector_paused
-from sliceport.json_text import to_text
-
-if TYPE_CHECKING:
-    from sliceport.directml.program import Program
+from sliceport.cli.work import set_work
 
 
 def add(commands: Commands) -> None:
@@ -28,7 +21,7 @@ def add(commands: Commands) -> None:
     )
     command.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
     add_options(command)
-    command.set_defaults(run=run)
+    set_work(command, "lower", read_options)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -56,30 +49,3 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
         "output_layout": options.output_layout or options.layout,
         "views": options.views,
     }
-
-
-def run(options: argparse.Namespace) -> bool:
-    """Run the command; whether nothing is refused."""
-    progress.say(f"lowering {options.model}")
-    with collector_paused():  # importing makes so many objects, too, that it takes a tenth longer
-        from sliceport.api import lower
-
-        with within_limits(options):
-            program = lower(options.model, **read_options(options))
-            text = _render(program, options)
-            if options.output is not None:
-                program.write(options.output, overwrite=options.overwrite)
-                say(f"wrote {options.output}")
-    emit(text)
-    return not program.summary["refused"]
-
-
-def _render(program: Program, options: argparse.Namespace) -> str:
-    """What is printed. A Split that takes the place of many nodes stands with each of them."""
-    if options.format == "json":
-        return to_text(program.to_json())
-    from sliceport.report.text import program_summary, program_text
-
-    if options.quiet:
-        return program_summary(program)
-    return program_text(program, verbose=options.verbose > 0, columns=console.width())

@@ -1,86 +1,82 @@
 """The command line. stdout is the result, stderr everything else.
 
-Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error; 130 ended by
-Ctrl-C; 143 ended by SIGTERM while files are written, or in a batch.
+Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error, or a model
+whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import re
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 
-from sliceport.cli import console, interruption
+from sliceport.cli import console
 from sliceport.cli.console import say
 from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
-from sliceport.errors import ModelError, SliceportError
+from sliceport.cli.work import run as run_work
+from sliceport.errors import SliceportError
 from sliceport.formats import formats
+from sliceport.sandbox import supervisor
 from sliceport.unforeseen import describe_unforeseen
 from sliceport.wording import command_line
 
-CLEAN, FINDING, INTERRUPTED = 0, 1, 128 + signal.SIGINT
+CLEAN, FINDING = 0, 1
 COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code, unless it is interrupted and that of this process."""
+    """Run a command line and return its exit code.
+
+    Args:
+        arguments: The words after the program's name. By default those of this process, whose signals and whose work
+            are then supervised; else the work is done in this process, unless a limit needs another one.
+    """
     if arguments is not None:
-        return _main(list(arguments))
-    interruption.remember()
-    code = _main(sys.argv[1:])
-    interruption.end()
-    if code == INTERRUPTED:  # end at once: what was interrupted may have left locks that other threads wait for
-        with suppress(OSError, ValueError):
-            sys.stdout.flush()
-        os._exit(code)
-    gc.freeze()  # the process ends: it need not look for garbage in what it has loaded
+        return _main(list(arguments), is_supervised=False)
+    try:
+        with supervisor.stoppable():
+            code = _main(sys.argv[1:], is_supervised=True)
+    except supervisor.Stopped as stopped:
+        if stopped.number == signal.SIGINT:
+            say("interrupted")
+        code = 128 + stopped.number
+    gc.freeze()  # the process ends: it need not look for garbage in its modules
     return code
 
 
-def _main(words: list[str]) -> int:
+def _main(words: list[str], *, is_supervised: bool) -> int:
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
     with console.streams(loud=loud), command_line():
         try:
-            return _run(words)
+            return _run(words, is_supervised=is_supervised)
         except console.PipeClosed:
             return CLEAN
         except SliceportError as error:
             say(str(error))
             return BAD_INPUT
-        except KeyboardInterrupt:
-            interruption.end()
-            say("interrupted")
-            return INTERRUPTED
 
 
-def _run(words: Sequence[str]) -> int:
-    with interruption.restored():
-        options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
-    subject = getattr(options, "model", None)
+def _run(words: Sequence[str], *, is_supervised: bool) -> int:
+    options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
+    if hasattr(options, "work"):
+        return CLEAN if run_work(options, is_supervised=is_supervised) else FINDING
     try:
-        with interruption.restored():
-            result = options.run(options)  # an exit code, or whether there is nothing to find
+        with console.showing_progress():
+            result = options.run(options)  # an exit code, or whether there is no finding
         return result if type(result) is int else FINDING if result is False else CLEAN
-    except ModelError as error:
-        if subject is None or str(subject) in str(error):
-            raise
-        raise ModelError(f"'{subject}': {error}") from error
-    except (SliceportError, console.PipeClosed):
+    except SliceportError:
         raise
-    except Exception as error:  # whatever a library raises is about the file that it was given
+    except Exception as error:
         if options.verbose > 1:
             import traceback
 
             traceback.print_exc()
-        file = f"'{subject}': " if subject else ""
-        say(f"{file}{describe_unforeseen(error, '; -vv shows where')}")
+        say(describe_unforeseen(error, "; -vv shows where"))
         return BAD_INPUT
 
 

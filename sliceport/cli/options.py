@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sliceport.arguments import read_seed
-from sliceport.array_file import load_array
 from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
 
@@ -76,15 +75,6 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
         "inputs": parse_inputs(options.input),
         "seed": read_seed(options.seed),
     }
-
-
-def load_inputs(options: dict[str, Any]) -> dict[str, Any]:
-    """The same with the arrays of the inputs.
-
-    Raises:
-        UsageError: A file cannot be read.
-    """
-    return options | {"inputs": {name: load_array(file) for name, file in options["inputs"].items()}}
 
 
 def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:

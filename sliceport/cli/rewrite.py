@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sliceport.cli.change import add_change_options, add_output, emit_result, read_change_options
-from sliceport.cli.limits import within_limits
-from sliceport.cli.options import load_inputs, parse_names
+from sliceport.cli.change import add_change_options, add_output, read_change_options
+from sliceport.cli.options import parse_names
 from sliceport.cli.parser import Commands, Parser, list_names
+from sliceport.cli.work import set_work
 
 
 def add(commands: Commands) -> None:
@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
     command.add_argument("model", metavar="MODEL.onnx", help="the model")
     add_output(command, verbose="also list the nodes that passes skip, and why")
     add_options(command)
-    command.set_defaults(run=run)
+    set_work(command, "rewrite", read_options)
 
 
 def add_options(command: Parser) -> None:
@@ -57,14 +57,3 @@ def list_passes() -> str:
         if one.optimizers:
             blocks.append(f"optimizers:\n{list_names(one.optimizers)}")
     return "\n\n".join(blocks).replace("`", "")
-
-
-def run(options: argparse.Namespace) -> bool:
-    """Run the command; whether the file was written."""
-    from sliceport.api import rewrite
-
-    arguments = load_inputs(read_options(options))
-    with within_limits(options):
-        result = rewrite(options.model, options.output, overwrite=options.overwrite, **arguments)
-    emit_result(result, options)
-    return result.is_clean

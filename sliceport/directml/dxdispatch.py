@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sliceport.atomic_write import write_json
 from sliceport.directml.operators import Operator, Split, to_json
 from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.sandbox.place import write_json
 
 MAX_INPUT_BYTES = 64 * 2**20
 """Size from which on inputs are not written as `.npy`; DxDispatch then fills them with a sequence."""

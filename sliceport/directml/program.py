@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from sliceport.atomic_write import fill_folder, write_json
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import Operator, tensor_to_json, to_json
 from sliceport.directml.tensor import BufferTensor
 from sliceport.errors import InvalidSlice, Refusal, UnsupportedSlice
+from sliceport.sandbox.place import fill_folder, write_json
 from sliceport.slicing.node import Resolved, SlicingNode
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.engines.engine import Engine, OperatorEngine, SingleNode
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import SliceportError
-from sliceport.guarded import call_status
+from sliceport.sandbox.supervisor import ChildLost
 from sliceport.shell import input_shapes_option, join
 
 Bytes = npt.NDArray[np.uint8]
@@ -131,9 +131,9 @@ def compare_node(
         else:
             outputs = engine.run_node(SingleNode(lowered, model), values[node.input].data)
             actual = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
+    except (MemoryError, ChildLost):  # the node is not to blame
+        raise
     except Exception as error:
-        if isinstance(error, MemoryError):
-            call_status().hit_memory_limit = True
         reason = str(error)
         if not isinstance(error, SliceportError):  # an engine of another package may raise anything
             reason = f"{type(error).__name__}: {' '.join(reason.split())}"

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sliceport.atomic_write import fill_folder, write_json
 from sliceport.directml.device import NodeRun
+from sliceport.sandbox.place import fill_folder, write_json
 
 Array = npt.NDArray[Any]
 

@@ -20,6 +20,7 @@ from openvino_models import MASKS, constant, fixed, make, pack, parameter, unpac
 from vectors import load
 
 import ov_ext
+from sliceport.errors import InvalidSlice
 from sliceport.slicing import SliceSpec
 
 CORE = ov.Core()
@@ -322,6 +323,30 @@ def test_a_shrink_that_is_out_of_range_raises() -> None:
         message = rf"StridedSlice1 'pick': entry 0 shrinks axis 0 to index {bad}, but the axis has 5 elements\."
         with pytest.raises(RuntimeError, match=message):
             compiled([x, np.array([bad])])
+
+
+@pytest.mark.usefixtures("kind")
+@pytest.mark.parametrize("value", [2**31 - 1, -(2**31)])
+def test_an_unbounded_32_bit_index_is_shown_as_it_was_given(value: int) -> None:
+    at = np.array([value], np.int32)
+    data, given = ov.Tensor(np.zeros(5, np.float32)), ov.Tensor(at)
+    node = ov_ext.StridedSlice([parameter([5]), *(parameter([1], "i32") for _ in range(2))], shrink_axis_mask=[1])
+    with pytest.raises((InvalidSlice, RuntimeError), match=f"entry 0 shrinks axis 0 to index {value}, but"):
+        node.evaluate([ov.Tensor(ov.Type.f32, ov.Shape([]))], [data, given, given])
+    with pytest.raises(InvalidSlice, match=f"axis {value} is out of range"):
+        ov_ext.Slice([parameter([5]), *(fixed(np.ones(1, np.int32)) for _ in range(3)), fixed(at)])
+
+
+@pytest.mark.usefixtures("kind")
+@pytest.mark.parametrize(("data", "output"), [("f64", "f32"), ("f32", "u8"), ("f64", "f64"), ("i32", "f32")])
+def test_tensors_of_another_type_than_declared_are_refused(data: str, output: str) -> None:
+    node = ov_ext.Slice([parameter([4096]), *(parameter([1], "i64") for _ in range(3))])
+    tensors = [ov.Tensor(getattr(ov.Type, name), ov.Shape([4096])) for name in (data, output)]
+    indices = [ov.Tensor(np.array([value])) for value in (0, 4096, 1)]
+    with pytest.raises(
+        (InvalidSlice, RuntimeError), match=f"data and output must hold f32, got {data} and {output}\\."
+    ):
+        node.evaluate([tensors[1]], [tensors[0], *indices])
 
 
 @pytest.mark.usefixtures("kind")

@@ -10,7 +10,7 @@ import numpy as np
 import openvino as ov
 import oracle
 import pytest
-from openvino import opset8
+from openvino import opset1, opset8
 from openvino_models import MASKS, constant, make, parameter
 from openvino_processes import answers
 
@@ -269,3 +269,37 @@ def test_unsigned_indices_beyond_63_bits_into_a_constant_of_half_bytes(
     if right:
         converted = ov.Model([opset8.convert(made.output(0), "i32")], [], "m")
         assert CORE.compile_model(converted, "CPU")([])[0].tolist() == right
+
+
+@pytest.mark.parametrize(
+    ("defect", "masks", "shape", "indices"),
+    [
+        (
+            "ellipsis shares its bit",
+            {"new_axis_mask": [1, 0], "ellipsis_mask": [1, 0]},
+            [5, 3, 1],
+            [[0, 5], [-2, -3], [3, 1]],
+        ),
+        ("begin mask on a shrunk axis", {"begin_mask": [1], "shrink_axis_mask": [1]}, [5, 3], [[1], [2], [1]]),
+        ("backward through an empty axis", {}, [0, 3], [[0], [-5], [-1]]),
+    ],
+)
+def test_defects_are_found_if_the_number_of_entries_is_open(
+    defect: str, masks: dict[str, list[int]], shape: list[int], indices: list[list[int]]
+) -> None:
+    params = [parameter(shape, "i32"), *(parameter([-1], "i64") for _ in indices)]
+    length = max(map(len, masks.values()), default=0)
+    node = opset1.strided_slice(*params, *(masks.get(name, [0] * length) for name in MASKS))
+    model = ov.Model([node], params, "m")
+    (change,) = ov_ext.harden(model).changes
+    assert defect in [found.id for found in change.defects]
+    data = np.arange(prod(shape), dtype=np.int32).reshape(shape)
+    out = ov.Tensor(ov.Type.i32, ov.Shape([0]))
+    assert model.evaluate([out], [ov.Tensor(array) for array in (data, *map(np.array, indices))])
+    assert np.array_equal(out.data, oracle.strided_slice(data, *indices, **masks))
+
+
+def test_nodes_with_an_open_number_of_entries_and_no_defect_stay() -> None:
+    params = [parameter([5, 3]), *(parameter([-1], "i64") for _ in range(3))]
+    model = ov.Model([opset1.strided_slice(*params, [1, 0], [0, 1], [1, 0], [0, 0], [0, 0])], params, "m")
+    assert ov_ext.harden(model).changes == ()

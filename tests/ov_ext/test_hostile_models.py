@@ -1,4 +1,4 @@
-"""Models that take OpenVINO long to read, or much memory: it computes what slicing nodes read, Loops included."""
+"""Models that take OpenVINO long to read: it computes what slicing nodes read, Loops included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 from openvino import opset13
 
 import ov_ext
-from ov_ext import files
 from ov_ext.compare import compare
 from ov_ext.messages import last_words
 from sliceport.cli.main import main
@@ -47,17 +46,14 @@ def test_a_loop_that_ends_is_read(tmp_path: Path) -> None:
     assert list(ov_ext.read_model(saved(tmp_path, 3)).output(0).shape) == [4]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processor time is not limited there")
-@pytest.mark.parametrize("words", [["lower"], ["compare"], ["harden", "-o", "hard.xml"]], ids=lambda words: words[0])
-def test_a_loop_that_does_not_end_is_refused(
+@pytest.mark.parametrize("words", [["lower"], ["harden", "-o", "hard.xml"]], ids=lambda words: words[0])
+def test_a_timeout_ends_a_loop_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    monkeypatch.setattr(files, "SECONDS", 1.0)
     monkeypatch.chdir(tmp_path)
     path = saved(tmp_path, ENDLESS)
-    assert main([*words, str(path)]) == 2
-    said = f"sliceport: model '{path}' cannot be read by OpenVINO, which takes more than 1 s of processor time for"
-    assert capsys.readouterr().err == f"{said} it, as for a Loop of constants.\n"
+    assert main([*words, str(path), "--timeout", "3"]) == 2
+    assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 sets no limit.\n"
     assert not (tmp_path / "hard.xml").exists()
 
 
@@ -65,74 +61,6 @@ def test_what_is_wrong_with_a_file_is_said_as_without_a_loop(tmp_path: Path) -> 
     (tmp_path / "m.xml").write_text("<net name='Loop'>")
     with pytest.raises(ModelError, match="model '.*m.xml' cannot be read by OpenVINO: "):
         ov_ext.read_model(tmp_path / "m.xml")
-
-
-def with_computed_start(folder: Path, shape: str, size: int) -> Path:
-    """A Slice that starts at 1, the greatest of so many ones."""
-    count = opset13.constant(np.array([FEW]))
-    many = opset13.broadcast(opset13.constant(np.array([1])), count)
-    start = opset13.reduce_max(many, opset13.constant(np.array([0])), keep_dims=True)
-    data = opset13.parameter(ov.PartialShape(shape), np.float32, name="x")
-    cut = opset13.slice(data, start, opset13.constant([5]), opset13.constant([1]), name="cut")
-    path = folder / "m.xml"
-    ov.save_model(ov.Model([cut], [data], "m"), path, compress_to_fp16=False)
-    weights = path.with_suffix(".bin").read_bytes()
-    assert weights.count(struct.pack("<q", FEW)) == 1
-    path.with_suffix(".bin").write_bytes(weights.replace(struct.pack("<q", FEW), struct.pack("<q", size)))
-    return path
-
-
-def test_a_large_constant_that_a_slice_reads_is_not_computed_here(tmp_path: Path) -> None:
-    assert list(ov_ext.read_model(with_computed_start(tmp_path, "[6]", 4)).output(0).shape) == [4]
-    path = with_computed_start(tmp_path, "[6]", 2**40)
-    with pytest.raises(ModelError, match="cannot be read by OpenVINO"):
-        ov_ext.read_model(path)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="memory is not limited there")
-@pytest.mark.parametrize(
-    "words", [["lower", "--input-shapes", "x:6"], ["compare", "--input-shapes", "x:6"], ["harden", "-o", "hard.xml"]]
-)
-def test_nor_is_one_that_reading_does_not_ask_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main([*words, str(with_computed_start(tmp_path, "...", 4))]) in (0, 1)
-    (tmp_path / "hard.xml").unlink(missing_ok=True)
-    path = with_computed_start(tmp_path, "...", 2**28)
-    capsys.readouterr()
-    assert main([*words, str(path)]) == 2
-    assert "cannot be read by OpenVINO, which takes more than 600 MiB for it" in capsys.readouterr().err
-    assert not (tmp_path / "hard.xml").exists()
-
-
-def test_elements_nested_deep_are_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, 3)
-    text = path.read_text()
-    assert text.endswith("</net>\n")
-    for depth, is_read in ((100, True), (300, False)):
-        nested = "".join(f"<a{i}>" for i in range(depth)) + "".join(f"</a{i}>" for i in reversed(range(depth)))
-        path.write_text(f"{text[: -len('</net>') - 1]}<more>{nested}</more></net>")
-        if is_read:
-            assert list(ov_ext.read_model(path).output(0).shape) == [4]
-        else:
-            with pytest.raises(ModelError, match="has elements of XML more than 200 deep"):
-                ov_ext.read_model(path)
-
-
-def test_many_elements_that_are_deep_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_MAX_DEPTHS", 300)
-    nested = "<a>" * 10 + "<b/>" * 30 + "</a>" * 10
-    (tmp_path / "m.xml").write_text(f"<net>{nested}</net>")
-    with pytest.raises(ModelError, match="or too many deep ones"):
-        files._check_depth(str(tmp_path / "m.xml"), "m.xml")
-
-
-def test_what_is_no_xml_is_not_read(tmp_path: Path) -> None:
-    path = saved(tmp_path, 3)
-    path.write_text(path.read_text().replace("<net ", '<net a="" a="" ', 1))
-    with pytest.raises(ModelError, match="is no well-formed XML .duplicate attribute"):
-        ov_ext.read_model(path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")

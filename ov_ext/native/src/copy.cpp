@@ -1,6 +1,5 @@
 #include "copy.hpp"
 
-#include <cstdint>
 #include <cstring>
 
 #include "openvino/core/parallel.hpp"
@@ -10,15 +9,11 @@
 #    define SLICEPORT_STREAMS 1
 #endif
 
-#if defined(__GNUC__)
-#    define SLICEPORT_INLINE    __attribute__((always_inline)) inline
-#    define SLICEPORT_UNALIGNED __attribute__((aligned(1), may_alias))
-#    if defined(__x86_64__)
-#        define SLICEPORT_AVX2 __attribute__((target("avx2")))
-#    endif
-#elif defined(_MSC_VER)
-#    define SLICEPORT_INLINE    __forceinline
-#    define SLICEPORT_UNALIGNED
+#if defined(__GNUC__) && defined(__x86_64__)
+#    define SLICEPORT_AVX2   __attribute__((target("avx2")))
+#    define SLICEPORT_INLINE __attribute__((always_inline)) inline
+#else
+#    define SLICEPORT_INLINE inline
 #endif
 
 namespace sliceport {
@@ -117,6 +112,16 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
     }
 }
 
+/// Calls `visit(offset)` for each element of a region, in output order.
+template <class Visit>
+void for_elements(const Region& region, const Visit& visit) {
+    const Grid grid(region, 1);
+    for_lines(grid, 1, 0, grid.size(), [&](const Lines& lines) {
+        for (size_t i = 0; i < lines.count; ++i)
+            visit(static_cast<size_t>(lines.offset + static_cast<ptrdiff_t>(i) * lines.stride));
+    });
+}
+
 /// Calls `copy(begin, end)` for parts of `count` units, from several threads where there are bytes enough for them.
 template <class Copy>
 void in_parallel(size_t count, size_t bytes, const Copy& copy) {
@@ -136,44 +141,15 @@ void in_parallel(size_t count, size_t bytes, const Copy& copy) {
     });
 }
 
-/// Unsigned integers of a width, at any address.
-template <size_t width>
-struct Word;
-template <>
-struct Word<1> {
-    typedef uint8_t type;
-};
-template <>
-struct Word<2> {
-    typedef uint16_t SLICEPORT_UNALIGNED type;
-};
-template <>
-struct Word<4> {
-    typedef uint32_t SLICEPORT_UNALIGNED type;
-};
-template <>
-struct Word<8> {
-    typedef uint64_t SLICEPORT_UNALIGNED type;
-};
-template <>
-struct Word<16> {
-    struct type {
-        Word<8>::type low, high;
-    };
-};
-
-/// Copies lines of words; `stride` is that within a line, in words, and known to the compiler where `step` is not 0.
+/// Copies lines of words of `width` bytes. `stride` counts the words from one of a line to the next; where `step` is not 0,
+/// it is the same number, known to the compiler.
 template <size_t width, ptrdiff_t step>
 SLICEPORT_INLINE void copy_words(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
-    using T = typename Word<width>::type;
-    const auto by = step ? step : stride;
-    const auto length = static_cast<ptrdiff_t>(lines.length);  // Signed, or the compiler sees no stride.
-    auto to = reinterpret_cast<T*>(target);
-    for (size_t line = 0; line < lines.count; ++line, source += lines.stride, to += length) {
-        const auto from = reinterpret_cast<const T*>(source);
+    const auto by = (step ? step : stride) * static_cast<ptrdiff_t>(width);
+    const auto length = static_cast<ptrdiff_t>(lines.length);  // Signed, or GCC does not vectorise the loop.
+    for (size_t line = 0; line < lines.count; ++line, source += lines.stride, target += lines.length * width)
         for (ptrdiff_t i = 0; i < length; ++i)
-            to[i] = from[i * by];
-    }
+            std::memcpy(target + i * static_cast<ptrdiff_t>(width), source + i * by, width);
 }
 
 using CopyWords = void (*)(const char* source, const Lines& lines, ptrdiff_t stride, char* target);
@@ -199,57 +175,29 @@ CopyWords choose_instructions() {
     return copy_words_baseline<width, step>;
 }
 
-template <size_t width>
+/// Returns the copy for one of `steps`, or else the copy for any step.
+template <size_t width, ptrdiff_t... steps>
 CopyWords choose_step(ptrdiff_t step) {
-    switch (step) {
-    case -2:
-        return choose_instructions<width, -2>();
-    case -1:
-        return choose_instructions<width, -1>();
-    case 2:
-        return choose_instructions<width, 2>();
-    case 3:
-        return choose_instructions<width, 3>();
-    case 4:
-        return choose_instructions<width, 4>();
-    default:
-        return choose_instructions<width, 0>();
-    }
+    auto chosen = choose_instructions<width, 0>();
+    ((chosen = step == steps ? choose_instructions<width, steps>() : chosen), ...);
+    return chosen;
 }
 
-/// What copies lines of words of a width; nothing where none has that width.
-CopyWords choose_copy(size_t width, ptrdiff_t stride) {
+/// Returns the copy for lines of words that are `stride` bytes apart, or null if `width` is not one of `widths` or
+/// does not divide `stride`.
+template <size_t... widths>
+CopyWords choose_width(size_t width, ptrdiff_t stride) {
     const auto step = stride / static_cast<ptrdiff_t>(width);
     if (step * static_cast<ptrdiff_t>(width) != stride)
         return nullptr;
-    switch (width) {
-    case 1:
-        return choose_step<1>(step);
-    case 2:
-        return choose_step<2>(step);
-    case 4:
-        return choose_step<4>(step);
-    case 8:
-        return choose_step<8>(step);
-    case 16:
-        return choose_step<16>(step);
-    default:
-        return nullptr;
-    }
+    CopyWords chosen = nullptr;
+    ((chosen = width == widths ? choose_step<widths, -2, -1, 2, 3, 4>(step) : chosen), ...);
+    return chosen;
 }
 
-/// Whether to write runs past the caches: where these do not hold all of it, reading it into them first is lost time.
-bool is_worth_streaming(size_t bytes, size_t run) {
+/// Copies `size` bytes past the caches.
 #ifdef SLICEPORT_STREAMS
-    return bytes >= 32 * 1024 * 1024 && run >= 16 * 1024;
-#else
-    return bytes < run;
-#endif
-}
-
-/// `memcpy` past the caches.
-void stream([[maybe_unused]] char* target, [[maybe_unused]] const char* source, [[maybe_unused]] size_t size) {
-#ifdef SLICEPORT_STREAMS
+void stream(char* target, const char* source, size_t size) {
     const auto head = std::min(size, -reinterpret_cast<uintptr_t>(target) % 16);
     std::memcpy(target, source, head);
     target += head, source += head, size -= head;
@@ -265,13 +213,18 @@ void stream([[maybe_unused]] char* target, [[maybe_unused]] const char* source, 
     }
     std::memcpy(target, source, size);
     _mm_sfence();
-#endif
 }
+#else
+void stream(char* target, const char* source, size_t size) {
+    std::memcpy(target, source, size);
+}
+#endif
 
 /// Copies the runs of bytes at the places of a grid.
 void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
     const auto bytes = grid.size() * run;
-    const bool streams = is_worth_streaming(bytes, run);
+    // Where the caches cannot hold the output, reading its lines into them before they are written is lost time.
+    const bool streams = bytes >= 32 * 1024 * 1024 && run >= 16 * 1024;
     in_parallel(bytes, bytes, [&](size_t begin, size_t end) {
         auto next = target + begin;
         for_lines(grid, run, begin, end, [&](const Lines& lines) {
@@ -309,19 +262,14 @@ void copy_bytes(const Region& region, size_t width, const void* source, void* ta
         run *= grid.pop().size;
     const auto from = static_cast<const char*>(source);
     const auto to = static_cast<char*>(target);
-    const auto copy = grid.axes.empty() ? nullptr : choose_copy(run, grid.axes.back().stride);
-    if (!copy) {
-        copy_runs(grid, run, from, to);
-        return;
-    }
+    const auto copy = grid.axes.empty() ? nullptr : choose_width<1, 2, 4, 8, 16>(run, grid.axes.back().stride);
+    if (!copy)
+        return copy_runs(grid, run, from, to);
     const auto along = grid.pop();
     copy_lines(grid, along, run, copy, from, to);
 }
 
 void copy_packed(const Region& region, size_t bits, bool lowest_first, const void* source, void* target) {
-    Grid grid(region, 1);
-    const auto total = grid.size();
-    const auto along = grid.pop();
     const auto from = static_cast<const uint8_t*>(source);
     const auto to = static_cast<uint8_t*>(target);
     const size_t per_byte = 8 / bits;
@@ -332,16 +280,11 @@ void copy_packed(const Region& region, size_t bits, bool lowest_first, const voi
     };
     size_t next = 0;
     unsigned joined = 0;
-    for_lines(grid, along.size, 0, total, [&](Lines lines) {
-        for (; lines.count > 0; --lines.count, lines.offset += lines.stride) {
-            for (size_t i = 0; i < lines.length; ++i) {
-                const auto at = static_cast<size_t>(lines.offset + static_cast<ptrdiff_t>(i) * along.stride);
-                joined |= (from[at / per_byte] >> shift(at) & mask) << shift(next);
-                if (++next % per_byte == 0) {
-                    to[next / per_byte - 1] = static_cast<uint8_t>(joined);
-                    joined = 0;
-                }
-            }
+    for_elements(region, [&](size_t at) {
+        joined |= (from[at / per_byte] >> shift(at) & mask) << shift(next);
+        if (++next % per_byte == 0) {
+            to[next / per_byte - 1] = static_cast<uint8_t>(joined);
+            joined = 0;
         }
     });
     if (next % per_byte)
@@ -349,14 +292,7 @@ void copy_packed(const Region& region, size_t bits, bool lowest_first, const voi
 }
 
 void copy_strings(const Region& region, const std::string* source, std::string* target) {
-    Grid grid(region, 1);
-    const auto total = grid.size();
-    const auto along = grid.pop();
-    for_lines(grid, along.size, 0, total, [&](Lines lines) {
-        for (; lines.count > 0; --lines.count, lines.offset += lines.stride)
-            for (size_t i = 0; i < lines.length; ++i)
-                *target++ = source[lines.offset + static_cast<ptrdiff_t>(i) * along.stride];
-    });
+    for_elements(region, [&](size_t at) { *target++ = source[at]; });
 }
 
 }  // namespace sliceport

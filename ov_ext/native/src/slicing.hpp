@@ -25,32 +25,42 @@ public:
     using std::invalid_argument::invalid_argument;
 };
 
-/// An integer of any type of 64 bits.
+/// An index of any integer type.
 ///
-/// No axis is longer than INT64_MAX, so greater values select what that one does, and count as it. What they are beyond
-/// it is kept for messages and comparisons.
+/// No axis is longer than INT64_MAX, so a greater index selects what INT64_MAX does and has this value. The least and the
+/// greatest 32-bit integer mean "as far as possible" and have the value of the 64-bit ones: the CPU plugin narrows constants
+/// so, and OpenVINO writes unbounded 32-bit bounds so. Messages and comparisons see the integer as it is written.
 struct Integer {
     Integer() = default;
-    Integer(int64_t value) : value(value), beyond(0) {}
-    static Integer of_unsigned(uint64_t value) {
-        Integer integer(static_cast<int64_t>(std::min<uint64_t>(value, int64_max)));
-        integer.beyond = value - static_cast<uint64_t>(integer.value);
-        return integer;
+    Integer(int64_t value) : value(value), written(static_cast<uint64_t>(value)) {}
+    static Integer of_unsigned(uint64_t written) {
+        return {static_cast<int64_t>(std::min<uint64_t>(written, int64_max)), written};
+    }
+    static Integer of_32_bits(int32_t written) {
+        using Limits = std::numeric_limits<int32_t>;
+        const Integer narrow(written);
+        return {written == Limits::max()   ? int64_max
+                : written == Limits::min() ? int64_min
+                                           : narrow.value,
+                narrow.written};
     }
     bool operator==(const Integer& other) const {
-        return value == other.value && beyond == other.beyond;
+        return value == other.value && written == other.written;
     }
 
     int64_t value;
-    uint64_t beyond;
+    uint64_t written;  ///< The bits of a 64-bit integer, which is unsigned if `value` is INT64_MAX.
+
+private:
+    Integer(int64_t value, uint64_t written) : value(value), written(written) {}
 };
 
 using Integers = InlineVector<Integer>;
 using Sizes = InlineVector<int64_t>;
 
 inline std::string to_string(const Integer& integer) {
-    return integer.beyond ? std::to_string(static_cast<uint64_t>(integer.value) + integer.beyond)
-                          : std::to_string(integer.value);
+    return integer.value == int64_max ? std::to_string(integer.written)
+                                      : std::to_string(static_cast<int64_t>(integer.written));
 }
 
 template <class List>

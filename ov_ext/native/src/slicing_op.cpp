@@ -2,6 +2,7 @@
 
 #include "copy.hpp"
 #include "openvino/op/constant.hpp"
+#include "openvino/pass/constant_folding.hpp"
 
 namespace sliceport {
 namespace {
@@ -51,15 +52,6 @@ std::string quoted(const std::string& text) {
             written += c;
     }
     return written + quote;
-}
-
-/// Whether a node's rt_info says that it is not to be folded; the class of that mark is none of the public ones.
-bool is_folding_disabled(const ov::Node& node) {
-    const auto& info = node.get_rt_info();
-    return std::any_of(info.begin(), info.end(), [](const auto& entry) {
-        return entry.first.find("constant_folding") != std::string::npos ||
-               entry.first.find("ConstantFolding") != std::string::npos;
-    });
 }
 
 bool is_constant(const ov::Node* node) {
@@ -146,6 +138,7 @@ void SlicingOp::infer() {
     if (input_of(index_count()) != get_input_size())
         throw InvalidSlice("indices that are attributes leave " + std::to_string(input_of(index_count())) +
                            " inputs, got " + std::to_string(get_input_size()));
+    forget_narrowing();
     for (size_t i = 1; i < get_input_size() && !m_had_wide_indices; ++i)
         m_had_wide_indices = get_input_element_type(i) != ov::element::i32;
     const auto& element = get_input_element_type(0);
@@ -246,6 +239,12 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inpu
     if (inputs.size() != get_input_size() || outputs.size() != 1)
         throw_invalid("it has " + std::to_string(get_input_size()) + " inputs and 1 output, got " +
                       std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()) + " tensors");
+    const auto& declared = get_input_element_type(0);
+    const auto &element = inputs[0].get_element_type(), &target = outputs[0].get_element_type();
+    // A tensor of a wider type than the output's would be copied beyond the output's end.
+    if (element != target || (declared.is_static() && element != declared))
+        throw_invalid("data and output must hold " + declared.get_type_name() + ", got " + element.get_type_name() +
+                      " and " + target.get_type_name());
     const auto& data = inputs[0];
     Region selected;
     try {
@@ -302,23 +301,22 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     const auto symbols = get_input_tensor(0).get_value_symbol();
     if (shape.is_dynamic() || shape.size() != 1 || symbols.size() != shape.get_shape()[0])
         return false;
-    const auto indices = exact<Indices>(index_bounds());
-    if (!indices)
+    try {
+        const auto indices = exact<Indices>(index_bounds());
+        if (!indices)
+            return false;
+        const auto selected = region(shape.get_shape(), *indices).ranges[0];
+        output_symbols[0].clear();
+        for (int64_t i = 0; i < selected.size; ++i)
+            output_symbols[0].push_back(symbols[static_cast<size_t>(selected.start + i * selected.step)]);
+        return true;
+    } catch (const InvalidSlice&) {
         return false;
-    const auto selected = region(shape.get_shape(), *indices).ranges[0];
-    output_symbols[0].clear();
-    for (int64_t i = 0; i < selected.size; ++i)
-        output_symbols[0].push_back(symbols[static_cast<size_t>(selected.start + i * selected.step)]);
-    return true;
+    }
 }
 
 bool SlicingOp::can_constant_fold(const ov::OutputVector& inputs) const {
-    if (Op::can_constant_fold(inputs))
-        return true;
-    if (!can_fix(inputs))
-        return false;
-    forget_narrowing(inputs);
-    return true;
+    return Op::can_constant_fold(inputs) || can_fix(inputs);
 }
 
 bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector& inputs) {
@@ -347,7 +345,7 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
 /// Whether indices can become attributes: where a plugin has made 32-bit ones of those of other types. Models that users
 /// hold are folded too, but not narrowed, and keep the inputs that every reader of their files knows.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
-    if (!(m_fixed || m_had_wide_indices) || is_folding_disabled(*this))
+    if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
         return false;
     // What is folded of these types is computed in another one, for which OpenVINO expects constants again.
     if (const auto data = inputs[0].get_element_type(); data == ov::element::f16 || data == ov::element::bf16)
@@ -360,16 +358,12 @@ bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
            });
 }
 
-/// Takes away the mark that a plugin sets on what it narrows, from inputs that stay: what is folded is widened again by
-/// it, and OpenVINO fails where that is no constant.
-void SlicingOp::forget_narrowing(const ov::OutputVector& inputs) const {
-    for (const auto& source : inputs) {
-        if (is_constant(source.get_node()))
-            continue;
-        for (auto input : source.get_target_inputs())
-            if (input.get_node() == this)
-                input.get_rt_info().erase("original_precision");
-    }
+/// Removes the mark of the CPU plugin on inputs that it narrowed and that are no constants. Before OpenVINO folds a node it
+/// widens marked inputs again, and fails if one is no constant.
+void SlicingOp::forget_narrowing() {
+    for (size_t i = 0; i < get_input_size(); ++i)
+        if (!is_constant(get_input_node_ptr(i)))
+            input(i).get_rt_info().erase("original_precision");
 }
 
 SlicingOp::IndicesBounds SlicingOp::index_bounds() const {

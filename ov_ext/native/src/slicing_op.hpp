@@ -107,7 +107,7 @@ private:
     Indices read_indices(const ov::TensorVector& inputs) const;
     void infer();
     bool can_fix(const ov::OutputVector& inputs) const;
-    void forget_narrowing(const ov::OutputVector& inputs) const;
+    void forget_narrowing();
     IndicesBounds index_bounds() const;
     std::optional<Sizes> find_exact_sizes() const;
     void pass_values(const IndicesBounds& indices);

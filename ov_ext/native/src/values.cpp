@@ -19,9 +19,7 @@ Integers cast(const void* data, size_t count) {
         if constexpr (std::is_same_v<T, uint64_t>) {
             values.push_back(Integer::of_unsigned(elements[i]));
         } else if constexpr (std::is_same_v<T, int32_t>) {
-            using Limits = std::numeric_limits<int32_t>;
-            const auto value = elements[i];
-            values.push_back(value == Limits::max() ? int64_max : value == Limits::min() ? int64_min : value);
+            values.push_back(Integer::of_32_bits(elements[i]));
         } else {
             values.push_back(static_cast<int64_t>(elements[i]));
         }
@@ -40,7 +38,8 @@ Integers unpack(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
-/// Makes OpenVINO evaluate bounds, which it does when a built-in operator needs them: one that is thrown away.
+/// Makes OpenVINO evaluate bounds. Its headers declare no function for it, so this builds a built-in operator that needs
+/// them and drops it.
 void ask_for_bounds(const ov::Output<ov::Node>& source) {
     using namespace ov::op;
     const auto count = static_cast<size_t>(source.get_partial_shape()[0].get_length());

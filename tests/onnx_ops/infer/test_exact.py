@@ -1,4 +1,4 @@
-"""What is computed of constants is what engines compute, bit for bit, or nothing is."""
+"""Constants that `evaluate` computes have the bits that engines compute."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bits(array: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.skipif(np.__version__ < "2", reason="onnx makes its node tests with NumPy 2")
-def test_the_node_tests_of_onnx() -> None:
+def test_evaluate_agrees_with_onnxruntime_on_the_node_tests_of_onnx() -> None:
     compared = 0
     for case in all_node_tests():
         assert case.model is not None
@@ -87,7 +87,9 @@ ONES = np.ones(3, np.float32)
     ],
     ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else "",
 )
-def test_what_engines_compute_differently_is_not_computed(node: onnx.NodeProto, given: list[Any], opset: int) -> None:
+def test_operators_that_engines_compute_differently_are_left_alone(
+    node: onnx.NodeProto, given: list[Any], opset: int
+) -> None:
     assert evaluate(node, [np.asarray(array) for array in given], opset) == ()
 
 
@@ -106,7 +108,7 @@ def test_what_engines_compute_differently_is_not_computed(node: onnx.NodeProto, 
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_how_many_numbers_a_range_has(bounds: tuple[float, ...], is_clear: bool, dtype: Any) -> None:
+def test_a_range_of_clear_length_has_that_length(bounds: tuple[float, ...], is_clear: bool, dtype: Any) -> None:
     given = [np.array(number) if isinstance(number, int) else np.array(number, dtype) for number in bounds]
     assert has_clear_length(given) == is_clear
     if is_clear:
@@ -119,7 +121,7 @@ def test_how_many_numbers_a_range_has(bounds: tuple[float, ...], is_clear: bool,
         assert len(found[0]) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
 
 
-def test_elements_are_moved_as_they_are() -> None:
+def test_moved_elements_keep_their_bits() -> None:
     (wide,) = evaluate(helper.make_node("Expand", "xs", "y"), [NAN, np.array([2, 1])], 17)
     assert wide.view(np.uint32).tolist() == [NAN.view(np.uint32).tolist()] * 2
     for rows in (3, 70):
@@ -146,7 +148,7 @@ FOLLOWING = {
 
 
 @pytest.mark.parametrize("case", FOLLOWING)
-def test_what_follows_from_it_stays_right(case: str) -> None:
+def test_rewrite_keeps_results_that_follow_from_constants(case: str) -> None:
     proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         g (float[80] x) => (float[p] y, int64[1] n)
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}>
@@ -178,7 +180,7 @@ OLD = {
 
 
 @pytest.mark.parametrize("case", OLD)
-def test_shapes_are_those_that_onnxruntime_has(case: str) -> None:
+def test_rewrite_keeps_results_below_opset_11(case: str) -> None:
     proto = onnx.parser.parse_model(f"""<ir_version: 5, opset_import: ["" : 10]>
         g (float[2, 4] x) => (y)
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] four = {{4}}>
@@ -195,8 +197,8 @@ def test_shapes_are_those_that_onnxruntime_has(case: str) -> None:
     assert list(map(bits, got)) == list(map(bits, expected))
 
 
-def test_what_cannot_be_cast_is_left() -> None:
-    """In a half, infinity compares as any integer beyond it."""
+def test_casts_that_engines_do_differently_are_left_alone() -> None:
+    """Compare infinity with integers beyond the range of a half."""
     half = np.array([np.inf, -np.inf], np.float16)
     end = np.array([2**31], np.float32)
     for array, dtype in ((half, np.int64), (half, np.int32), (end, np.int32), (end, np.int64), (-end * 2, np.int64)):
@@ -204,7 +206,7 @@ def test_what_cannot_be_cast_is_left() -> None:
     assert exact.casts_alike(-end, np.dtype(np.int32))
 
 
-def test_outputs_that_are_left_out() -> None:
+def test_rewrite_takes_outputs_that_are_left_out() -> None:
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[n] y)
         <int64[3] c = {1, 1, 2}, int64[1] a = {0}> { q, , v = Unique(c) s = Slice(v, a, q) y = Slice(x, a, v, a) }""")
     try:

@@ -1,4 +1,4 @@
-"""Steps of which onnx's shape inference ends the process, or does not come to an end, do no harm here."""
+"""Steps far away, at which onnx's shape inference crashes or hangs, do no harm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ print(*[main(words.split()) for words in ("lower m.onnx", "rewrite m.onnx -o o.o
 @pytest.mark.parametrize("step", [2**63 - 1, -(2**63), 2**62, 2**31 - 1])
 @pytest.mark.parametrize("in_function", [False, True])
 def test_far_steps_that_end_the_process_in_onnx(tmp_path: Path, step: int, in_function: bool) -> None:
-    """A Slice of a Shape, which onnx infers by itself, in a process of its own; that of a function's data as well."""
+    """Slice a Shape, for which onnx has its own inference, in the main graph or in a function."""
     cut = [
         helper.make_node("Constant", [], [name], value_ints=[value])
         for name, value in (("s", 0 if step > 0 else -1), ("e", 4 if step > 0 else -(2**63)), ("a", 0), ("t", step))

@@ -27,7 +27,7 @@ def model_of(
     *,
     opset: int = 13,
 ) -> onnx.ModelProto:
-    """A model of input `x` of shape [1, 1, 4, 4]; `starts`, `ends` and `axes` are those of `[:, :, 0:2]`."""
+    """Build a model of input `x` of shape [1, 1, 4, 4]; `starts`, `ends` and `axes` are those of `[:, :, 0:2]`."""
     constants = {"starts": [0], "ends": [2], "axes": [2], "pads": [0, 0, -9, 0, 0, 0, 0, 0]}
     initializers = [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()]
     data = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
@@ -44,7 +44,7 @@ def crop(source: str) -> onnx.NodeProto:
 
 
 def lowered_apart(model: onnx.ModelProto, folder: Path) -> dict[str, dict[str, Any]]:
-    """The nodes of `sliceport lower --format json` by name."""
+    """Run `sliceport lower --format json` and return its nodes by name."""
     onnx.save(model, folder / "model.onnx")
     done = run(["-m", "sliceport", "lower", str(folder / "model.onnx"), "--format", "json"])
     assert done.returncode in (0, 1), (done.returncode, done.stderr)

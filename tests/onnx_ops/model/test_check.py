@@ -307,5 +307,5 @@ def test_a_long_chain_of_functions(is_reversed: bool) -> None:
     model.functions.add(name=f"f{count}", domain="own", input=["p"], output=["q"]).node.add(
         op_type="f100", domain="own", input=["p"], output=["q"]
     )
-    with pytest.raises(ModelError, match="function 'f0' calls itself, or one that calls it"):
+    with pytest.raises(ModelError, match="function 'f100' calls itself, or one that calls it"):
         check_proto(model)

@@ -219,10 +219,10 @@ def test_large_attributes_do_not_move_into_the_model(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
-    monkeypatch.setattr(io, "_MAX_IN_MODEL", 8)
+    monkeypatch.setattr(io, "_MAX_EMBEDDED", 8)
     with pytest.raises(ModelError, match="16 bytes of attributes or graphs of functions are in other files"):
         io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
-    monkeypatch.setattr(io, "_MAX_IN_MODEL", 16)
+    monkeypatch.setattr(io, "_MAX_EMBEDDED", 16)
     io.write_model(read_model(path), tmp_path / "other" / "o.onnx", source=path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from sessions import compute
 from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import BY_DEFAULT, optimizers, rewrite, simplify
-from onnx_ops.passes.optimize import count_nodes
+from onnx_ops.passes.optimize import count_nodes, optimize
 from onnx_ops.passes.optimizers import ONNXSLIM, OPTIMIZERS
 from sliceport.cli.main import main
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import UsageError
 
 MODELS = Path(__file__).parents[3] / "models"
 EXPORTS = {
@@ -511,38 +510,74 @@ def test_weights_are_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (deadly.abort, f"it cannot be simplified by onnxscript: its process {ended_by('SIGABRT')}."),
-        (deadly.refuse, "it cannot be simplified by onnxscript: a list is no tensor."),
-        (deadly.scribble, "it cannot be simplified by onnxscript: Error parsing message"),
-        (deadly.break_up, "it cannot be simplified by onnxscript: it makes an invalid model of it: Unrecognized attr"),
+        (deadly.abort, f"its process {ended_by('SIGABRT')}"),
+        (deadly.refuse, "a list is no tensor"),
+        (deadly.scribble, "Error parsing message"),
+        (deadly.break_up, "it makes an invalid model: Unrecognized attr"),
     ],
 )
-def test_an_optimizer_that_fails(monkeypatch: pytest.MonkeyPatch, function: Any, message: str) -> None:
+def test_optimizer_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch, function: Any, message: str) -> None:
     monkeypatch.setitem(optimizers._FUNCTIONS, "onnxscript", function)
-    with pytest.raises(ModelError) as raised:
-        simplify(from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")))
-    assert str(raised.value).startswith(message)
+    _, report = simplify(from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")))
+    assert report.left_out["onnxscript"].startswith(message)
+    assert f"onnxscript is left out: {message}" in report.text()
+    assert report.optimizers == ()
+    assert report.is_complete
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processor time is not limited there")
-def test_an_optimizer_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(optimizers._FUNCTIONS, "onnxscript", deadly.spin)
-    monkeypatch.setattr(optimizers, "SECONDS", 1.0)
-    with pytest.raises(ModelError) as raised:
-        simplify(from_proto(parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")))
-    said = (
-        "it cannot be simplified by onnxscript, which takes more than 1 s of processor time, as for a Loop of constants"
-    )
-    assert str(raised.value) == f"{said} that does not end."
-
-
-def test_onnxslim_takes_no_old_operator_sets() -> None:
+def test_onnxslim_is_left_out_of_old_operator_sets() -> None:
     old = onnx.parser.parse_model("""<ir_version: 4, opset_import: ["" : 6]>
         g (float[4] x) => (float[2] y) { y = Slice <starts = [1], ends = [3]> (x) }""")
-    with pytest.raises(ModelError) as raised:
-        simplify(from_proto(old), optimizers=[ONNXSLIM])
-    said = "it cannot be simplified by onnxslim: it takes operator sets from 7 on, the model has 6."
-    assert str(raised.value) == said
+    _, report = simplify(from_proto(old), optimizers=[ONNXSLIM, "onnxscript"])
+    assert report.left_out == {ONNXSLIM: "it takes operator sets from 7 on, the model has 6"}
+    assert report.optimizers == ("onnxscript",)
+
+
+WRITTEN_WRONGLY = (
+    (7, "n, m, 4", "y = Flatten(x)"),
+    (13, "n, m, 4", "z = Flatten(x) c = Constant<value = int64[3] {-1, 2, 4}>() y = Reshape(z, c)"),
+    (13, "n, 0, 4", "c = Constant<value = int64[1] {-1}>() z = Reshape(x, c) y = Flatten(z)"),
+    (13, "2, 0, 4", "y = Flatten<axis = 2>(x)"),
+    (13, "n, m, 4", "y = Flatten<axis = 0>(x) z = Flatten<axis = 0>(x)"),
+    (7, "n, 2, 4", "z = Relu(x) y = Clip<min = 0.0, max = 6.0>(z)"),
+    (11, "n, 2, 4", "s = Shape(x) y = Shape(s) i = Identity(x) z = Relu(i)"),
+    (13, "n, 2, 4", "s = Shape(x) c = Constant<value = int64 {-1}>() d = Identity(s) y = Reshape(x, d)"),
+    (11, "n, 2, 4", "c = Constant<value = int64[2] {1, 3}>() z = SplitToSequence<axis = 2>(x, c) "
+     "y = ConcatFromSequence<axis = 2>(z)"),
+    (18, "n, 2, 4", "c = Constant<value = int64 {2}>() z = SplitToSequence<axis = 2, keepdims = 0>(x, c) "
+     "p = Constant<value = int64 {1}>() y = SequenceAt(z, p)"),
+    (11, "n, 2, 4", "z = SequenceConstruct(x, x) y = ConcatFromSequence<axis = 0, new_axis = 1>(z)"),
+    (13, "n, 2, 4", "i = Constant<value = int64[1, 1] {0}>() u = Identity(x) w = Identity(x) "
+     "v = Slice(w, a, b) y = ScatterND(u, i, v)"),
+    (10, "n, 2, 4", "w = Identity(x) y = Slice(w, b, a)"),
+    (12, "n, 2, 4", "i = Identity(x) z, y = Dropout(i)"),
+    (17, "n, 2, 4", "r = Constant<value = float {0.0}>() z, y = Dropout(x, r)"),
+    (13, "n, 2, 4", "t = ReduceSum<keepdims = 0>(x) z = NonZero(t) y = Shape(z)"),
+)  # fmt: skip
+"""Models that an optimizer by itself makes something else of: for empty batches, or in old operator sets."""
+
+
+@by_optimizer
+@pytest.mark.parametrize(("opset", "dims", "body"), WRITTEN_WRONGLY)
+def test_sizes_of_zero_and_old_operator_sets_stay_equal(name: str, opset: int, dims: str, body: str) -> None:
+    bounds = "<int64[1] a = {0}, int64[1] b = {1}>" if " a" in body else ""
+    before = parse(f"g (float[{dims}] x) => (float y) {bounds} {{ {body} }}", opset=opset)
+    if " z = Flatten" in body or "i = Identity(x) z" in body:
+        before.graph.output.append(onnx.ValueInfoProto(name="z"))
+    before.graph.output[0].type.Clear()
+    before = onnx.shape_inference.infer_shapes(before)
+    for value in before.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    model, _ = optimize(from_proto(before), name)
+    after = ir.serde.serialize_model(model)
+    for size in (0, 1, 2):
+        shape = [int(dim) if dim.isdigit() else size if dim == "n" else 2 for dim in dims.split(", ")]
+        x = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+        try:
+            expected = compute(before, x=x)
+        except Exception:  # it fails for some sizes before
+            continue
+        assert [(a.shape, a.tobytes()) for a in compute(after, x=x)] == [(a.shape, a.tobytes()) for a in expected]
 
 
 def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

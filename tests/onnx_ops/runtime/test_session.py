@@ -17,8 +17,8 @@ from platforms import ended_by
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.onnxruntime_cpu import Captured, Exhausted
 from onnx_ops.runtime.session import NotComparable, Value
-from sliceport import guarded
 from sliceport.errors import MissingExtra, ModelError
+from sliceport.sandbox import supervisor
 
 ELEMENTS = {
     "float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
@@ -156,9 +156,12 @@ def endless() -> onnx.ModelProto:
     return model([loop], [tensor("x", TensorProto.FLOAT, [])], ["y"], initializers=[yes])
 
 
-def test_a_model_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_cpu, "SECONDS", 1.0)
-    with pytest.raises(Exhausted, match="onnxruntime takes more than 1 s to run the model"):
+def test_a_run_on_values_of_our_own_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime_cpu, "_SECONDS", 1.0)
+    with (
+        onnxruntime_cpu.bounded(),
+        pytest.raises(Exhausted, match="onnxruntime takes more than 1 s to run the model"),
+    ):
         onnxruntime_cpu.run(endless(), {"x": np.array(1, np.float32)}, ["y"])
 
 
@@ -170,7 +173,7 @@ def test_a_model_that_takes_too_much_memory_is_an_error() -> None:
         ["y"],
         initializers=[sizes],
     )
-    with pytest.raises(ModelError, match="GiB to run the model|cannot run the model"):
+    with pytest.raises((MemoryError, ModelError)):
         onnxruntime_cpu.run(proto, {"x": np.ones(1, np.float32)}, ["y"])
 
 
@@ -182,13 +185,13 @@ def test_without_onnxruntime_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 def test_it_runs_in_another_process_which_serves_call_after_call(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
-    original = guarded.call
+    original = supervisor.call
 
     def call(*args: Any, **options: Any) -> Any:
         called.append(args)
         return original(*args, **options)
 
-    monkeypatch.setattr(guarded, "call", call)
+    monkeypatch.setattr(supervisor, "call", call)
     for _ in range(2):
         onnxruntime_cpu.capture(division(), SIX, ["y"])
     assert len(called) == 2

@@ -23,9 +23,9 @@ from onnx_ops.runtime.session import Captured, Value
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.run_model import read_complete_model
 from onnx_ops.verify.verify import Verification, verify_rewriting
-from sliceport import guarded
 from sliceport.cli.main import main
 from sliceport.errors import ModelError
+from sliceport.sandbox import supervisor
 
 MODELS = Path(__file__).parents[3] / "models"
 SHAPES = {entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())}
@@ -465,14 +465,14 @@ def test_every_pass_of_the_command_line_is_called_before_the_file_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is verified is the file, as it was written, and not the model in memory."""
-    original = guarded.call
+    original = supervisor.call
     sent = []
 
     def call(*args: Any, **options: Any) -> Any:
         sent.append(args)
         return original(*args, **options)
 
-    monkeypatch.setattr(guarded, "call", call)
+    monkeypatch.setattr(supervisor, "call", call)
     path = saved(tmp_path, sliced())
     monkeypatch.setattr(ir, "save", lambda _model, file, **_: onnx.save(sliced(2, 6), file))
     assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 1

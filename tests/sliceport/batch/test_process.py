@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from platforms import POSIX, ended_by
 
-from sliceport import guarded
 from sliceport.batch import process as process_module
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.result import read_result, read_stderr, result_name, to_row
@@ -26,6 +25,7 @@ from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
 from sliceport.formats import formats
+from sliceport.sandbox import supervisor
 from sliceport.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -38,11 +38,11 @@ def _deadly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Processes that are started take the models of the throw-away format."""
     formats()  # this process remembers those that it has found: not this one, which goes again
     folder = str(deadly_format.install(tmp_path_factory.mktemp("site")))
-    guarded.end_idle()
+    supervisor.end_idle()
     sys.path.insert(0, folder)
     yield
     sys.path.remove(folder)
-    guarded.end_idle()
+    supervisor.end_idle()
 
 
 @pytest.fixture
@@ -200,14 +200,14 @@ def test_a_format_that_fails_to_tell_what_lies_beside_fails_for_its_model_alone(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of a format")
 
-    monkeypatch.setattr(guarded, "call", fail)
+    monkeypatch.setattr(supervisor, "call", fail)
     done = do(job, GLU)
     assert (done.verdict, done.key) == ("error", "")
     assert done.message == "this cannot be done with it (ZeroDivisionError: of a format)."
 
 
 def test_where_no_process_can_be_started_the_run_ends(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    guarded.end_idle()
+    supervisor.end_idle()
     monkeypatch.setattr(tempfile, "tempdir", os.path.join(job.root, "nowhere"))
     with pytest.raises(UsageError, match=r"^a process for '.*' could not be started \(No such file or directory\)\.$"):
         do(job, GLU)
@@ -313,7 +313,7 @@ class TestDeadlyModels:
         [
             pytest.param("kill", "crash", "its process was ended by SIGKILL.", marks=POSIX),
             ("fill the disk", "error", "output 'model' cannot be written (No space left on device)."),
-            pytest.param("lose a worker", "clean", "", marks=POSIX),
+            pytest.param("lose a worker", "crash", "its process was ended by SIGKILL.", marks=POSIX),
         ],
     )
     def test_what_is_the_machines_is_no_result_of_the_model(
@@ -390,7 +390,7 @@ class TestDeadlyModels:
         stopped.wait(0.3)
         stopped.set()
         while thread.is_alive():
-            guarded.end_calls()
+            supervisor.end_calls()
             thread.join(0.1)
         assert len(raised) == 1
         assert not Path(job.root, "results").exists()
@@ -408,15 +408,15 @@ def test_a_folder_that_cannot_be_written_is_told(job: Job, tmp_path: Path) -> No
 def test_a_process_that_is_told_to_end_says_nothing_of_the_model(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that shuts down tells all that run there; this one goes on."""
     called = []
-    real = guarded.call
+    real = supervisor.call
 
     def call(function: Any, *args: Any, **limits: Any) -> Any:
         called.append(function.__name__)
         if len(called) in (1, 3):
-            raise guarded.WorkerTerminated("was ended by SIGTERM")
+            raise supervisor.ChildTerminated("was ended by SIGTERM")
         return real(function, *args, **limits)
 
-    monkeypatch.setattr(guarded, "call", call)
+    monkeypatch.setattr(supervisor, "call", call)
     monkeypatch.setattr(process_module, "_SHUTDOWN", 0)
     assert do(job, GLU).verdict == "clean"
     assert called == ["_look_up", "_look_up", "_execute", "_execute"]

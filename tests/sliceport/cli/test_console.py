@@ -18,7 +18,6 @@ from onnx import TensorProto, helper
 from platforms import POSIX
 
 from onnx_ops import lowering
-from onnx_ops.model.read import read_proto
 from sliceport import progress, shell
 from sliceport.cli import console
 from sliceport.cli.main import main
@@ -243,46 +242,40 @@ class TestStreams:
 
 
 class TestNoise:
-    def noisy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plain = read_proto
+    PROGRAM = """
+import logging, os, sys, warnings
+from onnx_ops import lowering
+from sliceport.cli.main import main
+plain = lowering.read_checked
+def read_checked(path):
+    os.write(1, b"printed\\n")
+    os.write(2, b"I0000 1.cc:1] from C++\\n")
+    logging.getLogger("library").error("from a log")
+    logger = logging.getLogger("stubborn")
+    logger.setLevel(logging.WARNING)
+    logger.warning("from a stubborn log")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("from a warning", stacklevel=1)
+    return plain(path)
+lowering.read_checked = read_checked
+sys.exit(main())
+"""
 
-        def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
-            os.write(2, b"I0000 1.cc:1] from C++\n")
-            import logging
-            import warnings
+    def lower(self, models: Path, option: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", self.PROGRAM, "lower", str(models / COALESCE), "--format", "json", option]
+        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
 
-            logging.getLogger("library").error("from a log")
-            logger = logging.getLogger("stubborn")
-            logger.setLevel(logging.WARNING)
-            logger.warning("from a stubborn log")
-            with warnings.catch_warnings():
-                warnings.simplefilter("always")
-                warnings.warn("from a warning", stacklevel=1)
-            return plain(path)
+    def test_of_libraries_stays_off_the_streams(self, models: Path) -> None:
+        done = self.lower(models, "-v")
+        assert json.loads(done.stdout)
+        assert done.stderr == ""
 
-        monkeypatch.setattr(lowering, "read_proto", read_model)
-
-    def test_of_libraries_stays_off_stderr(
-        self, capfd: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.noisy(monkeypatch)
-        assert main(["lower", str(models / COALESCE), "-v"]) == 0
-        assert capfd.readouterr().err == ""
-
-    def test_is_there_when_asked_for(
-        self, capfd: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.noisy(monkeypatch)
-        assert main(["lower", str(models / COALESCE), "-vv"]) == 0
-        err = capfd.readouterr().err
-        for words in ("from C++", "from a log", "from a stubborn log", "from a warning"):
-            assert words in err
-
-    def test_errors_are_seen_all_the_same(self, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        assert main(["lower", str(tmp_path / "none.onnx")]) == 2
-        assert capfd.readouterr().err.count("\n") == 1
-        os.write(2, b"afterwards\n")
-        assert capfd.readouterr().err == "afterwards\n"
+    def test_is_on_stderr_when_asked_for(self, models: Path) -> None:
+        done = self.lower(models, "-vv")
+        assert json.loads(done.stdout)
+        for words in ("printed", "from C++", "from a log", "from a stubborn log", "from a warning"):
+            assert words in done.stderr
 
 
 class TestUnforeseen:
@@ -306,7 +299,7 @@ class TestUnforeseen:
         def failing(_path: str | os.PathLike[str]) -> None:
             raise error
 
-        monkeypatch.setattr(lowering, "read_proto", failing)
+        monkeypatch.setattr(lowering, "read_checked", failing)
         assert main(["lower", "some.onnx"]) == 2
         err = capsys.readouterr().err
         assert err.startswith("sliceport: 'some.onnx': ")
@@ -401,7 +394,7 @@ class TestProgress:
         terminal = self.Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setattr(console, "_PATIENCE", 0.01)
-        with console.streams(loud=False):
+        with console.streams(loud=False), console.showing_progress():
             progress.say("thinking of m.onnx")
             assert terminal.was_shown.wait(60)
             console.say("a message")

@@ -1,4 +1,4 @@
-"""The host program and its client: what dies is started again, and nothing is left behind."""
+"""The host program and its client: a host that dies is started again, and no process or mount remains."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,15 @@ def works(opened: Device) -> None:
     assert np.array_equal(got, DATA)
 
 
+@pytest.fixture(scope="module")
+def opened(directml: device.Device) -> Iterator[Device]:
+    """Yield a device whose host program tests may end, as the next request starts another."""
+    with device.open() as each:
+        yield each
+
+
 @POSIX
-def test_the_adapter_goes_by_what_it_is(directml: device.Device) -> None:
+def test_the_adapter_is_named_as_software(directml: device.Device) -> None:
     assert directml.facts()["adapter"].endswith(", software on the CPU")
 
 
@@ -52,30 +60,28 @@ def test_close_ends_every_process_and_leaves_no_mount(directml: device.Device) -
 
 
 @POSIX
-def test_a_killed_host_is_reported_and_started_again(directml: device.Device) -> None:
-    with device.open() as opened:
+def test_a_killed_host_is_reported_and_started_again(opened: Device) -> None:
+    works(opened)
+    pids = children(host_of(opened))
+    os.kill(pids[0], signal.SIGKILL)
+    assert_gone(pids)  # all of them, though only the first was killed
+    with pytest.raises(HostDied):
         works(opened)
-        pids = children(host_of(opened))
-        os.kill(pids[0], signal.SIGKILL)
-        assert_gone(pids)  # all of them, though only the first was killed
-        with pytest.raises(HostDied):
-            works(opened)
-        works(opened)
+    works(opened)
 
 
 @POSIX
-def test_a_host_that_hangs_is_ended_when_its_time_is_up(directml: device.Device) -> None:
-    with device.open() as opened:
+def test_a_host_that_hangs_is_ended_when_its_time_is_up(opened: Device) -> None:
+    works(opened)
+    pids = children(host_of(opened))
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    opened._timeout = 0.5
+    with pytest.raises(HostDied, match="did not answer within|took nothing in"):
         works(opened)
-        pids = children(host_of(opened))
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        opened._timeout = 0.5
-        with pytest.raises(HostDied, match="did not answer within|took nothing in"):
-            works(opened)
-        assert_gone(pids)
-        opened._timeout = device.TIMEOUT
-        works(opened)
+    assert_gone(pids)
+    opened._timeout = device.TIMEOUT
+    works(opened)
 
 
 @POSIX
@@ -117,16 +123,15 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml: device.Devi
 
 
 def test_a_request_that_is_too_large_is_not_sent(directml: device.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    with device.open() as opened:
-        works(opened)
-        monkeypatch.setattr(protocol, "MAX_PAYLOAD", 15)
-        with pytest.raises(DeviceError, match="a request of 16 bytes is more than the host program takes"):
-            works(opened)
-        monkeypatch.undo()
-        works(opened)
+    works(directml)
+    monkeypatch.setattr(protocol, "MAX_PAYLOAD", 15)
+    with pytest.raises(DeviceError, match="a request of 16 bytes is more than the host program takes"):
+        works(directml)
+    monkeypatch.undo()
+    works(directml)
 
 
-def test_a_tensor_of_256_mib(directml: device.Device) -> None:
+def test_a_tensor_of_256_mib_is_sliced(directml: device.Device) -> None:
     """Time and memory grow in line with the size; benchmarks/soak.py goes up to 1 GiB."""
     sizes = (2**24, 4)
     tensor = BufferTensor.of(DataType.UINT32, sizes)
@@ -154,39 +159,31 @@ def test_sessions_leave_nothing_behind(directml: device.Device, environment: dic
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 64, b"{}" * 40], ids=["huge frame", "text"])
-def test_garbage_on_the_pipe_is_an_end_and_not_a_wrong_answer(directml: device.Device, garbage: bytes) -> None:
-    with device.open() as opened:
-        works(opened)
-        assert opened._process is not None
-        assert opened._process.stdin is not None
-        opened._process.stdin.write(garbage)
-        with pytest.raises(HostDied):
-            works(opened)
+def test_garbage_on_the_pipe_ends_the_host_and_is_no_wrong_answer(opened: Device, garbage: bytes) -> None:
+    works(opened)
+    assert opened._process is not None
+    assert opened._process.stdin is not None
+    opened._process.stdin.write(garbage)
+    with pytest.raises(HostDied):
         works(opened)
 
 
-def test_requests_that_make_no_sense_are_answers(directml: device.Device) -> None:
-    with device.open() as opened:
-        for request in (
-            {"do": "dance"},
-            {"do": "run"},
-            {"do": "create", "operator": {"type": "DML_OPERATOR_GEMM", "desc": {}}},
-        ):
-            with pytest.raises(CallFailed, match="request failed with 0x80070057"):
-                opened._ask(request)
-        works(opened)
+def test_requests_that_make_no_sense_are_answered_with_an_error(directml: device.Device) -> None:
+    for request in (
+        {"do": "dance"},
+        {"do": "run"},
+        {"do": "create", "operator": {"type": "DML_OPERATOR_GEMM", "desc": {}}},
+    ):
+        with pytest.raises(CallFailed, match="request failed with 0x80070057"):
+            directml._ask(request)
+    works(directml)
 
 
-def test_several_clients_side_by_side(directml: device.Device) -> None:
-    opened = [device.open() for _ in range(3)]
-    try:
-        for one in opened:
-            works(one)
-        opened[0].close()
-        works(opened[1])
-    finally:
-        for one in opened:
-            one.close()
+def test_a_client_that_closes_leaves_the_others_running(opened: Device) -> None:
+    works(opened)
+    with device.open() as other:
+        works(other)
+    works(opened)
 
 
 def test_without_an_installation_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -199,7 +196,7 @@ def test_without_an_installation_it_says_what_to_run(monkeypatch: pytest.MonkeyP
 
 
 @POSIX
-def test_a_command_that_ends_at_once() -> None:
+def test_a_command_that_ends_at_once_is_reported() -> None:
     with (
         pytest.raises(HostDied, match="ended without an answer|ended while it was asked"),
         Device(["true"], 5) as opened,
@@ -207,7 +204,7 @@ def test_a_command_that_ends_at_once() -> None:
         opened.facts()
 
 
-def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_started_is_named(tmp_path: Path) -> None:
     for command in (tmp_path / "nowhere", tmp_path):
         with (
             pytest.raises(DeviceError, match="the DirectML host program .* cannot be started"),
@@ -216,7 +213,7 @@ def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
             opened.facts()
 
 
-def test_frames() -> None:
+def test_frames_hold_a_header_and_a_payload() -> None:
     frame = protocol.encode({"do": "x"}, b"abc")
     header, payload = protocol.PREFIX.unpack(frame[:12])
     assert (frame[12 : 12 + header], frame[-payload:]) == (b'{"do":"x"}', b"abc")

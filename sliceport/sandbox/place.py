@@ -1,4 +1,4 @@
-"""Writing files and folders whole or not at all: beside, and renamed into place."""
+"""Write files and folders whole or not at all: into a scratch folder beside their place, and renamed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from sliceport import limits
 from sliceport.errors import UsageError
 from sliceport.json_text import to_text
 from sliceport.wording import spell
@@ -64,9 +62,7 @@ def fill_folder(
         _check_holds_nothing_but(target, (mark, *others))
     with _beside(target) as beside:
         fill(beside)
-        with limits.uninterrupted():
-            _rename([(beside, target)])
-            limits.finish()
+        _put(Placement(beside, ((beside, target),)))
 
 
 def remove_leftovers(parent: Path, seconds: float) -> None:
@@ -131,12 +127,7 @@ def write_files(
         write(beside)
         if not accept(beside):
             return
-        with limits.uninterrupted():
-            if len(files) == 1:
-                move(beside / files[0].name, files[0])  # in one step
-            else:  # an old one never stands with others than its own
-                _rename([(beside / file.name, file) for file in files])
-            limits.finish()
+        _put(Placement(beside, tuple((beside / file.name, file) for file in files)))
 
 
 def check_not_read(files: Iterable[Path], read: Iterable[str], source: str | os.PathLike[str]) -> None:
@@ -199,23 +190,108 @@ def move(source: Path, target: Path) -> None:
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """A new folder beside a file or folder; gone afterwards.
+    """Make a scratch folder beside a file or folder, and remove it afterwards unless its placement is deferred.
 
     Raises:
-        UsageError: It cannot be made, or an error of the operating system came while it lasted.
+        UsageError: The folder cannot be made, or an error of the operating system came within the context.
     """
-    folders: list[Path] = []
-    with terminated_in_order():
+    folder = _make_beside(target)
+    try:
+        yield folder
+    except OSError as error:
+        raise _cannot_write(target, error) from None
+    finally:
+        if _deferral is None or all(each.scratch != folder for each in _deferral.placements):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cannot_write(target: Path, error: OSError) -> UsageError:
+    return UsageError(f"output '{target}' cannot be written ({error.strerror or error}).")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Files that wait in a scratch folder for their place.
+
+    Attributes:
+        scratch: The scratch folder.
+        pairs: Each new file or folder and its place, the one that needs the others last.
+    """
+
+    scratch: Path
+    pairs: tuple[tuple[Path, Path], ...]
+
+    def commit(self) -> None:
+        """Put the files into place, all or none, and remove the scratch folder.
+
+        Raises:
+            UsageError: A file cannot be put into place.
+        """
         try:
-            with limits.uninterrupted():
-                folders.append(_make_beside(target))
-            yield folders[0]
+            _put_now(self.pairs)
         except OSError as error:
-            raise UsageError(f"output '{target}' cannot be written ({error.strerror or error}).") from None
+            raise _cannot_write(self.pairs[-1][1], error) from None
         finally:
-            with limits.uninterrupted():
-                for folder in folders:
-                    shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _put(placement: Placement) -> None:
+    if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
+        _deferral.placements.append(placement)
+    else:
+        _put_now(placement.pairs)
+
+
+def _put_now(pairs: Sequence[tuple[Path, Path]]) -> None:
+    if len(pairs) == 1 and not pairs[0][0].is_dir():
+        move(*pairs[0])  # in one step
+    else:  # an old file never stands with new ones
+        _rename(pairs)
+
+
+@dataclass(frozen=True)
+class _Deferral:
+    """Placements that another process carries out.
+
+    Attributes:
+        output: The file or folder whose placement is deferred; other files, such as those of caches, are not.
+        token: Part of the names of scratch folders, by which that process finds them if this one dies.
+        placements: The placements so far.
+    """
+
+    output: Path
+    token: str
+    placements: list[Placement]
+
+
+_deferral: _Deferral | None = None
+
+
+@contextmanager
+def deferred(output: Path, token: str) -> Iterator[list[Placement]]:
+    """Collect the placements of an output for another process instead of carrying them out.
+
+    Args:
+        output: The file or folder, the main one of several.
+        token: See `remove_scratch`.
+    """
+    global _deferral  # noqa: PLW0603 - a child does one thing at a time
+    _deferral = _Deferral(output, token, [])
+    try:
+        yield _deferral.placements
+    finally:
+        _deferral = None
+
+
+def new_token() -> str:
+    """Return a token for `deferred`."""
+    return secrets.token_hex(6)
+
+
+def remove_scratch(parent: Path, token: str) -> None:
+    """Remove the scratch folders that a process with this token made in a folder."""
+    for folder in parent.glob(f"{_PREFIX}{token}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_beside(target: Path) -> Path:
@@ -233,24 +309,6 @@ def _make_beside(target: Path) -> Path:
         raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
 
 
-@contextmanager
-def terminated_in_order() -> Iterator[None]:
-    """While it lasts, SIGTERM unwinds the stack instead of ending the process at once, unless somebody handles it."""
-
-    def unwind(number: int, _frame: object) -> NoReturn:
-        sys.exit(128 + number)
-
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, unwind)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
 def _check_name(target: Path) -> None:
     """Find out before anything is computed whether a file system takes a name.
 
@@ -264,7 +322,7 @@ def _check_name(target: Path) -> None:
 def _new_folder(parent: Path) -> Path:
     """A new folder, as open to others as any that is made (those of `tempfile` are private)."""
     while True:
-        folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
+        folder = parent / f"{_PREFIX}{'' if _deferral is None else _deferral.token}{secrets.token_hex(6)}"
         try:
             folder.mkdir()
         except FileExistsError:

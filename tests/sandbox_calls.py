@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from sliceport import guarded
+from sliceport.sandbox import supervisor
 
 
 def say_and_abort(text: str) -> None:
@@ -24,31 +24,6 @@ def start_a_child_and_hang(file: str) -> None:
     time.sleep(600)
 
 
-def spin(seconds: float) -> None:
-    """Allow itself so much processor time, and never end."""
-    with guarded.processor_time(seconds):
-        while True:
-            pass
-
-
-def spin_for(seconds: float) -> None:
-    """Use so much processor time."""
-    begun = time.process_time()
-    while time.process_time() - begun < seconds:
-        pass
-
-
-def wait_within(seconds: float) -> list[tuple[int, int]]:
-    """Wait for longer than it allows itself processor time; returns how much it might take before, then and after."""
-    import resource
-
-    limits = [resource.getrlimit(resource.RLIMIT_CPU)]
-    with guarded.processor_time(seconds):
-        limits.append(resource.getrlimit(resource.RLIMIT_CPU))
-        time.sleep(seconds + 0.5)
-    return [*limits, resource.getrlimit(resource.RLIMIT_CPU)]
-
-
 def limits_of_memory() -> tuple[int, int]:
     """How much this process may allocate, by its own limit and by that of its owner."""
     import resource
@@ -58,8 +33,8 @@ def limits_of_memory() -> tuple[int, int]:
 
 def limits_of_memory_of_a_worker(memory: int | None) -> tuple[tuple[int, int], tuple[int, int]]:
     """The limits within a call that may take so much memory, and those in a call after it that may take any."""
-    within: tuple[int, int] = guarded.call(limits_of_memory, timeout=None, memory=memory)
-    return within, guarded.call(limits_of_memory, timeout=None, memory=None)
+    within: tuple[int, int] = supervisor.call(limits_of_memory, timeout=None, memory=memory)
+    return within, supervisor.call(limits_of_memory, timeout=None, memory=None)
 
 
 _kept: list[bytes] = []
@@ -78,7 +53,7 @@ def take(count: int) -> int:
 
 def let_another_take(count: int) -> int:
     """Let a worker of this worker take memory, with a bound of its own that allows it."""
-    taken: int = guarded.call(take, count, timeout=60, memory=2**40)
+    taken: int = supervisor.call(take, count, timeout=60, memory=2**40)
     return taken
 
 

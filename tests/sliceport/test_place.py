@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -22,10 +21,10 @@ from onnx import TensorProto, helper, numpy_helper
 from platforms import POSIX
 
 from onnx_ops.model.io import read_model, write_model
-from sliceport import atomic_write as beside
 from sliceport import json_text
 from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError
+from sliceport.sandbox import place as beside
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -152,16 +151,17 @@ class TestInterruptions:
     def test_a_signal_leaves_nothing_half_written(self, tmp_path: Path, models: Path, number: signal.Signals) -> None:
         code = (
             "import signal, sys, time; from sliceport.directml import dxdispatch; from sliceport.cli.main import main\n"
+            "from sliceport import progress\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whatever the tests were started with
-            "def slow(*_): print('begun', flush=True); time.sleep(60)\n"
+            "def slow(*_): progress.announce('begun'); time.sleep(60)\n"
             "dxdispatch.write_model = slow\n"
-            "sys.exit(main(sys.argv[1:]))"
+            "sys.exit(main())"
         )
         words = [sys.executable, "-c", code, "lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out")]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"begun\n"
-            time.sleep(0.1)
+            assert process.stderr is not None
+            assert process.stderr.readline() == b"sliceport: begun\n"
+            assert len(list(tmp_path.iterdir())) == 1
             process.send_signal(number)
             _, err = process.communicate(timeout=60)
         assert process.returncode == 128 + number

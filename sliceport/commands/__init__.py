@@ -1,0 +1,1 @@
+"""The commands that work on one model, for the command line and for batches."""

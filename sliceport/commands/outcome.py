@@ -1,0 +1,76 @@
+"""The outcome of a command for one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from sliceport.formats import Result
+
+Options = Mapping[str, Any]
+"""Arguments of the Python function that does the same, `inputs` as arrays."""
+
+
+class Finding(TypedDict):
+    """One thing that is wrong with a model, or was changed in it; a field is empty where it does not apply."""
+
+    reason: str
+    operator: str
+    engine: str
+    defect: str  # the id of an entry of sliceport/defects
+    node: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a command for one model. What only some callers need is a function.
+
+    Attributes:
+        is_clean: Whether the command line exits with 0.
+        summary: Formats the outcome in one line.
+        to_json: Returns the outcome as `--format json` prints it.
+        text: Formats the outcome for people, given whether to be verbose and the columns of the terminal, if any.
+        list_findings: Lists what is wrong with the model, or was changed in it.
+        output: The main file that was written; None if none was.
+    """
+
+    is_clean: bool
+    summary: Callable[[], str]
+    to_json: Callable[[], dict[str, Any]]
+    text: Callable[[bool, int | None], str]
+    list_findings: Callable[[], list[Finding]]
+    output: Path | None = None
+
+
+def finding(
+    reason: str, operator: str = "", node: str = "", message: str = "", *, engine: str = "", defect: str = ""
+) -> Finding:
+    """Build a finding; fields that do not apply are empty."""
+    return Finding(reason=reason, operator=operator, engine=engine, defect=defect, node=node, message=message)
+
+
+def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], list[Finding]]) -> Outcome:
+    """Build the outcome of a command that writes a changed model.
+
+    Args:
+        result: The result of the Python function.
+        output: The file that was asked for.
+        list_changes: Lists what was changed, or not; differences that a verification found are added.
+    """
+
+    def list_findings() -> list[Finding]:
+        different = result.to_json().get("differences", ())
+        return [*list_changes(), *(finding("changed values", message=message) for message in different)]
+
+    return Outcome(
+        is_clean=result.is_clean,
+        summary=lambda: result.text().strip().rpartition("\n")[2],
+        to_json=result.to_json,
+        text=lambda verbose, _: result.text(verbose=verbose),
+        list_findings=list_findings,
+        output=output if result.is_written else None,
+    )

@@ -1,0 +1,194 @@
+"""The child's side of the sandbox: answer one call after another, each within its limits, and end with the parent."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import pickle
+import select
+import signal
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+from sliceport.progress import announcing, listening
+
+if sys.platform != "win32":
+    import fcntl
+
+HAS_PIPE_SIGNALS = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
+"""Whether the system can kill a process when a pipe breaks that the process holds."""
+NO_PIPE = -1
+"""Placeholder for the parent's pipe on systems without `HAS_PIPE_SIGNALS`."""
+ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"
+"""Kinds of messages from a child."""
+_HEADER = struct.Struct("<cQ")
+_MAX_LIMIT = 2**63 - 1
+_MAX_IDLE_MEMORY = 2**30
+"""Bytes that an idle child may hold; a larger one is replaced."""
+
+
+@dataclass
+class _ThisProcess:
+    """State of this process.
+
+    Attributes:
+        is_child: Whether this process is a child of the sandbox. Its own children end with it, as one process group.
+        is_isolated: Whether the call under way must hand code that may crash to a child of its own.
+        memory: Bytes that the call under way may allocate; None for no limit.
+    """
+
+    is_child: bool = False
+    is_isolated: bool = False
+    memory: int | None = None
+
+
+this_process = _ThisProcess()
+
+
+def is_expendable() -> bool:
+    """Return whether a crash of this process is acceptable: the supervisor then repeats the call, isolated."""
+    return this_process.is_child and not this_process.is_isolated
+
+
+def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> None:
+    """Answer calls until the supervisor closes the pipe.
+
+    Args:
+        requests: The pipe of the calls.
+        answers: The pipe of the answers and of progress messages.
+        parent: The end of a pipe whose other end the parent holds, or `NO_PIPE`.
+    """
+    this_process.is_child = True
+    _die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the supervisor's handler
+    with contextlib.suppress(OSError), _sending(answers):
+        while (request := read_message(requests)) is not None:
+            gc.disable()  # objects only grow in number during a call; collecting takes a tenth of its time
+            write_message(answers, _answer(request[1]))
+            gc.enable()
+
+
+def main() -> None:
+    """Serve as a started child: stdin holds the calls, stdout the answers, argv the parent's pipe."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    redirect_standard_streams(2)
+    serve(requests, answers, int(sys.argv[1]))
+
+
+def redirect_standard_streams(log: int) -> None:
+    """Let descriptors 1 and 2 write to a log, so that output of libraries mixes with nothing, and close stdin."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+@contextlib.contextmanager
+def _sending(answers: IO[bytes]) -> Iterator[None]:
+    """Send progress messages to the supervisor."""
+    with (
+        listening(lambda text: write_message(answers, text.encode(errors="replace"), PROGRESS)),
+        announcing(lambda text: write_message(answers, text.encode(errors="replace"), ANNOUNCEMENT)),
+    ):
+        yield
+
+
+def _answer(request: bytes) -> bytes:
+    module, name, args, memory, is_isolated = pickle.loads(request)  # noqa: S301 - from the supervisor
+    this_process.memory, this_process.is_isolated = memory, is_isolated
+    try:
+        function: Any = importlib.import_module(module)
+        for part in name.split("."):
+            function = getattr(function, part)
+        with _limit_memory(memory):
+            return _dump(False, function(*args))
+    except Exception as error:
+        try:
+            answer = _dump(True, error.with_traceback(None))
+            pickle.loads(answer)  # noqa: S301 - own; some errors cannot be made again from their arguments
+            return answer
+        except Exception:
+            return _dump(True, RuntimeError(f"{type(error).__name__}: {error}"))
+
+
+def _dump(is_error: bool, value: Any) -> bytes:
+    """Pickle an answer and whether this process must be replaced."""
+    return pickle.dumps((is_error, value, (_count_allocated() or 0) > _MAX_IDLE_MEMORY))
+
+
+@contextlib.contextmanager
+def _limit_memory(memory: int | None) -> Iterator[None]:
+    """Bound what this process may allocate beyond what it has; enforced on Linux alone."""
+    allocated = _count_allocated()
+    if sys.platform == "win32" or allocated is None or memory is None:
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bounds = [allocated + memory, _MAX_LIMIT, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _count_allocated() -> int | None:
+    """Return the bytes that this process has allocated, mapped files left out; None on systems without /proc."""
+    if sys.platform == "win32":
+        return None
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
+
+
+def _die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process, and the group that it leads, when the parent's pipe breaks."""
+    if sys.platform != "win32" and parent != NO_PIPE:
+        leads = os.getpgrp() == os.getpid()
+        fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
+        fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
+        poll = select.poll()
+        poll.register(parent, 0)
+        if poll.poll(0):  # the parent died before the signal was set up
+            os._exit(1)
+
+
+def write_message(stream: IO[bytes], data: bytes, kind: bytes = ANSWER) -> None:
+    """Send a message."""
+    stream.write(_HEADER.pack(kind, len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def read_message(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
+    """Return the kind and the data of the next message; None at the end of the stream."""
+    header = _read(stream, _HEADER.size)
+    if header is None:
+        return None
+    kind, size = _HEADER.unpack(header)
+    data = _read(stream, size)
+    return None if data is None else (kind, data)
+
+
+def _read(stream: IO[bytes], size: int) -> bytes | None:
+    """Read so many bytes from a stream, buffered or not; None if it ends before."""
+    parts = []
+    while size > 0:
+        part = stream.read(size)
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,139 @@
+"""A command line is done by a child: whatever becomes of the child is a sentence, an exit code and no half files."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from platforms import POSIX
+from processes import assert_gone, children
+
+from sliceport.cli.main import main
+
+pytestmark = POSIX
+
+PREPARED = """
+import os, signal, sys, time
+import sliceport.api
+from sliceport import progress
+from sliceport.cli.main import main
+from sliceport.sandbox.child import is_expendable, this_process
+from sliceport.sandbox.place import write_files
+real = sliceport.api.rewrite
+
+def rewrite(*arguments, **options):
+    assert this_process.is_child
+    {action}
+    return real(*arguments, **options)
+
+sliceport.api.rewrite = rewrite
+sys.exit(main())
+"""
+MODEL = "rule_coalesce.onnx"
+
+
+def rewrite(
+    models: Path, folder: Path, action: str, *options: str, code: int = 2
+) -> tuple[str, subprocess.CompletedProcess[str]]:
+    """Run the command with something that happens first in the child; return its last line on stderr, too."""
+    words = [sys.executable, "-c", PREPARED.format(action=action), "rewrite", str(models / MODEL)]
+    words += ["-o", str(folder / "o.onnx"), *options]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == code, done.stderr
+    assert (done.stdout == "") is (code == 2)
+    *others, last = done.stderr.splitlines()
+    assert not others
+    return last.removeprefix(f"sliceport: '{models / MODEL}': "), done
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "message"),
+    [
+        ("os.abort()", (), "its process was ended by SIGABRT."),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", (), "its process was ended by SIGSEGV."),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            (),
+            "its process was ended by SIGKILL, as a system does that lacks memory.",
+        ),
+        ("os._exit(3)", (), "its process ended with exit code 3."),
+        ("time.sleep(600)", ("--timeout", "0.5"), "it takes more than 0.5 s; --timeout 0 sets no limit."),
+        (
+            "bytearray(2**30)",
+            ("--memory", "512M"),
+            "it takes more than 512 MiB of memory; --memory 0 sets no limit.",
+        ),
+        ("raise MemoryError", (), "the model exceeds the memory of this machine."),
+    ],
+)
+def test_a_child_that_dies_is_a_sentence_and_nothing_is_written(
+    models: Path, tmp_path: Path, action: str, options: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "o.onnx").write_text("old")
+    assert rewrite(models, tmp_path, action, "--overwrite", *options)[0] == message
+    assert [file.name for file in tmp_path.iterdir()] == ["o.onnx"]
+    assert (tmp_path / "o.onnx").read_text() == "old"
+
+
+def test_what_a_child_wrote_before_it_died_is_removed(models: Path, tmp_path: Path) -> None:
+    action = "write_files([arguments[1]], lambda folder: (folder / 'o.onnx').touch()); os._exit(3)"
+    assert rewrite(models, tmp_path, action)[0] == "its process ended with exit code 3."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_crash_is_tried_again_isolated(models: Path, tmp_path: Path) -> None:
+    last, _ = rewrite(models, tmp_path, "is_expendable() and os.abort()", code=0)
+    assert last == f"sliceport: wrote {tmp_path / 'o.onnx'}"
+    assert [file.name for file in tmp_path.iterdir()] == ["o.onnx"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the children of a process")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_child_ends_with_its_supervisor(models: Path, tmp_path: Path, number: signal.Signals) -> None:
+    code = PREPARED.format(action="progress.announce('begun'); signal.pause()")
+    code = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
+    words = [sys.executable, "-c", code, "rewrite", str(models / MODEL), "-o", str(tmp_path / "o.onnx")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "sliceport: begun\n"
+        (_, child) = children(process.pid)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    assert err == ("sliceport: interrupted\n" if number == signal.SIGINT else "")
+    assert_gone([child])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_is_ignored_where_it_was_ignored_before(models: Path, tmp_path: Path) -> None:
+    code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    code += PREPARED.format(action="progress.announce('begun'); time.sleep(1)")
+    words = [sys.executable, "-c", code, "rewrite", str(models / MODEL), "-o", str(tmp_path / "o.onnx")]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "sliceport: begun\n"
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--timeout", "long", "--timeout must be a number of seconds, or 0 for any, got 'long'."),
+        ("--timeout", "-1", "--timeout must be a number of seconds, or 0 for any, got '-1'."),
+        ("--memory", "1M", "--memory must be at least 256M, or 0 for any, got '1M'."),
+        ("--memory", "much", "--memory must be a size such as 512M or 4G, or 0 for any, got 'much'."),
+    ],
+)
+def test_a_malformed_limit_is_a_usage_error(
+    models: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, message: str
+) -> None:
+    assert main(["lower", str(models / MODEL), option, value]) == 2
+    assert re.fullmatch(f"sliceport: {re.escape(message)}\n", capsys.readouterr().err)
