@@ -80,13 +80,16 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self, *, kill: bool = False) -> None:
-        """End the host program and everything that it started: at once with `kill`, else when its input ends."""
+    def close(self) -> None:
+        """End the host program and everything that it started."""
+        self._end_host()
+
+    def _end_host(self, *, kill: bool = False) -> None:
         process, self._process = self._process, None
         if process is None:
             return
         if kill:
-            # The thread of a request may still hold the pipes, and closing them would wait for the thread.
+            # The thread of a request may still read from the pipes, and closing them would wait for the thread.
             process.kill()
             process.wait()
         for pipe in (process.stdin, process.stdout):
@@ -302,15 +305,15 @@ class Device:
         try:
             header, reply = executor.submit(_exchange, self._process, frame).result(self._timeout)
         except TimeoutError:
-            self.close(kill=True)
+            self._end_host(kill=True)
             raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
         except (OSError, EOFError, ValueError) as error:
-            self.close(kill=True)
+            self._end_host(kill=True)
             raise HostDied(
                 f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
             ) from None
         except BaseException:  # an interrupted request leaves the pipe in the middle of a frame, so nobody can go on
-            self.close(kill=True)
+            self._end_host(kill=True)
             raise
         finally:
             executor.shutdown(wait=False)

@@ -16,20 +16,20 @@ BOUNDS = (None, *range(-9, 10), INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, 
 STEPS = (1, 2, 3, 4, -1, -2, -3, -4, INT64_MAX, INT64_MIN, 2**80)
 
 
-def test_the_ends_of_int64() -> None:
-    """What is written for "as far as possible" fits, and nothing beyond it does."""
+def test_sentinels_are_the_limits_of_int64() -> None:
+    """The sentinels for "as far as possible" fit into 64 bits, and larger magnitudes do not."""
     assert (INT64_MIN.to_bytes(8, "little", signed=True), INT64_MAX.to_bytes(8, "little", signed=True)) == (
         b"\0" * 7 + b"\x80",
         b"\xff" * 7 + b"\x7f",
     )
 
 
-def test_every_bound_and_step_on_every_small_size() -> None:
+def test_every_bound_and_step_selects_what_the_text_says() -> None:
     for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
         assert list(resolve_axis(start, stop, step, size)) == kept_indices(start, stop, step, size)
 
 
-def test_one_spelling_for_each_selection() -> None:
+def test_each_selection_has_one_spelling() -> None:
     for size in SIZES:
         spellings: dict[tuple[int, ...], str] = {}
         for start, stop, step in itertools.product(BOUNDS, BOUNDS, STEPS):
@@ -51,7 +51,7 @@ def test_python_differs_only_where_a_backward_slice_starts_below_the_axis() -> N
             assert start < -size
 
 
-def test_compose_every_pair() -> None:
+def test_compose_equals_indexing_twice() -> None:
     for size in range(6):
         for outer in small_ranges(size):
             for inner in small_ranges(len(outer)):

@@ -1,4 +1,4 @@
-"""What slices of one axis do one after another, and what a Split makes of them: exhaustively at small size."""
+"""AxisSlice and progressions, against slicing by Python."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_one_after_another_on_open_sizes_holds_for_every_size() -> None:
 
 
 @given(st.data(), st.integers(0, 12))
-def test_one_after_another_by_chance(data: st.DataObject, size: int) -> None:
+def test_then_equals_slicing_twice(data: st.DataObject, size: int) -> None:
     first = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     second = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     expected = kept(second, kept(first, list(range(size))))
@@ -58,7 +58,7 @@ def test_one_after_another_by_chance(data: st.DataObject, size: int) -> None:
     assert cut_shape({1: first}, (3, size)) == (3, len(kept(first, list(range(size)))))
 
 
-def test_what_is_whole() -> None:
+def test_is_whole_holds_for_full_slices_only() -> None:
     for entry in (*SLICES, AxisSlice(0, INT64_MAX - 1, 1)):
         whole = [kept(entry, list(range(size))) == list(range(size)) for size in range(7)]
         for size in range(7):
@@ -78,7 +78,7 @@ def test_of_and_moved() -> None:
                 assert list(resolve_axis(*AxisSlice.of(shift(run, 3)), size + 3)) == [i + 3 for i in run]
 
 
-def test_progressions() -> None:
+def test_progression_is_found_if_and_only_if_it_exists() -> None:
     for size in range(1, 5):
         for count in range(4):
             for listed in itertools.product(range(-size - 1, size + 1), repeat=count):

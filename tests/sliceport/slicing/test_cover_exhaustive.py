@@ -15,7 +15,7 @@ def every_region(shape: tuple[int, ...]) -> list[Region]:
 
 
 def tiled_axis(regions: tuple[Region, ...]) -> tuple[int, list[int]] | None:
-    """The axis along which the regions, put one after another in some order, are the whole tensor; and that order."""
+    """Find by brute force the axis along which the regions in some order make up the whole tensor, and this order."""
     shape = regions[0].input_shape
     for axis, size in enumerate(shape):
         for order in itertools.permutations(range(len(regions))):
@@ -30,7 +30,7 @@ def tiled_axis(regions: tuple[Region, ...]) -> tuple[int, list[int]] | None:
 @pytest.mark.parametrize(
     ("shape", "count"), [((4,), 2), ((3,), 3), ((3, 2), 2), ((1, 3), 3), ((1, 3), 2), ((2, 1, 2), 2)]
 )
-def test_every_choice(shape: tuple[int, ...], count: int) -> None:
+def test_tiled_axis_is_found_for_every_choice(shape: tuple[int, ...], count: int) -> None:
     found = 0
     for regions in itertools.product(every_region(shape), repeat=count):
         expected = tiled_axis(regions)

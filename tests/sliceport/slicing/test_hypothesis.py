@@ -24,7 +24,7 @@ def select(data: np.ndarray, region: Region) -> np.ndarray:
 
 
 @given(st.data(), strategies.shapes(max_rank=5, max_size=4))
-def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_slice_equals_the_oracle(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.slice_specs(shape))
     expected = onnx_slice(distinct(shape), spec.starts, spec.ends, spec.axes, spec.steps)
     got = select(distinct(shape), spec.resolve(shape))
@@ -34,7 +34,7 @@ def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
 
 @settings(max_examples=400)
 @given(st.data(), strategies.shapes(max_rank=4, max_size=3, min_rank=0))
-def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_strided_slice_equals_the_oracle(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.strided_slice_specs(len(shape)))
     try:
         expected = strided_slice(distinct(shape), spec.begin, spec.end, spec.strides, **spec.masks.attributes)
@@ -48,7 +48,7 @@ def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
 
 
 @given(st.data(), strategies.regions(max_rank=4))
-def test_composition(data: st.DataObject, first: Region) -> None:
+def test_composition_equals_selecting_twice(data: st.DataObject, first: Region) -> None:
     second = data.draw(strategies.regions(first.output_shape))
     joint = first.then(second)
     buffer = distinct(first.input_shape)
@@ -64,7 +64,7 @@ def test_composition_is_associative(data: st.DataObject, first: Region) -> None:
 
 
 @given(strategies.regions())
-def test_coalescing(region: Region) -> None:
+def test_coalesced_region_selects_the_same(region: Region) -> None:
     merged = region.coalesce()
     buffer = distinct(region.input_shape)
     got = select(buffer.reshape(merged.input_shape), merged)

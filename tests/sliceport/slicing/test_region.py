@@ -63,7 +63,7 @@ class TestComposition:
                 assert joint.shape == second.output_shape
                 assert np.array_equal(joint, select(select(data, first), second))
 
-    def test_associative(self) -> None:
+    def test_composition_is_associative(self) -> None:
         firsts = every_region((4,))
         for first in firsts:
             for second in every_region(first.output_shape):

@@ -21,7 +21,7 @@ def distinct(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int, ...]) -> list[Any]:
-    """The elements on the grid of the indices of each axis, one by one, in the shape they come out in."""
+    """Select the elements on the grid of the indices of each axis one by one, in the output shape."""
     elements = [int(data[index]) for index in itertools.product(*indices)]
     nested: list[Any] = np.array(elements).reshape(shape).tolist()
     return nested
@@ -29,7 +29,7 @@ def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int,
 
 @settings(max_examples=200)
 @given(st.data(), selecting.shapes())
-def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_slice_selects_the_generated_indices(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
     region = spec.resolve(shape)
     assert list(map(list, region.ranges)) == list(map(list, indices))
@@ -40,7 +40,7 @@ def test_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
 
 @settings(max_examples=200)
 @given(st.data(), selecting.shapes())
-def test_split(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_split_selects_the_generated_parts(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, parts = data.draw(selecting.splits(shape))
     regions = spec.resolve(shape)
     assert [region.output_shape for region in regions] == [tuple(map(len, part)) for part in parts]
@@ -52,7 +52,7 @@ def test_split(data: st.DataObject, shape: tuple[int, ...]) -> None:
 
 @settings(max_examples=300)
 @given(st.data(), selecting.shapes(min_rank=0))
-def test_strided_slice(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_strided_slice_selects_the_generated_indices(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices, output_shape = data.draw(selecting.strided_slices(shape))
     region = spec.resolve(shape)
     assert region == Region(shape, indices, output_shape)

@@ -86,7 +86,7 @@ class TestSplit:
                     for expected, region in zip(onnx_split(data, axis, sizes), parts, strict=True):
                         assert_same(expected, selected(data, region))
 
-    def test_evenly(self) -> None:
+    def test_even_parts_are_rounded_up(self) -> None:
         for dim, parts in itertools.product(range(9), range(1, 6)):
             chunk = -(-dim // parts)
             sizes = [max(0, min(chunk, dim - chunk * i)) for i in range(parts)]
@@ -136,7 +136,7 @@ class TestStridedSlice:
         return True
 
     def test_every_begin_end_stride_and_mask_of_one_entry(self) -> None:
-        """What is two beyond an end is clamped as all that is further away, up to the ends of the integers."""
+        """An index two beyond an end is clamped like every index further away, up to the limits of the integers."""
         allowed = 0
         for size in range(5):
             data = distinct(size)
