@@ -30,7 +30,7 @@ NEVER_WRITES = "skips every node that it fuses with the empty one, so that their
 SPLITS_EVENLY = "ignores the empty list and splits evenly"
 
 
-def _slice(start: int, end: int, step: int, *, axes: str = "axes") -> str:
+def _slice_graph(start: int, end: int, step: int, *, axes: str = "axes") -> str:
     """Return the graph of a Slice of a vector of 4 elements; an empty `axes` leaves this input out."""
     bounds = {"starts": start, "ends": end, "axes": 0, "steps": step}
     constants = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in bounds.items() if axes or name != "axes")
@@ -96,7 +96,7 @@ STEPS_WITHOUT_AXES = Defect(
     divergences=(_directml("refuses the model"),),
     examples=(
         Example(
-            OnnxCase(_slice(0, 4, 2, axes="")),
+            OnnxCase(_slice_graph(0, 4, 2, axes="")),
             right=gives((0, 2)),
             seen={ONNXRUNTIME_CPU: gives((0, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
         ),
@@ -110,7 +110,7 @@ FROM_THE_LEAST = Defect(
     divergences=(_directml("refuses the model"),),
     examples=tuple(
         Example(
-            OnnxCase(_slice(start, -1, 1)),
+            OnnxCase(_slice_graph(start, -1, 1)),
             right=gives((0, 1, 2)),
             seen={ONNXRUNTIME_CPU: gives((0, 1, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
         )
@@ -179,7 +179,7 @@ BACKWARD_TO_THE_GREATEST = Defect(
     ),
     examples=tuple(
         Example(
-            OnnxCase(_slice(-1, end, -1)),
+            OnnxCase(_slice_graph(-1, end, -1)),
             right=gives(()),
             seen={ONNXRUNTIME_CPU: gives((3, 2, 1, 0)), ONNXRUNTIME_DML: gives(())},
         )
@@ -249,7 +249,7 @@ BELOW_THE_AXIS = Defect(
     ),
     examples=(
         Example(
-            OnnxCase(_slice(-100, -200, -1)),
+            OnnxCase(_slice_graph(-100, -200, -1)),
             right=gives((0,)),
             seen={
                 ONNXRUNTIME_CPU: gives((0,)),

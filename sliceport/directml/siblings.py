@@ -33,6 +33,7 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
             # Slices of one axis may tile it several times: find a group, take its runs out, and search again.
             while steps < _MAX_STEPS and (group := find_tiling(runs, size)):
                 steps += len(runs)
+                # A member may drop or add axes of size 1, which a SPLIT cannot do.
                 if not find_tiled_axis([resolved[i].cuts[0].region for i in group]):
                     break
                 groups.update(dict.fromkeys(group, group))
@@ -42,7 +43,7 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
 
 
 def _list_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
-    """Yield for each axis of the members' common input its size and the runs of members that slice only this axis."""
+    """Yield for each axis of the members' common input the runs of members that slice no other axis, and its size."""
     by_axis: dict[int, dict[int, range]] = defaultdict(dict)
     for i in members:
         region = nodes[i].cuts[0].region

@@ -85,6 +85,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
+        """End the host program: at once with `kill`, else by closing its input, which it waits for."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -172,6 +173,8 @@ class Device:
             InvalidDescriptor: A buffer ends before a tensor in it does.
         """
         written = {b.value: (node, i) for node, call in enumerate(calls) for i, b in enumerate(call.outputs)}
+        # Input edges are [graph input, node, 0], intermediate edges [node, output, node, 0], and output edges
+        # [node, output, graph output]; 0 is the only input of a slicing operator.
         edges: dict[str, list[list[int]]] = {"input_edges": [], "output_edges": [], "intermediate_edges": []}
         inputs: dict[Binding, int] = {}
         for node, call in enumerate(calls):
