@@ -8,9 +8,9 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import SLICING, constant, contested, is_strided_slice, node_name
-from onnx_ops.model.read_once import reading_once
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.analysis import LOOKED_AT, Analysis
 from onnx_ops.passes.base import SlicingPass
@@ -153,7 +153,7 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """`rewrite` of a model whose defaults are aside; the nodes that engines read differently stay marked."""
     if not any(node.op_type in LOOKED_AT for node in model_nodes(model)):
         return report_nothing(names)
-    with reading_once():
+    with caching_reads():
         return _run_passes(model, names)
 
 

@@ -137,7 +137,8 @@ def _format_parameters(operator: Operator) -> str:
             f" strides {_format_dims(operator.input_window_strides)}"
         )
     if isinstance(operator, Slice):
-        return f" offsets {_format_dims(operator.offsets)} sizes {_format_dims(operator.sizes)} strides {_format_dims(operator.strides)}"
+        fields = (("offsets", operator.offsets), ("sizes", operator.sizes), ("strides", operator.strides))
+        return "".join(f" {name} {_format_dims(values)}" for name, values in fields)
     if isinstance(operator, Split):
         parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
         return f" axis {operator.axis} into {_format_dims(parts)}"

@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from onnx import TensorProto, helper, parser
 
 import onnx_ops
 from sliceport.cli.main import main
-from sliceport.errors import ModelError, SliceportError
+from sliceport.errors import ModelError
 
 HEAD = '<ir_version: 9, opset_import: ["" : 13]>\n'
 GOOD = "g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (x) }"
@@ -38,28 +36,30 @@ def write(tmp_path: Path, model: onnx.ModelProto) -> Path:
 
 
 class TestFiles:
-    def test_missing(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_missing_file_is_named(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "it cannot be read (No such file or directory)" in refused(capsys, tmp_path / "none.onnx")
 
-    def test_a_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_folder_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "it cannot be read (Is a directory)" in refused(capsys, tmp_path)
 
-    def test_empty(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_an_empty_file_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "m.onnx").touch()
         assert "it holds no graph, so it is not an ONNX model" in refused(capsys, tmp_path / "m.onnx")
 
     @pytest.mark.parametrize("part", [0.001, 0.1, 0.5, 0.9, 0.999])
-    def test_truncated(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], models: Path, part: float) -> None:
+    def test_truncated_files_are_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], models: Path, part: float
+    ) -> None:
         data = (models / "rule_subgraphs.onnx").read_bytes()
         (tmp_path / "m.onnx").write_bytes(data[: int(len(data) * part)])
         refused(capsys, tmp_path / "m.onnx")
 
-    @pytest.mark.parametrize("seed", range(20))
-    def test_random_bytes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_random_bytes_are_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
         (tmp_path / "m.onnx").write_bytes(np.random.default_rng(seed).bytes(997))
         refused(capsys, tmp_path / "m.onnx")
 
-    def test_text(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_text_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "m.onnx").write_text(HEAD + GOOD)
         assert "it is not an ONNX model" in refused(capsys, tmp_path / "m.onnx")
 
@@ -83,34 +83,42 @@ class TestGraphs:
             ),
         ],
     )
-    def test_names(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
+    def test_names_that_break_the_rules_are_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+    ) -> None:
         assert message in refused(capsys, write(tmp_path, parser.parse_model(HEAD + text)))
 
     def test_unsorted_graphs_are_sorted(self) -> None:
         text = "g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (h) h = Relu (x) }"
         assert onnx_ops.lower(parser.parse_model(HEAD + text)).summary["lowered"] == 1
 
-    def test_negative_dimensions(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_negative_dimensions_of_an_input_are_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         model = parser.parse_model(HEAD + GOOD)
         model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -6
         assert "input 'x' has dimension -6 on axis 1, below 0" in refused(capsys, write(tmp_path, model))
 
-    def test_negative_dimensions_of_a_tensor(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_negative_dimensions_of_a_tensor_are_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         model = parser.parse_model(HEAD + GOOD)
         model.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, -3]))
         assert "tensor 'w' has a negative dimension in [2, -3]" in refused(capsys, write(tmp_path, model))
 
-    def test_two_initializers_of_one_name(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_two_initializers_of_one_name_are_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         model = parser.parse_model(HEAD + GOOD)
         model.graph.initializer.extend([helper.make_tensor("w", TensorProto.FLOAT, [1], [0.0])] * 2)
         assert "defines initializer 'w' twice" in refused(capsys, write(tmp_path, model))
 
-    def test_no_operator_set(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_model_without_operator_set_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         model = parser.parse_model(HEAD + GOOD)
         del model.opset_import[:]
         assert "it imports no operator set" in refused(capsys, write(tmp_path, model))
 
-    def test_a_bad_subgraph(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], models: Path) -> None:
+    def test_a_subgraph_that_reads_an_undefined_value_is_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], models: Path
+    ) -> None:
         model = onnx.load(models / "rule_subgraphs.onnx")
         branch = next(a.g for n in model.graph.node for a in n.attribute if a.name == "else_branch")
         branch.node[0].input[0] = "nowhere"
@@ -121,7 +129,7 @@ class TestExternalData:
     @pytest.mark.parametrize(
         "location", ["../secret", "/etc/passwd", "a/../../b", "C:\\secret", "\\\\host\\share", "..\\secret", "\\root"]
     )
-    def test_paths_that_leave_the_folder(
+    def test_paths_that_leave_the_folder_are_refused(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], location: str
     ) -> None:
         model = parser.parse_model(HEAD + GOOD)
@@ -132,36 +140,11 @@ class TestExternalData:
         assert "tensor 'w' is stored at" in message
         assert "which leaves the model's folder" in message
 
-    def test_no_path(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_external_data_without_a_path_are_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         model = parser.parse_model(HEAD + GOOD)
         tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
         model.graph.initializer.append(tensor)
         assert "stored in an external file that it does not name" in refused(capsys, write(tmp_path, model))
-
-
-class TestMutations:
-    """A good file with bytes changed anywhere: a result, a refusal or a sentence, whatever the bytes."""
-
-    @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(st.data())
-    def test_bytes(self, models: Path, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(["rule_subgraphs", "rule_function", "rule_coalesce", "rule_opset9"]))
-        content = bytearray((models / f"{name}.onnx").read_bytes())
-        for _ in range(data.draw(st.integers(1, 4))):
-            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-        model = onnx.ModelProto()
-        try:
-            model.ParseFromString(bytes(content))
-        except Exception:
-            return
-        try:
-            program = onnx_ops.lower(model)
-        except SliceportError as error:
-            message = str(error)
-        else:
-            message = next((n.reason.message for n in program.nodes if n.reason is not None), ".")
-        assert message.endswith(".")
-        assert "\n" not in message
 
 
 @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])

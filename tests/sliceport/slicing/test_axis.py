@@ -16,7 +16,7 @@ BOUNDS = (None, *range(-9, 10), INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, 
 STEPS = (1, 2, 3, 4, -1, -2, -3, -4, INT64_MAX, INT64_MIN, 2**80)
 
 
-def test_sentinels_are_the_limits_of_int64() -> None:
+def test_sentinels_are_the_ends_of_int64() -> None:
     """The sentinels for "as far as possible" fit into 64 bits, and larger magnitudes do not."""
     assert (INT64_MIN.to_bytes(8, "little", signed=True), INT64_MAX.to_bytes(8, "little", signed=True)) == (
         b"\0" * 7 + b"\x80",
@@ -24,12 +24,12 @@ def test_sentinels_are_the_limits_of_int64() -> None:
     )
 
 
-def test_every_bound_and_step_selects_what_the_text_says() -> None:
+def test_every_bound_and_step_selects_what_the_oracle_selects() -> None:
     for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
         assert list(resolve_axis(start, stop, step, size)) == kept_indices(start, stop, step, size)
 
 
-def test_each_selection_has_one_spelling() -> None:
+def test_equal_selections_are_one_range() -> None:
     for size in SIZES:
         spellings: dict[tuple[int, ...], str] = {}
         for start, stop, step in itertools.product(BOUNDS, BOUNDS, STEPS):
@@ -51,7 +51,7 @@ def test_python_differs_only_where_a_backward_slice_starts_below_the_axis() -> N
             assert start < -size
 
 
-def test_compose_equals_indexing_twice() -> None:
+def test_every_pair_composes() -> None:
     for size in range(6):
         for outer in small_ranges(size):
             for inner in small_ranges(len(outer)):
@@ -79,7 +79,7 @@ def test_as_slice_selects_the_same() -> None:
             assert list(range(size))[as_slice(kept)] == list(kept)
 
 
-def test_merge_every_pair_exactly_when_the_joint_indices_are_a_progression() -> None:
+def test_pairs_merge_exactly_when_the_joint_indices_are_a_progression() -> None:
     for outer_size, inner_size in itertools.product(range(1, 6), repeat=2):
         for outer, inner in itertools.product(small_ranges(outer_size), small_ranges(inner_size)):
             if not outer or not inner:

@@ -21,7 +21,7 @@ def kept(entry: AxisSlice, listed: list[int]) -> list[int]:
     return [listed[i] for i in resolve_axis(*entry, len(listed))]
 
 
-def test_one_after_another_on_known_sizes() -> None:
+def test_slices_of_known_sizes_compose() -> None:
     for size in range(5):
         results: dict[tuple[int, ...], AxisSlice] = {}
         for entry in SLICES:
@@ -32,7 +32,7 @@ def test_one_after_another_on_known_sizes() -> None:
             assert kept(both, list(range(size))) == kept(second, kept(first, list(range(size))))
 
 
-def test_one_after_another_on_open_sizes_holds_for_every_size() -> None:
+def test_slices_of_open_sizes_compose_for_every_size() -> None:
     made = 0
     for first, second in itertools.product(SLICES, SLICES):
         both = first.then(second, None)
@@ -46,7 +46,7 @@ def test_one_after_another_on_open_sizes_holds_for_every_size() -> None:
 
 
 @given(st.data(), st.integers(0, 12))
-def test_then_equals_slicing_twice(data: st.DataObject, size: int) -> None:
+def test_any_two_slices_compose(data: st.DataObject, size: int) -> None:
     first = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     second = AxisSlice(data.draw(bounds(size)), data.draw(bounds(size)), data.draw(steps(size)))
     expected = kept(second, kept(first, list(range(size))))
@@ -58,7 +58,7 @@ def test_then_equals_slicing_twice(data: st.DataObject, size: int) -> None:
     assert cut_shape({1: first}, (3, size)) == (3, len(kept(first, list(range(size)))))
 
 
-def test_is_whole_holds_for_full_slices_only() -> None:
+def test_whole_slices_select_every_element() -> None:
     for entry in (*SLICES, AxisSlice(0, INT64_MAX - 1, 1)):
         whole = [kept(entry, list(range(size))) == list(range(size)) for size in range(7)]
         for size in range(7):
@@ -69,7 +69,7 @@ def test_is_whole_holds_for_full_slices_only() -> None:
     assert not AxisSlice(0, INT64_MAX - 1, 1).is_whole(None)
 
 
-def test_of_and_moved() -> None:
+def test_ranges_become_slices_that_select_the_same() -> None:
     for size in range(6):
         for entry in SLICES:
             run = resolve_axis(*entry, size)
@@ -78,7 +78,7 @@ def test_of_and_moved() -> None:
                 assert list(resolve_axis(*AxisSlice.of(shift(run, 3)), size + 3)) == [i + 3 for i in run]
 
 
-def test_progression_is_found_if_and_only_if_it_exists() -> None:
+def test_progressions_are_found_exactly() -> None:
     for size in range(1, 5):
         for count in range(4):
             for listed in itertools.product(range(-size - 1, size + 1), repeat=count):
@@ -96,7 +96,7 @@ def runs_of(size: int) -> list[range]:
     return [range(start, stop) for start in range(size) for stop in range(start + 1, size + 1)]
 
 
-def test_tilings_and_disjoint_runs_are_the_best() -> None:
+def test_tilings_and_disjoint_runs_are_the_largest() -> None:
     size = 4
     every = runs_of(size)
     for count in range(6):

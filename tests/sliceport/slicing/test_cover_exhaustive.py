@@ -30,7 +30,7 @@ def tiled_axis(regions: tuple[Region, ...]) -> tuple[int, list[int]] | None:
 @pytest.mark.parametrize(
     ("shape", "count"), [((4,), 2), ((3,), 3), ((3, 2), 2), ((1, 3), 3), ((1, 3), 2), ((2, 1, 2), 2)]
 )
-def test_tiled_axis_is_found_for_every_choice(shape: tuple[int, ...], count: int) -> None:
+def test_every_choice_of_regions_tiles_as_counted(shape: tuple[int, ...], count: int) -> None:
     found = 0
     for regions in itertools.product(every_region(shape), repeat=count):
         expected = tiled_axis(regions)
@@ -39,7 +39,14 @@ def test_tiled_axis_is_found_for_every_choice(shape: tuple[int, ...], count: int
     assert found > 0
 
 
-def test_every_partition_of_an_axis_in_every_order() -> None:
+@pytest.mark.parametrize(
+    "regions", [[], [Region.whole((4,))], [Region.of((4,), (range(2),)), Region.of((5,), (range(2, 5),))]]
+)
+def test_too_few_regions_and_those_of_different_shapes_do_not_tile(regions: list[Region]) -> None:
+    assert find_tiled_axis(regions) is None
+
+
+def test_every_partition_of_an_axis_tiles_it_in_every_order() -> None:
     size = 5
     for bits in itertools.product((False, True), repeat=size - 1):
         cuts = [0, *(i + 1 for i, cut in enumerate(bits) if cut), size]

@@ -1,4 +1,4 @@
-"""Regions: equality, composition, identity, covering, coalescing."""
+"""Regions: equality, composition, identity, coalescing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from slicing_cases import small_ranges
 
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Masks, Region, StridedSliceSpec, as_slice, find_tiled_axis
+from sliceport.slicing import Masks, Region, StridedSliceSpec, as_slice
 
 
 def every_region(shape: tuple[int, ...]) -> list[Region]:
@@ -49,13 +49,13 @@ class TestEquality:
 
 class TestComposition:
     @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
-    def test_every_pair_on_one_axis(self, size: int) -> None:
+    def test_composition_selects_the_same_for_every_pair_on_one_axis(self, size: int) -> None:
         data = np.arange(size)
         for first in every_region((size,)):
             for second in every_region(first.output_shape):
                 assert np.array_equal(select(data, first.then(second)), select(select(data, first), second))
 
-    def test_every_pair_on_two_axes(self) -> None:
+    def test_composition_selects_the_same_for_every_pair_on_two_axes(self) -> None:
         data = np.arange(6).reshape(2, 3)
         for first in every_region((2, 3)):
             for second in every_region(first.output_shape):
@@ -70,7 +70,7 @@ class TestComposition:
                 for third in every_region(second.output_shape):
                     assert first.then(second).then(third) == first.then(second.then(third))
 
-    def test_through_new_and_dropped_axes(self) -> None:
+    def test_composition_goes_through_new_and_dropped_axes(self) -> None:
         data = np.arange(24).reshape(2, 3, 4)
         first = StridedSliceSpec((1, 0, 0), (0, 0, 9), masks=Masks(new_axis=(0, 1, 0), shrink_axis=(1, 0, 0))).resolve(
             data.shape
@@ -91,7 +91,7 @@ class TestComposition:
 
 
 class TestPredicates:
-    def test_identity_selects_all_and_empty(self) -> None:
+    def test_predicates_hold_for_every_small_region(self) -> None:
         for region in every_region((2, 2)):
             data = np.arange(4).reshape(2, 2)
             same = region.output_shape == (2, 2) and np.array_equal(select(data, region), data)
@@ -113,63 +113,23 @@ class TestRules:
             (((2, 3), (range(2),), (2,)), "a region of rank 2 needs as many ranges, got 1"),
             (((2,), (range(3),), (3,)), r"range\(0, 3\) is not within an axis of 2 elements"),
             (((2,), (range(1, -2, -1),), (3,)), "is not within an axis of 2 elements"),
+            (((4,), (range(-1, 2),), (3,)), "is not within an axis of 4 elements"),
+            (((4,), (range(2, 5),), (3,)), "is not within an axis of 4 elements"),
+            (((4,), (range(4, 1, -1),), (3,)), "is not within an axis of 4 elements"),
+            (((4,), (range(-4, -1),), (3,)), "is not within an axis of 4 elements"),
             (((2,), (range(2),), (3,)), r"ranges of lengths \[2\] do not fit the output shape \(3,\)"),
             (((2, 3), (range(2), range(3)), (3, 2)), "do not fit the output shape"),
             (((2,), (range(0),), (1,)), "select nothing, but the output shape is"),
         ],
     )
-    def test_what_is_no_region(self, arguments: tuple[Any, ...], message: str) -> None:
+    def test_each_broken_rule_has_its_message(self, arguments: tuple[Any, ...], message: str) -> None:
         with pytest.raises(InvalidSlice, match=message):
             Region(*arguments)
 
 
-class TestCover:
-    def test_every_set_of_runs_of_an_axis(self) -> None:
-        size = 4
-        runs = [r for r in small_ranges(size) if r]
-        for chosen in itertools.permutations(runs, 2):
-            regions = [Region.of((2, size), (range(2), r)) for r in chosen]
-            indices = [list(r) for r in chosen]
-            tiles = all(i == list(range(i[0], i[-1] + 1)) for i in indices) and sorted(itertools.chain(*indices)) == [
-                0,
-                1,
-                2,
-                3,
-            ]
-            found = find_tiled_axis(regions)
-            assert (found is not None) == tiles
-            if found is not None:
-                axis, order = found
-                assert axis == 1
-                assert [k for i in order for k in indices[i]] == [0, 1, 2, 3]
-
-    def test_three_parts_in_any_order(self) -> None:
-        parts = [Region.of((6,), (r,)) for r in (range(1), range(1, 4), range(4, 6))]
-        for order in itertools.permutations(range(3)):
-            found = find_tiled_axis([parts[i] for i in order])
-            assert found is not None
-            assert [order[i] for i in found[1]] == [0, 1, 2]
-
-    @pytest.mark.parametrize(
-        "regions",
-        [
-            [],
-            [Region.whole((4,))],
-            [Region.whole((4,)), Region.whole((4,))],
-            [Region.of((4,), (range(2),)), Region.of((4,), (range(0),)), Region.of((4,), (range(2, 4),))],
-            [Region.of((4,), (range(2),)), Region.of((5,), (range(2, 5),))],
-            [Region.of((2, 2), (range(1), range(2))), Region.of((2, 2), (range(2), range(1, 2)))],
-            [Region((2, 2), (range(1), range(2)), (2,)), Region((2, 2), (range(1, 2), range(2)), (2,))],
-            [Region.of((4,), (range(0, 4, 2),)), Region.of((4,), (range(1, 4, 2),))],
-        ],
-    )
-    def test_what_does_not_tile(self, regions: list[Region]) -> None:
-        assert find_tiled_axis(regions) is None
-
-
 class TestCoalesce:
     @pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3), (2, 2, 2)])
-    def test_same_elements_in_the_same_order_of_the_same_buffer(self, shape: tuple[int, ...]) -> None:
+    def test_coalescing_keeps_elements_and_their_order(self, shape: tuple[int, ...]) -> None:
         data = np.arange(np.prod(shape)).reshape(shape)
         for region in every_region(shape):
             merged = region.coalesce()
@@ -180,14 +140,8 @@ class TestCoalesce:
                 assert merged.coalesce() == merged
 
 
-def test_nothing_has_one_form_whatever_it_was_cut_from() -> None:
+def test_empty_regions_have_one_form() -> None:
     """Equal means the same selection, so what an empty region keeps of other axes does not count."""
     first = Region.of((4, 3), (range(4), range(0, 3, 2)))
     assert first.then(Region.of((4, 2), (range(0), range(2)))) == Region((4, 3), (range(0), range(0)), (0, 2))
     assert Region((4, 3), (range(4), range(3)), (0, 3)) == Region((4, 3), (range(0), range(0)), (0, 3))
-
-
-@pytest.mark.parametrize("kept", [range(-1, 2), range(1, -2, -1), range(2, 5), range(4, 1, -1), range(-4, -1)])
-def test_what_leaves_the_axis_is_no_region(kept: range) -> None:
-    with pytest.raises(InvalidSlice, match="is not within an axis of 4 elements"):
-        Region((4,), (kept,), (len(kept),))

@@ -29,7 +29,7 @@ def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int,
 
 @settings(max_examples=200)
 @given(st.data(), selecting.shapes())
-def test_slice_selects_the_generated_indices(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_slices_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
     region = spec.resolve(shape)
     assert list(map(list, region.ranges)) == list(map(list, indices))
@@ -40,7 +40,7 @@ def test_slice_selects_the_generated_indices(data: st.DataObject, shape: tuple[i
 
 @settings(max_examples=200)
 @given(st.data(), selecting.shapes())
-def test_split_selects_the_generated_parts(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_splits_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, parts = data.draw(selecting.splits(shape))
     regions = spec.resolve(shape)
     assert [region.output_shape for region in regions] == [tuple(map(len, part)) for part in parts]
@@ -52,7 +52,7 @@ def test_split_selects_the_generated_parts(data: st.DataObject, shape: tuple[int
 
 @settings(max_examples=300)
 @given(st.data(), selecting.shapes(min_rank=0))
-def test_strided_slice_selects_the_generated_indices(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_strided_slices_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices, output_shape = data.draw(selecting.strided_slices(shape))
     region = spec.resolve(shape)
     assert region == Region(shape, indices, output_shape)
@@ -64,7 +64,7 @@ def test_strided_slice_selects_the_generated_indices(data: st.DataObject, shape:
 
 @settings(max_examples=200)
 @given(st.data(), selecting.shapes(min_rank=0))
-def test_composition_through_new_and_dropped_axes(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_composition_goes_through_new_and_dropped_axes(data: st.DataObject, shape: tuple[int, ...]) -> None:
     first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
     second = data.draw(selecting.strided_slices(first.output_shape))[0].resolve(first.output_shape)
     between = np.array(chosen(distinct(shape), first.ranges, first.output_shape)).reshape(first.output_shape)
@@ -72,14 +72,6 @@ def test_composition_through_new_and_dropped_axes(data: st.DataObject, shape: tu
     joint = first.then(second)
     assert joint.output_shape == second.output_shape
     assert chosen(distinct(shape), joint.ranges, joint.output_shape) == expected
-
-
-@given(st.data(), selecting.shapes())
-def test_composition_is_associative(data: st.DataObject, shape: tuple[int, ...]) -> None:
-    first = data.draw(selecting.strided_slices(shape))[0].resolve(shape)
-    second = data.draw(selecting.strided_slices(first.output_shape))[0].resolve(first.output_shape)
-    third = data.draw(selecting.strided_slices(second.output_shape))[0].resolve(second.output_shape)
-    assert first.then(second).then(third) == first.then(second.then(third))
 
 
 @given(st.data(), selecting.shapes())
@@ -99,7 +91,7 @@ def test_two_spellings_of_one_selection_are_one_region(data: st.DataObject, shap
 
 @settings(max_examples=30)
 @given(st.data(), selecting.shapes())
-def test_the_strategies_do_select(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_drawn_slices_select_something(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
     assert all(indices)
     assert not spec.resolve(shape).is_empty
