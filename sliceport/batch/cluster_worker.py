@@ -1,266 +1,118 @@
-"""What the worker of a cluster does for a run: it finds out whether it fits, and does tasks.
-
-A worker is asked by `pack_call`, and answers with bytes and text. It may serve several runs, each by several threads.
-"""
+"""The worker's side of a run on a cluster. A worker may serve several runs, each by several threads."""
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import json
 import os
 import pickle
 import platform
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import Counter
+from dataclasses import dataclass
 
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.store import Store, open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import describe_difference, versions
-from sliceport.errors import SliceportError, UsageError
+from sliceport.errors import SliceportError
 from sliceport.sandbox import supervisor
 
-_BUDGET = 2.0
-"""Seconds after which a worker begins no other task of a chunk, but gives back the rest."""
-_MAX_IDLE = 600.0
-"""Seconds without a task after which a worker forgets a run when another one comes."""
 _PATIENCE = 5.0
 """Seconds in which tasks under way are ended."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs to know of a run.
+    """A run as a worker has to know it.
 
     Attributes:
-        run: What tells the run from others.
-        job: What all tasks have in common.
+        run: The name of the run.
+        job: The command, options and results of the run.
+        versions: The versions that the worker must have.
         marker: A file of the results and the hash of its first line, by which a worker knows that it sees them.
-        model: A model's path that is there; None where none is known.
+        model: The path of a model, or None if there is none at a path.
     """
 
     run: str
     job: Job
+    versions: dict[str, str]
     marker: tuple[str, str] | None = None
     model: str | None = None
 
 
-@dataclass
-class _ActiveRun:
-    """A run that this process works for.
-
-    Attributes:
-        store: Where its results go.
-        scratch: Where its files are written before they go there.
-        is_stopped: Set when the run is over.
-        threads: How many threads do tasks of it.
-        last_used: When one last did, by `time.monotonic`.
-    """
-
-    store: Store
-    scratch: Path
-    is_stopped: threading.Event = field(default_factory=threading.Event)
-    threads: int = 0
-    last_used: float = field(default_factory=time.monotonic)
+_stopped: dict[str, threading.Event] = {}
+"""For each run that this process serves, an event that is set when the run is over."""
+_at_work: Counter[str] = Counter()
+"""The number of threads that do tasks of a run."""
 
 
-_active_runs: dict[str, _ActiveRun] = {}
-_finished: set[str] = set()
-"""The runs that are over: a chunk of one may still come."""
-_lock = threading.Lock()
-
-
-def pack_versions() -> bytes:
-    """What all that work on a run must have in common: packages, and Python."""
-    return json.dumps(versions() | {"python": ".".join(platform.python_version_tuple()[:2])}).encode()
-
-
-def pack(*values: object) -> bytes:
-    """What goes to a worker or comes back, as bytes that a scheduler does not look into."""
-    return pickle.dumps(values)
-
-
-def unpack(data: bytes) -> tuple[object, ...]:
-    """What was packed."""
-    values: tuple[object, ...] = pickle.loads(data)  # noqa: S301 - between processes that run each other's code anyway
-    return values
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A call of a function, which takes place when it is unpickled."""
-
-    function: Callable[..., object]
-    arguments: tuple[object, ...]
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return self.function, self.arguments
-
-
-def pack_call(function: Callable[..., object], *arguments: object) -> bytes:
-    """A call of a function, for `pickle.loads` to make.
-
-    A worker of Dask that has no sliceport ends when it is sent a function of sliceport, but not when it is sent this.
-    """
-    return pickle.dumps(_Call(function, arguments))
-
-
-def inspect(needed: bytes, packed: bytes) -> str:
-    """Find out whether this worker fits a run; returns its scratch folder.
-
-    Raises:
-        UsageError: It does not, and why.
-    """
-    active_run = _join_run(needed, packed)
-    return "" if active_run is None else str(active_run.scratch)
-
-
-def do_chunk(needed: bytes, packed: bytes, packed_tasks: bytes) -> bytes:
-    """Do tasks, from the first on until it takes long; returns what became of them.
-
-    Args:
-        needed: `pack_versions` where the run was started.
-        packed: The `Setup`.
-        packed_tasks: The tasks.
-
-    Raises:
-        UsageError: This worker does not fit the run, or results cannot be read or stored.
-    """
-    active_run = _join_run(needed, packed)
-    if active_run is None:
-        return pack()
-    job = _read_setup(packed).job
-    tasks: Sequence[Task] = unpack(packed_tasks)  # type: ignore[assignment]
-    done: list[Done] = []
-    begun = time.monotonic()
-    with _lock:
-        active_run.threads += 1
-    try:
-        for task in tasks:
-            if active_run.is_stopped.is_set() or (done and time.monotonic() - begun > _BUDGET):
-                break
-            done.append(process(job, task, active_run.scratch, active_run.is_stopped))
-    except RunStopped:
-        pass
-    finally:
-        with _lock:
-            active_run.threads -= 1
-            active_run.last_used = time.monotonic()
-    return pack(*done)
-
-
-def end_run(run: str) -> None:
-    """Begin to end a run in this process, and to remove its files."""
-    threading.Thread(target=_end_run, args=[run], daemon=True).start()
-
-
-def _join_run(needed: bytes, packed: bytes) -> _ActiveRun | None:
-    """The run in this process, which is inspected when it first comes; None where the run is over."""
-    _check_versions(needed)
-    setup = _read_setup(packed)
-    with _lock:
-        if setup.run in _finished:
-            return None
-        if setup.run not in _active_runs:
-            for run in [run for run, other in _active_runs.items() if _is_idle(other)]:
-                _forget(run)  # whoever started it was killed, or lets others work
-            _active_runs[setup.run] = _start_run(setup)
-        active_run = _active_runs[setup.run]
-        active_run.last_used = time.monotonic()
-        return active_run
-
-
-def _read_setup(packed: bytes) -> Setup:
-    (setup,) = unpack(packed)
-    assert isinstance(setup, Setup)
-    return setup
-
-
-def _is_idle(active_run: _ActiveRun) -> bool:
-    return not active_run.threads and time.monotonic() - active_run.last_used > _MAX_IDLE
-
-
-def _check_versions(needed: bytes) -> None:
-    here, there = json.loads(pack_versions()), json.loads(needed)
-    difference = describe_difference(here, there)
-    if difference:
-        raise UsageError(
-            f"{_name()} would compute something else than this machine: it has {difference}; "
-            "let all have the same versions."
-        )
-
-
-def _start_run(setup: Setup) -> _ActiveRun:
-    try:
-        store = open_store(setup.job.root)
-        if setup.marker is not None and _read_marker(store, setup.marker[0]) != setup.marker:
-            raise UsageError(
-                f"{_name()} does not see '{setup.job.root}/{setup.marker[0]}', which this machine has written; "
-                "results must go to a folder that all see by the same path, or to the URL of a bucket."
-            )
-        if setup.model is not None and not os.path.exists(setup.model):
-            raise UsageError(
-                f"{_name()} does not see the model '{setup.model}'; "
-                "models must lie in a folder that all see by the same path, or be given as URLs."
-            )
-        return _ActiveRun(store, store.new_scratch())
-    except SliceportError as error:
-        name = _name()
-        raise UsageError(str(error) if name in str(error) else f"{name}: {error}") from None
-
-
-def _read_marker(store: Store, name: str) -> tuple[str, str] | None:
-    data = store.read(name)
-    return None if data is None else (name, hashlib.sha256(data.partition(b"\n")[0]).hexdigest())
+def needed_versions() -> dict[str, str]:
+    """Return the versions that all machines of a run must share: packages, and Python."""
+    return versions() | {"python": ".".join(platform.python_version_tuple()[:2])}
 
 
 def find_marker(store: Store) -> tuple[str, str] | None:
-    """A file of the results by which a worker can show that it sees them; None where there is none.
-
-    Raises:
-        UsageError: The results cannot be read.
-    """
+    """Return a file of the results and the hash of its first line, or None if there is none yet."""
     journals = list(store.names("runs"))
     return _read_marker(store, journals[-1]) if journals else None
 
 
-def _name() -> str:
-    """This process, in sentences."""
-    return f"the worker on {socket.gethostname()} (process {os.getpid()})"
+def _read_marker(store: Store, name: str) -> tuple[str, str] | None:
+    # The first line is the header of a journal. The other lines are still being written.
+    data = store.read(name)
+    return None if data is None else (name, hashlib.sha256(data.partition(b"\n")[0]).hexdigest())
 
 
-def _end_run(run: str) -> None:
-    with _lock:
-        _finished.add(run)
-        active_run = _active_runs.get(run)
-        if active_run is None:
-            return
-        active_run.is_stopped.set()
+def start_run(packed: bytes) -> str:
+    """Begin to serve a run, given by its pickled `Setup`; returns why this worker does not fit, or an empty string."""
+    setup: Setup = pickle.loads(packed)  # noqa: S301 - from the client, whose code runs here anyway
+    name, root = f"the worker on {socket.gethostname()} (process {os.getpid()})", setup.job.root
+    if difference := describe_difference(needed_versions(), setup.versions):
+        return f"{name} has {difference}, and would compute something else; install the same versions."
+    try:
+        sees_results = setup.marker is None or _read_marker(open_store(root), setup.marker[0]) == setup.marker
+    except SliceportError as error:
+        return f"{name}: {error}"
+    if setup.marker is not None and not sees_results:
+        file = f"'{root}/{setup.marker[0]}', which this machine has written; results"
+        return f"{name} does not see {file} must go to a folder that all see by the same path, or to a bucket."
+    if setup.model is not None and not os.path.exists(setup.model):
+        file = f"the model '{setup.model}'"
+        return f"{name} does not see {file}; models must lie in a folder that all see by the same path, or at URLs."
+    _stopped[setup.run] = threading.Event()
+    return ""
+
+
+def do_task(run: str, job: Job, task: Task) -> Done:
+    """Do a task of a run.
+
+    Raises:
+        RunStopped: The run is over.
+        UsageError: Results cannot be read or stored.
+    """
+    if (is_stopped := _stopped.get(run)) is None:
+        raise RunStopped
+    store = open_store(job.root)
+    scratch = store.new_scratch()
+    _at_work[run] += 1
+    try:
+        return process(job, task, scratch, is_stopped)
+    finally:
+        _at_work[run] -= 1
+        store.remove_scratch(scratch)
+
+
+def stop_run(run: str) -> None:
+    """End the tasks of a run that are under way. They go on if tasks of other runs are under way, too."""
+    if (is_stopped := _stopped.pop(run, None)) is None:
+        return
+    is_stopped.set()
     deadline = time.monotonic() + _PATIENCE
-    while active_run.threads and time.monotonic() < deadline:
-        with _lock:
-            if not any(other.threads for name, other in _active_runs.items() if name != run):
-                supervisor.end_calls()  # again and again: one may just have begun. None of another run is among them.
+    while _at_work[run] and time.monotonic() < deadline:
+        if not any(count for other, count in list(_at_work.items()) if other != run):
+            supervisor.end_calls()  # again and again: a call may just have begun
         time.sleep(0.05)
-    with _lock:
-        _forget(run)
-        if not _active_runs:
-            supervisor.end_idle()
-
-
-def _forget(run: str) -> None:
-    active_run = _active_runs.pop(run)
-    active_run.store.remove_scratch(active_run.scratch)
-
-
-@atexit.register
-def _forget_all() -> None:
-    for run in list(_active_runs):
-        with suppress(Exception):
-            _forget(run)
+    if not _stopped:
+        supervisor.end_idle()

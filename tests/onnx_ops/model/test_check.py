@@ -122,11 +122,11 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     ),
     "a Constant whose value is no tensor": (
         lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value", 7)),
-        "node 's' (Constant) has a value that is no tensor",
+        "node 's' (Constant) has a value of type INT, which must be TENSOR",
     ),
     "a Constant whose integers are floats": (
         lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value_ints", [7.5])),
-        "node 's' (Constant) has a value_ints that is no list of integers",
+        "node 's' (Constant) has a value_ints of type FLOATS, which must be INTS",
     ),
     "a tensor attribute without a tensor": (
         lambda m: m.graph.node[0].attribute.add(name="t", type=AttributeProto.TENSOR),
@@ -134,7 +134,7 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     ),
     "an attribute without a type": (
         lambda m: m.graph.node[0].attribute.add(name="axis", i=1),
-        "node 'a' (Split) has attribute 'axis' of type 0, which is none of ONNX's",
+        "node 'a' (Split) has attribute 'axis' of type 0, which ONNX does not define",
     ),
     "a graph by reference": (
         lambda m: m.functions[0].node[0].attribute.add(name="body", ref_attr_name="b", type=AttributeProto.GRAPH),
@@ -146,7 +146,7 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     ),
     "an operator set of the far future": (
         lambda m: setattr(m.opset_import[1], "version", 2**31),
-        "the model imports version 2147483648 of domain 'own', which is none",
+        "the model imports invalid version 2147483648 of domain 'own'",
     ),
     "an output without a name": (
         lambda m: setattr(m.graph.output[1], "name", ""),

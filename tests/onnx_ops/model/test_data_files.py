@@ -211,7 +211,7 @@ def test_what_is_no_file_is_not_opened(path: Path, tmp_path: Path, kind: str) ->
     else:
         data.symlink_to("/dev/zero")
     for work in (onnx_ops.lower, read_model):
-        with pytest.raises(ModelError, match="its data file 'm.data' is no file"):
+        with pytest.raises(ModelError, match="its data file 'm.data' is not a regular file"):
             work(path)
 
 

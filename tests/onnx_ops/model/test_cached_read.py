@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ops.model.read_once import read_once, reading_once
+from onnx_ops.model.cached_read import cached_read, caching_reads
 
 
 def test_an_array_is_cached_while_its_constant_lives() -> None:
@@ -17,20 +17,20 @@ def test_an_array_is_cached_while_its_constant_lives() -> None:
         read.append(1)
         return len(read)
 
-    assert [read_once(source, "a", append) for _ in range(2)] == [1, 2]
-    with reading_once():
-        assert [read_once(source, what, append) for what in "aba"] == [3, 4, 3]
-        with reading_once():
-            assert read_once(source, "a", append) == 3
-        assert read_once(source, "a", append) == 3
-    assert read_once(source, "a", append) == 5
+    assert [cached_read(source, "a", append) for _ in range(2)] == [1, 2]
+    with caching_reads():
+        assert [cached_read(source, what, append) for what in "aba"] == [3, 4, 3]
+        with caching_reads():
+            assert cached_read(source, "a", append) == 3
+        assert cached_read(source, "a", append) == 3
+    assert cached_read(source, "a", append) == 5
 
 
 def test_another_object_in_the_same_place_is_another() -> None:
-    with reading_once():
+    with caching_reads():
         for i in range(100):
             tensor = ir.tensor(np.array([i]))
-            assert int(read_once(tensor, "array", tensor.numpy)[0]) == i
+            assert int(cached_read(tensor, "array", tensor.numpy)[0]) == i
             del tensor
             gc.collect(0)
 
@@ -44,8 +44,8 @@ def test_what_cannot_be_read_is_not_kept() -> None:
             raise OSError
         return answer
 
-    with reading_once():
+    with caching_reads():
         try:
-            read_once(source, "it", read)
+            cached_read(source, "it", read)
         except OSError:
-            assert read_once(source, "it", read) == 7
+            assert cached_read(source, "it", read) == 7
