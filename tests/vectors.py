@@ -15,7 +15,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def load(name: str) -> list[dict[str, Any]]:
-    """Read the cases of a file."""
+    """Return the cases of a file."""
     cases: list[dict[str, Any]] = json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes()))
     return cases
 
