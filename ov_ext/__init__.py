@@ -1,4 +1,4 @@
-"""StridedSlice-1 and Slice-8 as custom OpenVINO operators. Importing changes nothing; `register` is explicit."""
+"""StridedSlice-1 and Slice-8 as custom OpenVINO operators. Importing registers nothing; call `register`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _HOME = {
 }
 
 
-if not TYPE_CHECKING:  # or any name would pass for one
+if not TYPE_CHECKING:  # With `__getattr__`, type checkers would accept any name.
     _load, __dir__ = lazy(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()})
 
     def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Which operators are used: those in C++ where there is a library for the openvino that is loaded, else Python's."""
+"""The choice of operators: C++ if there is a library for the openvino that is loaded, else Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import openvino as ov
 from openvino.utils.node_factory import NodeFactory
 
-from ov_ext.messages import last_words
+from ov_ext.error_text import last_sentence
 from ov_ext.native import BUILD_COMMAND, find_library
 from ov_ext.native.build import missing_tools
 from sliceport.diagnosis import Diagnosis
@@ -23,12 +23,12 @@ _ANY = ("", "python", "native")
 
 @dataclass(frozen=True)
 class Backend:
-    """The operators that are used.
+    """A kind of operators.
 
     Attributes:
-        name: `native` for those in C++, `python` for those in Python.
-        reason: Why, and how to get the native ones where they are not there.
-        path: The library of the native ones, for `Core.add_extension` and `benchmark_app -extensions`; None in Python.
+        name: `native` for operators in C++, `python` for operators in Python.
+        reason: The reason for the choice, and how to get native operators if there are none.
+        path: The library of native operators, for `Core.add_extension` and `benchmark_app -extensions`, or None.
     """
 
     name: Literal["native", "python"]
@@ -37,12 +37,12 @@ class Backend:
 
 
 def backend() -> Backend:
-    """Which operators `register`, `onnx_extensions`, `Slice` and `StridedSlice` use from now on, and why.
+    """Return the kind of operators that `register`, `onnx_extensions`, `Slice` and `StridedSlice` use, and the reason.
 
     The environment variable SLICEPORT_BACKEND forces one: `python` or `native`.
 
     Raises:
-        UsageError: The variable asks for native operators and there are none, or for something else.
+        UsageError: The variable has another value, or asks for native operators and there are none.
     """
     asked = os.environ.get(VARIABLE, "")
     if asked not in _ANY:
@@ -56,7 +56,7 @@ def backend() -> Backend:
 
 
 def diagnose_native() -> Diagnosis:
-    """Whether the operators in C++ are used, for `sliceport doctor`."""
+    """Return whether the operators in C++ are used, for `sliceport doctor`."""
     name = "operators in C++"
     try:
         found = backend()
@@ -80,17 +80,17 @@ def _find_native() -> Backend:
     try:
         load_factory(found.path)
     except RuntimeError as error:
-        said = last_words(error).rstrip(".")
-        return Backend("python", f"'{found.path}' cannot be loaded ({said}); remove it and run: {BUILD_COMMAND}")
+        reason = last_sentence(error).rstrip(".")
+        return Backend("python", f"'{found.path}' cannot be loaded ({reason}); remove it and run: {BUILD_COMMAND}")
     return Backend("native", found.reason, found.path)
 
 
 @cache
 def load_factory(path: Path) -> Any:
-    """What makes the nodes of a library; it keeps the library loaded.
+    """Return the factory of a library's nodes, which keeps the library loaded.
 
     Raises:
-        RuntimeError: OpenVINO cannot load it.
+        RuntimeError: OpenVINO cannot load the library.
     """
     factory = NodeFactory()
     factory.add_extension(str(path))

@@ -1,4 +1,4 @@
-"""Comparing the slicing of an OpenVINO model: built-in operators, ours, and what both are lowered to."""
+"""Comparison of the engines on the slicing nodes of an OpenVINO model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import openvino as ov
 from ov_ext import engines as ours
 from ov_ext.files import read_with_shapes
 from ov_ext.one_node import OneNode
-from ov_ext.one_thread import one_thread
+from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import read_slicing_nodes, slicing_nodes
 from sliceport.arguments import read_input_shapes, read_seed
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
@@ -32,10 +32,10 @@ DEFAULT_EXECUTORS = (REFERENCE, OPENVINO_CPU, "ov_ext", "dml-emulator")
 _SPECIFICATION = "the specification"
 _MAX_RANDOM = 100
 _MAX_BYTES = 2**26
-"""Data of more bytes are not made up: all that a comparison holds of them has to fit into 700 MiB."""
+"""The most bytes of random data, so that all copies of a comparison fit into 700 MiB."""
 
 
-@one_thread
+@with_openvino_lock
 def compare(
     model: str | os.PathLike[str],
     *,
@@ -46,20 +46,20 @@ def compare(
 ) -> Report:
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
-    Model.evaluate computes what is expected. Where it is known to be wrong, it is compared with the specification as
-    the others are. No engine runs a node that is known to end its process. A difference that a known defect of the
-    engine explains says so.
+    Model.evaluate computes the expected outputs. If a known defect makes it wrong, all engines are compared with the
+    specification instead. No engine runs a node that would end its process by a known defect. A difference that a known
+    defect explains names that defect.
 
     Args:
         model: The model's file.
         input_shapes: Sizes for inputs by name.
-        executors: The engines that take part, by name: `openvino`, which always does, and others of
-            `sliceport.engines`; by default `DEFAULT_EXECUTORS`.
+        executors: The names of engines of `sliceport.engines`; `openvino` always takes part. The default is
+            `DEFAULT_EXECUTORS`.
         feature_level: The DirectML feature level to lower for.
-        seed: For the data.
+        seed: The seed of the random data.
 
     Raises:
-        UsageError: An executor is not known or a shape does not fit.
+        UsageError: An executor is unknown, or a shape does not fit the model.
         ModelError: The model cannot be read.
     """
     shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
@@ -88,7 +88,7 @@ def compare(
 def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], seed: int) -> Iterator[Comparison]:
     node = lowered.resolved
     if isinstance(node.spec, SplitSpec):
-        engines = [engine for engine in engines if engine.name != ours.OURS.name]  # there is no Split of ours
+        engines = [engine for engine in engines if engine.name != ours.OURS.name]  # We have no Split.
     if node.element not in ELEMENT_BITS:
         yield Comparison(lowered, "", "refused", f"{node.label}: elements of type {node.element} are not compared.")
         return
@@ -99,12 +99,12 @@ def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], se
         return
     try:
         data = alone.random_data(seed, _MAX_RANDOM)
-    except ValueError as error:  # NumPy's arrays have a limit of axes
+    except ValueError as error:  # NumPy limits the number of axes.
         yield Comparison(lowered, REFERENCE, "error", f"{node.label}: its data cannot be made ({error}).", alone=True)
         return
     reference, outputs = REFERENCE, None
     if not alone.known_of(REFERENCE):
-        with suppress(ModelError):  # then it is compared as the others are, and says so
+        with suppress(ModelError):  # Below, Model.evaluate is compared with the specification and fails again.
             outputs = alone.run(REFERENCE, data)
     if outputs is None:
         reference, outputs = _SPECIFICATION, alone.select(data)
@@ -114,5 +114,5 @@ def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], se
         values[cut.output] = TensorBytes(output, cut.region.output_shape)
     for engine in engines:
         found = compare_node(lowered, engine, values, {}, reference=reference, model=alone, alone=True)
-        is_explained = found.status == "mismatch"  # an error says so itself
+        is_explained = found.status == "mismatch"  # The message of an error names the defect itself.
         yield explain(found, engine.name, alone.known_of(engine.name)) if is_explained else found

@@ -1,4 +1,4 @@
-"""Moving the bytes of a region from one buffer to another."""
+"""Copies of the bytes of a region from one buffer to another."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sliceport.slicing import Region
 Array = npt.NDArray[Any]
 
 WORTH_A_THREAD = 2 * 2**20
-"""Bytes of output from which on a second thread is worth the 60 to 100 us that it takes to hand work over."""
+"""The least bytes of output for which a second thread pays: to hand work over takes 60 to 100 us."""
 _MAX_THREADS = 4
 _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset(range(os.cpu_count() or 1))
 _COPIED_AS_BITS = frozenset("?bBhHiIlLqQefd")
-"""NumPy's own types, which it copies to the same type without a look at the bits."""
+"""The types that NumPy copies to the same type as bits."""
 _BY_WIDTH = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class Plan:
-    """How to copy a region, worked out once for its shape and indices.
+    """A copy of a region, prepared once for its shape and indices.
 
     Attributes:
-        output_shape: The shape that comes out.
+        output_shape: The shape of the output.
     """
 
     __slots__ = ("_index", "_is_empty", "_sizes", "_target", "output_shape")
@@ -44,21 +44,21 @@ class Plan:
         self._target = None if merged.output_shape == region.output_shape else merged.output_shape
 
     def copy(self, source: Array, target: Array) -> None:
-        """Copy the region of a packed tensor, whole-byte elements, into a packed one of `output_shape`."""
+        """Copy the region of a packed tensor with elements of whole bytes into a packed tensor of `output_shape`."""
         if self._is_empty:
             return
         if source.dtype.char not in _COPIED_AS_BITS or source.dtype != target.dtype:
             source, target = by_width(source), by_width(target)
-        kept = (source if self._sizes is None else source.reshape(self._sizes))[self._index]
+        selected = (source if self._sizes is None else source.reshape(self._sizes))[self._index]
         flat = target if self._target is None else target.reshape(self._target)
         if target.nbytes < WORTH_A_THREAD or len(_CORES) == 1:
-            np.copyto(flat, kept)
+            np.copyto(flat, selected)
         else:
-            _copy_in_parts(kept, flat)
+            _copy_in_parts(selected, flat)
 
 
 def _copy_in_parts(source: Array, target: Array) -> None:
-    """Copy by several threads, each a part of the outermost axis that is long enough."""
+    """Copy by several threads. Each copies a part of the outermost axis that has an element for each thread."""
     count = min(_MAX_THREADS, len(_CORES))
     axis = next((axis for axis, size in enumerate(target.shape) if size >= count), None)
     if axis is None:
@@ -74,12 +74,12 @@ def _copy_in_parts(source: Array, target: Array) -> None:
 
 
 @lru_cache(1)
-def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a child that was forked has none of its parent's threads
+def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process needs threads of its own
     return ThreadPoolExecutor(min(_MAX_THREADS, len(_CORES)), "ov_ext-copy", initializer=_leave_core)
 
 
 def _leave_core() -> None:
-    """Run on any core: OpenVINO pins its threads to one each, and a thread starts where the one that makes it is."""
+    """Let this thread run on any core: it inherits the one core to which OpenVINO pins the thread that starts it."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, _CORES)
 
@@ -89,18 +89,18 @@ def _submit(function: Callable[..., None], *arguments: Any) -> Future[None]:
 
 
 def by_width(array: Array) -> Array:
-    """The same elements as unsigned integers of their width, so that NumPy moves bits and nothing else."""
+    """Return a view as unsigned integers of the same width, so that NumPy copies bits."""
     kind = _BY_WIDTH.get(array.dtype.itemsize)
     return array if kind is None or array.dtype == kind else array.view(kind)
 
 
 def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) -> Array:
-    """The packed bytes of a region of a packed tensor whose elements have less than a byte.
+    """Return the packed bytes of a region of a packed tensor whose elements have less than a byte.
 
     Args:
-        region: What to take.
+        region: The region to copy.
         source: The bytes of the tensor.
-        bits: Of an element: 1, 2 or 4.
+        bits: The bits of an element: 1, 2 or 4.
         lowest_first: Whether the first element of a byte is in its lowest bits.
     """
     per_byte = 8 // bits
@@ -110,9 +110,9 @@ def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) ->
     elements = (
         ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)[: prod(region.input_shape)].reshape(region.input_shape)
     )
-    kept = np.empty(region.output_shape, np.uint8)
-    Plan(region).copy(elements, kept)
-    padded = np.zeros(-(-kept.size // per_byte) * per_byte, np.uint8)
-    padded[: kept.size] = kept.reshape(-1)
+    selected = np.empty(region.output_shape, np.uint8)
+    Plan(region).copy(elements, selected)
+    padded = np.zeros(-(-selected.size // per_byte) * per_byte, np.uint8)
+    padded[: selected.size] = selected.reshape(-1)
     joined: Array = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
     return joined

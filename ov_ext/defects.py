@@ -1,4 +1,4 @@
-"""Which defects of OpenVINO a built-in Slice or StridedSlice has: the conditions of `sliceport.defects.openvino`."""
+"""The conditions on built-in Slice and StridedSlice nodes for the defects of `sliceport.defects.openvino`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import openvino as ov
 
 from ov_ext.inference import Bounds
 from ov_ext.passes import BUILT_IN, custom, inputs_of, kind_of, masks_of
-from ov_ext.values import bounds_of, list_bounds, list_length
+from ov_ext.static_values import bounds_of, list_bounds, list_length
 from sliceport.defects.defect import Defect
 from sliceport.defects.openvino import (
     AXES_AT_RUN_TIME,
@@ -39,7 +39,7 @@ FLOAT_EXACT = 2**24
 _INT32_MIN = -(2**31)
 SUB_BYTES = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
 _UNPACKED = frozenset({"u4", "i4"})
-"""Those of less than a byte that the plugin makes bytes of."""
+"""The types of less than a byte that the CPU plugin converts to bytes."""
 
 
 class BuiltInNode:
@@ -48,12 +48,13 @@ class BuiltInNode:
     Attributes:
         node: The node.
         op: `Slice` or `StridedSlice`.
-        inputs: What it reads.
-        values: For each index input its elements, None where one is not known before the model runs; None for all.
-        masks: The five masks; all empty for Slice.
+        inputs: The inputs of the node.
+        values: The elements of each index input. An element, or a whole list, is None if it is not known before the
+            model runs.
+        masks: The five masks, which are empty for Slice.
         at_run_time: Whether an element of an index input is not known before the model runs.
-        count: Number of entries; None if it is not known.
-        rank: Rank of the data; None if it is not known.
+        count: Number of entries, or None if it is not known.
+        rank: Rank of the data, or None if it is not known.
         element: Name of the data's element type.
     """
 
@@ -61,8 +62,7 @@ class BuiltInNode:
         self.node = node
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
-        found = [list_bounds(source) for source in self.inputs[1:]]
-        self.values = [_exact(bounds) for bounds in found]
+        self.values = [_exact(list_bounds(source)) for source in self.inputs[1:]]
         self.at_run_time = any(values is None or None in values for values in self.values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
         lengths = [list_length(source) for source in self.inputs[1:]]
@@ -73,13 +73,13 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The entries beside the axes, where those are known; Slice's are not aligned so."""
+        """Return the entries of a StridedSlice, aligned with the axes; none if rank or number of entries is open."""
         return [] if self.rank is None else self._align(self.rank)
 
     @cached_property
     def may_reverse_an_empty_axis(self) -> bool:
-        """Whether any entry of StridedSlice may; in data of unknown rank, any axis may be empty."""
-        if self.count is None:
+        """Return whether an entry of StridedSlice may walk backward through an empty axis."""
+        if self.count is None:  # Any axis may have an entry.
             shape = self.inputs[0].get_partial_shape()
             is_open = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and is_open
@@ -88,15 +88,15 @@ class BuiltInNode:
 
     @cached_property
     def ours(self) -> ov.Node:
-        """Our operator on the same inputs: what is right."""
+        """Return our operator on the same inputs, which computes the right result."""
         return custom(self.node)
 
     @cached_property
     def region(self) -> Region | None:
-        """What is selected; None where the data's shape or an index is not known before the model runs.
+        """Return the selected region, or None if the data's shape or an index is not known before the model runs.
 
         Raises:
-            InvalidSlice: The node breaks the rules.
+            InvalidSlice: The node breaks the rules of its operator.
         """
         shape, values = self.inputs[0].get_partial_shape(), self.all_values
         if shape.is_dynamic or values is None:
@@ -111,12 +111,12 @@ class BuiltInNode:
 
     @property
     def all_values(self) -> list[list[int]] | None:
-        """The elements of all index inputs, if all are known."""
+        """Return the elements of all index inputs, or None if one is not known."""
         known = [values for values in self.values if values is not None and None not in values]
         return known if len(known) == len(self.values) else None  # type: ignore[return-value]
 
     def may_reverse_nothing(self, entry: Entry) -> bool:
-        """Whether an entry of StridedSlice slices an axis that may be empty, by a stride that may be negative."""
+        """Return whether an entry of StridedSlice slices an axis that may be empty by a stride that may be negative."""
         if entry.kind != "slice":
             return False
         shape = self.inputs[0].get_partial_shape()
@@ -133,13 +133,13 @@ class BuiltInNode:
 
     @cached_property
     def bits(self) -> Masks:
-        """The masks with one bit for each entry; if their number is not known, the longest mask has a bit for each."""
+        """Return the masks with one bit for each entry. If the number of entries is open, the longest mask gives it."""
         count = max(map(len, self.masks.attributes.values())) if self.count is None else self.count
         return self.masks.align(count)
 
 
 def defects(view: BuiltInNode) -> list[Defect]:
-    """The defects of OpenVINO that a node has."""
+    """Return the defects of OpenVINO that a node triggers."""
     return [*_of_masks(view), *_of_values(view), *_of_data(view)]
 
 
@@ -155,9 +155,9 @@ def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
         yield BEGIN_MASK_AND_SHRINK
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield BITS_BEYOND
-    hides_nothing = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
+    is_empty_ellipsis = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
     if any(len(mask) < count for mask in view.masks.attributes.values()) and (
-        hides_nothing or (any_new and any_shrink)
+        is_empty_ellipsis or (any_new and any_shrink)
     ):
         yield SHORT_MASKS
     if any(map(_both, ellipsis, new)) or any(map(_both, ellipsis, shrink)):
@@ -214,21 +214,21 @@ def _of_data(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _may_be_scalar(view: BuiltInNode) -> bool:
-    """Whether the data can be a scalar: its rank is 0, or not known, and no entry takes an axis."""
+    """Return whether the data may be a scalar: the rank is 0, or it is open and no entry consumes an axis."""
     if view.rank is not None or view.count is None:
         return view.rank == 0
     return all(map(_either, view.bits.new_axis, view.bits.ellipsis))
 
 
 def _is_counted_in_floats(size: ov.Dimension) -> bool:
-    """Whether a size surely is one that 32-bit floats do not hold, so that counting in them goes wrong."""
+    """Return whether a size certainly is not exact in 32-bit floats, in which the CPU plugin counts."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > FLOAT_EXACT)
 
 
 def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
-    """Whether all sizes are within the inferred ones; where those make no sense, their low end is -1."""
+    """Return whether all exact sizes are within the inferred ones. Impossible ones have the lower bound -1."""
     if len(inferred) != len(exact):
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)

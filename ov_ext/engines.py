@@ -1,4 +1,4 @@
-"""Engines that run slicing nodes as OpenVINO has them; the model of a `SingleNode` is an `ov_ext.one_node.OneNode`."""
+"""Engines that run slicing nodes of OpenVINO models. The model of a `SingleNode` is an `ov_ext.one_node.OneNode`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class OpenVINOEngine:
     formats: tuple[str, ...] = ("openvino",)
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """See `NodeEngine`.
+        """Return the bytes of each output; see `NodeEngine`.
 
         Raises:
-            ModelError: OpenVINO fails, or is known to end the process with this node.
+            ModelError: OpenVINO fails, or would end the process by a known defect.
         """
         outputs: list[npt.NDArray[np.uint8]] = node.model.run(self.name, data)
         return outputs

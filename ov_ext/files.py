@@ -1,4 +1,4 @@
-"""Models from files and into files."""
+"""Reading and writing of OpenVINO models."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import openvino as ov
 
+from ov_ext.error_text import last_sentence
 from ov_ext.frontend import strided_slice_extension
-from ov_ext.messages import last_words
-from ov_ext.one_thread import one_thread
+from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import note_operators
 from ov_ext.read import bind_shapes
@@ -20,23 +20,23 @@ from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import write_files
 
 
-@one_thread
+@with_openvino_lock
 def read_model(path: str | os.PathLike[str]) -> ov.Model:
-    """Read an IR file, or another that OpenVINO reads; our operators stay, and other slicing is built-in operators.
+    """Read an IR file, or another file that OpenVINO reads. Operators of `ov_ext` in it stay what they are.
 
     Args:
         path: The file.
 
     Raises:
-        UsageError: It is no path.
+        UsageError: `path` is not a path.
         ModelError: There is no such file, or OpenVINO does not read it.
     """
     return _read(path)
 
 
-@one_thread
+@with_openvino_lock
 def read_with_shapes(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]]) -> ov.Model:
-    """Read a model whose slicing nodes are to be looked at, and give its inputs their shapes.
+    """Read a model and reshape it to the shapes of its inputs.
 
     Args:
         path: The file.
@@ -68,22 +68,22 @@ def _read(path: str | os.PathLike[str]) -> ov.Model:
         core.add_extension(extension)
     try:
         return core.read_model(os.path.abspath(name))
-    except Exception as error:  # OpenVINO raises what its front ends happen to raise
+    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
         if "bad_alloc" in str(error):
             raise MemoryError from None
-        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_words(error)}") from None
+        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
-@one_thread
+@with_openvino_lock
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write an IR file, `.xml` with its `.bin`: both or neither. Weights keep their types.
+    """Write an IR file, `.xml` and `.bin`, or neither. Weights keep their types.
 
     Args:
         model: The model.
         path: The `.xml` file.
         overwrite: Whether to replace existing files.
 
-    With our operators in it, the model's `rt_info`, and so the file, says where they come from.
+    If the model has our operators, its `rt_info` and the file note where they come from.
 
     Raises:
         UsageError: The name does not end in .xml, the file exists and is to be kept, or it cannot be written.
@@ -96,7 +96,7 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
         try:
             ov.save_model(model, str(folder / target.name), compress_to_fp16=False)
         except RuntimeError as error:
-            raise UsageError(f"output '{target}' cannot be written: {last_words(error)}") from None
+            raise UsageError(f"output '{target}' cannot be written: {last_sentence(error)}") from None
 
     note_operators(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)

@@ -59,10 +59,10 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Path) -> DeclaredShapes:
-        """See `ov_ext.declared.declared_shapes`; it needs no openvino."""
-        from ov_ext.declared import declared_shapes
+        """Read the input shapes by `ov_ext.ir_shapes.read_declared_shapes`, which needs no openvino."""
+        from ov_ext.ir_shapes import read_declared_shapes
 
-        return declared_shapes(model)
+        return read_declared_shapes(model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
         """The weights: the file of the same name that ends in .bin."""

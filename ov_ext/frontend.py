@@ -1,4 +1,4 @@
-"""Reading ONNX models with our operators in OpenVINO: ONNX Slice of every opset, and `ov_ext::StridedSlice`."""
+"""Extensions that read ONNX models with our operators: ONNX Slice of every opset, and `ov_ext::StridedSlice`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openvino.frontend.onnx import ConversionExtension
 
 from ov_ext.backends import Backend, backend
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
-from ov_ext.values import as_constant, ones_like
+from ov_ext.static_values import as_constant, ones_like
 from sliceport.slicing import Masks
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
@@ -19,7 +19,7 @@ DOMAIN = "ov_ext"
 
 
 def onnx_extensions() -> list[Any]:
-    """What `openvino.convert_model(…, extension=…)` and `Core.add_extension` take; they make operators of `backend`.
+    """Return extensions for `openvino.convert_model(…, extension=…)` and `Core.add_extension`, as `backend` chooses.
 
     Raises:
         UsageError: SLICEPORT_BACKEND asks for native operators, and there are none.
@@ -28,12 +28,12 @@ def onnx_extensions() -> list[Any]:
 
 
 def strided_slice_extension() -> Any:
-    """The part of `onnx_extensions` for `ov_ext::StridedSlice`, which nothing else reads."""
+    """Return the extension for `ov_ext::StridedSlice`, which OpenVINO cannot read without it."""
     return ConversionExtension("StridedSlice", DOMAIN, partial(_strided_slice, backend()))
 
 
 def _slice(using: Backend, node: Any) -> list[ov.Output]:
-    """ONNX Slice: bounds as attributes up to opset 9, as inputs from 10."""
+    """Convert ONNX Slice. Its bounds are attributes up to opset 9 and inputs from opset 10 on."""
     inputs = [_input(node, i) for i in range(node.get_input_size())]
     if len(inputs) == 1:
         start, stop = (_constant(node.get_attribute(name)) for name in ("starts", "ends"))
@@ -56,7 +56,7 @@ def _strided_slice(using: Backend, node: Any) -> list[ov.Output]:
 
 
 def _input(node: Any, index: int) -> ov.Output | None:
-    """An input; None where an optional one is left out."""
+    """Return an input, or None if it is optional and left out."""
     source = node.get_input(index)
     return None if source.get_node().get_type_name() == "NullNode" else source
 

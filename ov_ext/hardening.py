@@ -9,10 +9,10 @@ import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.defects import SUB_BYTES, BuiltInNode, defects
-from ov_ext.one_thread import one_thread
+from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
-from ov_ext.values import as_constant
+from ov_ext.static_values import as_constant
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO_CPU
 from sliceport.defects.openvino import AXES_AT_RUN_TIME, MANY_ELEMENTS, STRINGS, WRONG_BOUNDS
@@ -24,7 +24,7 @@ from sliceport.slicing.masks import Entry, Masks
 _INT32_MAX = 2**31 - 1
 
 
-@one_thread
+@with_openvino_lock
 def harden(model: ov.Model) -> Hardening:
     """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly; the others stay as they are.
 

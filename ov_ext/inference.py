@@ -1,6 +1,6 @@
-"""The sizes that slicing can give when sizes and indices are only known by bounds. Standard library only.
+"""Bounds of sizes after slicing, from bounds of sizes and indices. Standard library only.
 
-Bounds are inclusive. A size of `INT64_MAX` stands for "unbounded", and so does OpenVINO's -1.
+Bounds are inclusive. A size of `INT64_MAX` means "unbounded", as -1 does in OpenVINO.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value, both possible."""
+    """The least and the greatest possible value."""
 
     low: int
     high: int
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is only one value."""
+        """Return whether only one value is possible."""
         return self.low == self.high
 
 
 ANY_INDEX = Bounds(INT64_MIN, INT64_MAX)
-"""An index that nothing is known of."""
+"""The bounds of an unknown index."""
 
 
 class SlicedSize(NamedTuple):
-    """What is known of the size of a sliced axis.
+    """The size of a sliced axis.
 
     Attributes:
-        bounds: The least and the greatest size, both reached.
-        keeps_size: Whether the size is that of the axis, whatever that is.
+        bounds: The least and the greatest possible size.
+        keeps_size: Whether every size of the axis stays as it is.
     """
 
     bounds: Bounds
@@ -43,17 +43,17 @@ class SlicedSize(NamedTuple):
 
 @lru_cache(4096)
 def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int | None) -> SlicedSize:
-    """The sizes that an axis can have after slicing: the exact least and greatest one.
+    """Return the exact bounds of the size of an axis after slicing.
 
-    For one start and stop the size goes one way between the sizes at which one of them meets an end of the axis; for
-    one size it goes one way in start and in stop, below 0 and from 0 on. So the extremes lie at the ends of the bounds,
-    at -1 and 0, and at those sizes.
+    For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
+    end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
+    at the ends of the bounds, at the indices -1 and 0, and at those sizes.
 
     Args:
         axis: Bounds of the axis's size.
-        start: Bounds of the first index; None for the beginning in the direction of the step.
-        stop: Bounds of the first index not kept; None for as far as the axis goes.
-        step: The step; None if it is not known, or only by bounds.
+        start: Bounds of the first index, or None for the beginning in the direction of the step.
+        stop: Bounds of the first index that is not selected, or None for the end in that direction.
+        step: The step, or None if it is not known exactly.
 
     Raises:
         InvalidSlice: The step is 0.

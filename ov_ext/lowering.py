@@ -1,4 +1,4 @@
-"""From an OpenVINO model to its DirectML program."""
+"""The lowering of an OpenVINO model to its DirectML program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import openvino as ov
 
 from ov_ext.files import read_with_shapes
-from ov_ext.one_thread import one_thread
+from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import bind_shapes, read_slicing_nodes
 from sliceport.arguments import is_path
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -31,21 +31,21 @@ def lower(
 ) -> Program:
     """Lower every Slice, StridedSlice, Split and VariadicSplit of an OpenVINO model to DirectML operators.
 
-    New and dropped axes are a change of sizes over the same buffer, never an operator. Values go by their tensor names,
-    else by the node's friendly name, with the output's number where there are several.
+    New and dropped axes change the sizes over the same buffer and need no operator. Values are named by their tensor
+    names, or else by the node's friendly name, with the output's number if there are several.
 
     Args:
         model: A file's path, or a model, which is not changed.
-        input_shapes: Sizes for inputs by name; the model is reshaped to them.
-        feature_level: See `onnx_ops.lower`, as the others.
-        input_layout: How the tensors that are cut lie in memory.
-        output_layout: The same for what comes out.
-        views: Whether forward slices become views of their input's buffer where they can.
+        input_shapes: Sizes for inputs by name, to which the model is reshaped.
+        feature_level: The DirectML feature level, as of `onnx_ops.lower`.
+        input_layout: The memory layout of sliced tensors.
+        output_layout: The memory layout of outputs.
+        views: Whether forward slices become views of their input's buffer if possible.
         strict: Whether a refused node raises instead of being reported.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: It is no model, or an option does not fit the model.
+        UsageError: `model` is not a model, or an option does not fit the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     options = Options(
@@ -59,7 +59,7 @@ def lower(
     return program
 
 
-@one_thread
+@with_openvino_lock
 def _read_nodes(
     model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, Sequence[int]]
 ) -> list[SlicingNode]:

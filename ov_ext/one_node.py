@@ -1,4 +1,4 @@
-"""One slicing node of an OpenVINO model run alone, as it is written, by each engine."""
+"""A slicing node of an OpenVINO model that each engine runs alone, as it is written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from openvino import opset1, opset8
 
 from ov_ext.copy import copy_packed
 from ov_ext.defects import BuiltInNode, defects
-from ov_ext.messages import last_words
+from ov_ext.error_text import last_sentence
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.passes import inputs_of, kind_of, masks_of, strided_slice
 from ov_ext.read import SLICES, SPLITS
-from ov_ext.values import as_constant, list_bounds, ones_like
+from ov_ext.static_values import as_constant, list_bounds, ones_like
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.errors import InvalidSlice, ModelError
@@ -30,14 +30,11 @@ OURS = "ov_ext"
 
 
 class OneNode:
-    """A node whose shape and indices are known, with no other around it.
+    """A slicing node of known shape and indices, without the rest of its model.
 
     Args:
         node: The node as it was read.
-        written: The same in its model.
-
-    Attributes:
-        defects: What OpenVINO is known to do wrong with the built-in operator.
+        written: The same node in its model.
     """
 
     def __init__(self, node: Resolved, written: ov.Node) -> None:
@@ -48,24 +45,24 @@ class OneNode:
 
     @cached_property
     def defects(self) -> list[Defect]:
-        """What OpenVINO is known to do wrong with the built-in operator."""
+        """Return the defects of OpenVINO that the built-in operator triggers."""
         if kind_of(self._written) in SPLITS:
             return []
         try:
             node = self._model(ours=False).get_results()[0].input_value(0).get_node()
             return defects(BuiltInNode(node))
-        except (InvalidSlice, RuntimeError):  # there is no such node; each engine says why
+        except (InvalidSlice, RuntimeError):  # OpenVINO refuses the node, and each engine says why.
             return []
 
     def known_of(self, engine: str) -> list[Defect]:
-        """What one engine is known to do wrong."""
+        """Return the defects of one engine."""
         return [defect for defect in self.defects if engine in defect.engines]
 
     def run(self, engine: str, data: Bytes) -> list[Bytes]:
-        """The bytes of each output, as an engine computes them.
+        """Return the bytes of each output, as an engine computes them.
 
         Raises:
-            ModelError: The engine fails, or is known to end the process with this node.
+            ModelError: The engine fails, or would end the process by a known defect.
         """
         unsafe = [defect for defect in self.known_of(engine) if defect.is_unsafe_on(engine)]
         if unsafe:
@@ -74,7 +71,7 @@ class OneNode:
         try:
             return _RUNS[engine](self, data)
         except RuntimeError as error:
-            raise ModelError(last_words(error)) from None
+            raise ModelError(last_sentence(error)) from None
 
     def _evaluate(self, data: Bytes, *, ours: bool = False) -> list[Bytes]:
         results = [ov.Tensor(self._element, ov.Shape([0])) for _ in self._node.cuts]
@@ -84,19 +81,20 @@ class OneNode:
     def _infer(self, data: Bytes) -> list[Bytes]:
         request = ov.Core().compile_model(self._model(ours=False), "CPU").create_infer_request()
         request.set_input_tensor(self._tensor(data))
-        request.infer()
+        request.start_async()  # With one thread, `infer` loses errors.
+        request.wait()
         return [_bytes_of(request.get_output_tensor(i)) for i in range(len(self._node.cuts))]
 
     def select(self, data: Bytes) -> list[Bytes]:
-        """What the specification selects, as the bytes of each output."""
+        """Return the bytes of each output, as the specification selects them."""
         return [_select(cut.region, data, self._element) for cut in self._node.cuts]
 
     def count_bytes(self) -> int:
-        """The size of the data."""
+        """Return the size of the data in bytes."""
         return int(-(-prod(self._shape) * self._element.bitwidth // 8))
 
     def random_data(self, seed: int, below: int) -> Bytes:
-        """Packed random elements, small integers, so that the CPU plugin's narrower types hold them too."""
+        """Return packed random elements. They are small, so that the CPU plugin's narrower types hold them, too."""
         random = np.random.default_rng(seed)
         tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
         flat: Any = tensor.data.reshape(-1)
@@ -138,7 +136,7 @@ def _bytes_of(tensor: ov.Tensor) -> Bytes:
 
 
 def _constant(source: ov.Output) -> ov.Output:
-    """An index input as a constant of its own type; one that is worked out is of 64 bits."""
+    """Return an index input as a constant. An input that is computed becomes a constant of 64 bits."""
     if source.get_node().get_type_name() == "Constant":
         return source
     values = [bound.low for bound in list_bounds(source) or ()]

@@ -1,4 +1,4 @@
-"""Nodes of our operators, in C++ or in Python, and what makes a Core know them."""
+"""Nodes of our operators, in C++ or in Python, and the extensions for a Core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import openvino as ov
 from ov_ext import slice as in_python
 from ov_ext import strided_slice as strided_in_python
 from ov_ext.backends import Backend, backend, load_factory
-from ov_ext.values import as_output
+from ov_ext.static_values import as_output
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
@@ -22,20 +22,20 @@ _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
 
 
 def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
-    """A node of OpenVINO's Slice-8, as operator `Slice8` of version `ov_ext`; see `backend` for which kind.
+    """Build a node of OpenVINO's Slice-8: operator `Slice8` of version `ov_ext`, of the kind that `backend` chooses.
 
-    Where OpenVINO's shape inference is not exact, this is: all sizes that the bounds allow.
+    Shape inference is exact, where OpenVINO's is not: it gives all sizes that the bounds allow.
 
     Args:
         inputs: `data` of any type and rank from 1 up; `start`, `stop`, `step` and, optionally, `axes`: lists of
-            integers of one length, an entry an axis. Without `axes` they are the first axes. Each is a node of one
-            output, an output of a node, or values that become a constant.
+            integers of one length, with one entry for each axis. The default of `axes` are the first axes. An input is
+            a node of one output, an output of a node, or values that become a constant.
 
     Returns:
-        The node; its output has the rank of `data`.
+        The node, whose output has the rank of `data`.
 
     Raises:
-        InvalidSlice: The inputs break the rules.
+        InvalidSlice: The inputs break the rules of Slice.
     """
     return make_node(SLICE, inputs)
 
@@ -49,24 +49,25 @@ def StridedSlice(  # noqa: N802
     shrink_axis_mask: Sequence[int] = (),
     ellipsis_mask: Sequence[int] = (),
 ) -> ov.Node:
-    """A node of OpenVINO's StridedSlice-1, as operator `StridedSlice1` of version `ov_ext`; see `backend` for the kind.
+    """Build a node of OpenVINO's StridedSlice-1: operator `StridedSlice1` of version `ov_ext`, as `backend` chooses it.
 
-    The masks hold 0 and 1, aligned with the entries of `begin`; missing bits are 0, further ones are ignored. At one
-    entry the ellipsis goes before the new axis, that before the shrink, that before a slice.
+    The masks hold a 0 or 1 for each entry. Missing bits are 0, and further bits are ignored. An ellipsis bit takes
+    precedence over a new axis, a new axis over a shrunk axis, and a shrunk axis over a slice.
 
-    Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where that contradicts it (`docs/strided_slice.md`).
+    Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where the two differ (`docs/strided_slice.md`).
 
     Args:
         inputs: `data` of any type and rank; `begin`, `end` and, optionally, `strides` (1 everywhere without): lists of
-            integers of one length. Each is a node of one output, an output of a node, or values that become a constant.
-        begin_mask: Where the axis is taken from its beginning.
-        end_mask: Where the axis is taken to its end.
-        new_axis_mask: Where an axis of size 1 is put in.
-        shrink_axis_mask: Where one element is taken and its axis dropped.
-        ellipsis_mask: Where one entry stands for all axes that no other names.
+            integers of one length. An input is a node of one output, an output of a node, or values that become a
+            constant.
+        begin_mask: Entries whose axis is selected from its beginning.
+        end_mask: Entries whose axis is selected to its end.
+        new_axis_mask: Entries that insert an axis of size 1.
+        shrink_axis_mask: Entries that select one element and drop its axis.
+        ellipsis_mask: The entry that stands for all axes without an entry.
 
     Raises:
-        InvalidSlice: The inputs or masks break the rules.
+        InvalidSlice: The inputs or masks break the rules of the operator.
     """
     given = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
     return make_node(STRIDED_SLICE, inputs, Masks(*[tuple(map(int, mask)) for mask in given]))
@@ -80,17 +81,17 @@ def make_node(
     name: str | None = None,
     using: Backend | None = None,
 ) -> ov.Node:
-    """A node of one of our operators.
+    """Build a node of one of our operators.
 
     Args:
         kind: `SLICE` or `STRIDED_SLICE`.
-        inputs: Its inputs, as `Slice` and `StridedSlice` take them.
+        inputs: The inputs, as `Slice` and `StridedSlice` take them.
         masks: The masks of a StridedSlice.
-        name: Its friendly name, which errors tell; by default one that OpenVINO makes.
-        using: The backend; by default that of `backend`.
+        name: The friendly name, which errors contain. By default OpenVINO makes one.
+        using: The backend. The default is the result of `backend`.
 
     Raises:
-        InvalidSlice: The inputs or masks break the rules.
+        InvalidSlice: The inputs or masks break the rules of the operator.
     """
     using = backend() if using is None else using
     if using.path is None:
@@ -101,17 +102,17 @@ def make_node(
     try:
         node = load_factory(using.path).create(kind, arguments, attributes)
     except (RuntimeError, ValueError) as error:
-        raise _say_again(error, kind, name) from None
+        raise _translate_error(error, kind, name) from None
     if name is not None:
         node.set_friendly_name(name)
     return node
 
 
 def operator_extensions(using: Backend | None = None) -> list[Any]:
-    """What makes a Core read our operators, each an argument of `Core.add_extension`; of those it is told first counts.
+    """Return extensions for `Core.add_extension`. Of two with the same operator, the first one registered wins.
 
     Args:
-        using: The backend; by default that of `backend`.
+        using: The backend. The default is the result of `backend`.
     """
     using = backend() if using is None else using
     return list(_IN_PYTHON.values()) if using.path is None else [str(using.path)]
@@ -126,10 +127,10 @@ def _make_in_python(kind: str, inputs: Sequence[Any], masks: Masks | None, name:
 
 
 def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
-    """The masks as OpenVINO takes them, integers of 64 bits.
+    """Return the masks as lists, for attributes of 64-bit integers.
 
     Raises:
-        InvalidSlice: One is no such integer, which surely is neither 0 nor 1.
+        InvalidSlice: A bit does not fit into 64 bits, so that it is neither 0 nor 1.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
@@ -140,10 +141,11 @@ def _list_bits(masks: Masks, label: str) -> dict[str, list[int]]:
     return lists
 
 
-def _say_again(error: Exception, kind: str, name: str | None) -> Exception:
-    """What a native operator said, as the error that one in Python raises; it does not know the node's name yet."""
-    said = _SENTENCE.findall(str(error))
-    if not said:
+def _translate_error(error: Exception, kind: str, name: str | None) -> Exception:
+    """Return an error of a native operator as the InvalidSlice that the operator in Python raises."""
+    sentences = _SENTENCE.findall(str(error))
+    if not sentences:
         return error
-    _, given, rest = said[-1]
-    return InvalidSlice(f"{kind} '{given if name is None else name}': {rest}")
+    # The native operator is built before it has its friendly name.
+    _, made_up_name, rest = sentences[-1]
+    return InvalidSlice(f"{kind} '{made_up_name if name is None else name}': {rest}")

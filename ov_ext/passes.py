@@ -1,4 +1,4 @@
-"""Replacing slicing operators of a model: the built-in ones by ours, and back."""
+"""Replacement of built-in slicing operators by ours, and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
-from ov_ext.values import ones_like
+from ov_ext.static_values import ones_like
 from sliceport.slicing import Masks
 
 BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
@@ -16,13 +16,13 @@ NOTE = (
     "operators of version ov_ext are of sliceport: in Python call ov_ext.register(core) before reading this model; "
     "elsewhere load the library that 'python -m ov_ext.native --path' prints"
 )
-"""What IR files with our operators carry for whoever opens one without them; that of nodes would not be written."""
+"""A note in IR files with our operators, for readers without them. OpenVINO does not write notes of nodes."""
 _NOTED = "sliceport"
 OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
 
 
 def kind_of(node: ov.Node) -> tuple[str, str]:
-    """A node's type name and version."""
+    """Return a node's type name and version."""
     info = node.get_type_info()
     return info.name, info.version_id
 
@@ -30,14 +30,14 @@ def kind_of(node: ov.Node) -> tuple[str, str]:
 def use_custom_ops(model: ov.Model) -> int:
     """Replace the built-in Slice and StridedSlice by our operators, in the bodies of If, Loop and TensorIterator, too.
 
-    Friendly names and tensor names stay, and so do the strings and integers of `rt_info`: OpenVINO's Python API can
+    Friendly names and tensor names stay. So do the strings and integers of `rt_info`, since OpenVINO's Python API can
     write nothing else there.
 
     Args:
-        model: The model; it is changed.
+        model: The model, which is changed in place.
 
     Returns:
-        How many were replaced.
+        The number of replaced nodes.
     """
     count = replace_nodes(model, lambda node: custom(node) if kind_of(node) in BUILT_IN else None)
     note_operators(model)
@@ -48,10 +48,10 @@ def use_builtin_ops(model: ov.Model) -> int:
     """Replace our operators by the built-in ones, which undoes `use_custom_ops`.
 
     Args:
-        model: The model; it is changed.
+        model: The model, which is changed in place.
 
     Returns:
-        How many were replaced.
+        The number of replaced nodes.
     """
     count = replace_nodes(model, lambda node: _built_in(node) if kind_of(node) in OURS else None)
     note_operators(model)
@@ -59,7 +59,7 @@ def use_builtin_ops(model: ov.Model) -> int:
 
 
 def note_operators(model: ov.Model) -> None:
-    """Let a model's rt_info say where our operators come from, if it has any."""
+    """Write to a model's rt_info where our operators come from, or remove that note if the model has none of them."""
     if _has_ours(model):
         model.set_rt_info(NOTE, [_NOTED, "note"])
     elif model.has_rt_info([_NOTED]):
@@ -71,10 +71,10 @@ def _has_ours(model: ov.Model) -> bool:
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
-    """Put what `make` returns, if anything, in the place of each node of one output, in bodies of other nodes too.
+    """Replace each node by the node that `make` returns for it, unless that is None, in bodies of other nodes, too.
 
     Returns:
-        How many were replaced.
+        The number of replaced nodes.
     """
     count = 0
     for node in model.get_ordered_ops():
@@ -101,30 +101,30 @@ def _keep_names(old: ov.Node, new: ov.Node) -> None:
     new.set_friendly_name(old.get_friendly_name())
     new.output(0).get_tensor().set_names(old.output(0).get_tensor().get_names())
     info = new.get_rt_info()
-    for key, kept in old.get_rt_info().items():
+    for key, entry in old.get_rt_info().items():
         try:
-            value = kept.value
-        except TypeError:  # of a type that Python does not know
+            value = entry.value
+        except TypeError:  # Python does not know its type.
             continue
         if isinstance(value, (str, int)):
             info[key] = value
 
 
 def inputs_of(node: ov.Node) -> list[ov.Output]:
-    """What a node reads."""
+    """Return the inputs of a node."""
     return [node.input_value(i) for i in range(node.get_input_size())]
 
 
 def masks_of(node: ov.Node) -> Masks:
-    """The masks of a StridedSlice, built in or ours."""
+    """Return the masks of a StridedSlice, built-in or ours."""
     return Masks.of(node.get_attributes())
 
 
 def custom(node: ov.Node) -> ov.Node:
-    """Our operator that does what a built-in one does.
+    """Build our operator for a built-in one.
 
     Raises:
-        InvalidSlice: The node breaks the rules.
+        InvalidSlice: The node breaks the rules of its operator.
     """
     kind, masks = (SLICE, None) if kind_of(node) == ("Slice", "opset8") else (STRIDED_SLICE, masks_of(node))
     return make_node(kind, inputs_of(node), masks, name=node.get_friendly_name())
@@ -141,6 +141,6 @@ def _built_in(node: ov.Node) -> ov.Node:
 
 
 def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:
-    """The built-in StridedSlice, which wants all its masks of one length."""
+    """Build the built-in StridedSlice, whose masks must all have one length."""
     length = max(map(len, masks.attributes.values()))
     return opset1.strided_slice(*inputs, *map(list, masks.align(length).attributes.values()))

@@ -1,4 +1,4 @@
-"""From an OpenVINO model to its slicing nodes: each resolved, folded, or refused with the reason."""
+"""The slicing nodes of an OpenVINO model, each resolved, folded, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import openvino as ov
 
 from ov_ext.passes import inputs_of, kind_of, masks_of
-from ov_ext.values import element_bounds, index_array, is_integral
+from ov_ext.static_values import element_bounds, index_array, is_integral
 from sliceport.arguments import read_input_shapes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
@@ -34,20 +34,20 @@ _ELEMENTS = {
     "f4e2m1": "FLOAT4E2M1",
     "nf4": "FLOAT4E2M1",
 } | {f"{sign}{bits}": f"{name}{bits}" for sign, name in (("i", "INT"), ("u", "UINT")) for bits in (2, 4, 8, 16, 32, 64)}
-"""ONNX names of element types; nf4 has the bits of one of the 4-bit floats, and bits are all that counts."""
+"""ONNX names of element types. nf4 stands for a 4-bit float, since only the bits count."""
 
 
 def element_type(element: str) -> ov.Type:
-    """OpenVINO's type for an ONNX name."""
+    """Return OpenVINO's type for an ONNX name."""
     return getattr(ov.Type, next(name for name, known in _ELEMENTS.items() if known == element))
 
 
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
-    """Give inputs their shapes, and all that follows from them.
+    """Reshape a model to the shapes of its inputs.
 
     Raises:
-        UsageError: They are no shapes (see `read_input_shapes`), no input has that name, or the model cannot have
-            that shape.
+        UsageError: `input_shapes` holds something else (see `read_input_shapes`), no input has that name, or the model
+            cannot have that shape.
     """
     shapes = {}
     for name, shape in read_input_shapes(input_shapes).items():
@@ -73,7 +73,7 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
 
 
 def name_of(value: ov.Output) -> str:
-    """The name of a value: a tensor name, else its node's, with the output's number where there are several."""
+    """Return a value's least tensor name, or else its node's name, with the output's number if there are several."""
     names = value.get_names()
     if names:
         return str(min(names))
@@ -83,14 +83,14 @@ def name_of(value: ov.Output) -> str:
 
 
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """The slicing nodes of a model in its order, built-in ones and ours, with those of the bodies of control flow."""
+    """Read the slicing nodes of a model in its order, built-in ones and ours, and those of bodies of control flow."""
     constants: dict[int, bool] = {}
     hint = _shapes_hint(model)
     return [_read(node, scope, constants, hint) for scope, node in _slicing_nodes(model)]
 
 
 def slicing_nodes(model: ov.Model) -> list[ov.Node]:
-    """The nodes that `read_slicing_nodes` reads, in the same order."""
+    """Return the nodes that `read_slicing_nodes` reads, in the same order."""
     return [node for _, node in _slicing_nodes(model)]
 
 
@@ -109,9 +109,9 @@ def _nodes(model: ov.Model, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 
 
 def _find_constant(node: ov.Node, known: dict[int, bool]) -> bool:
-    """Find out whether a node's outputs are known before the model runs: constants, static shapes, what follows.
+    """Return whether a node's outputs follow from constants and static shapes, and so are known before the model runs.
 
-    What is found goes to `known`, by the nodes' instance numbers.
+    `known` caches the answers by the nodes' instance numbers.
     """
     waiting = [node]
     while waiting:
@@ -136,7 +136,7 @@ def _find_constant(node: ov.Node, known: dict[int, bool]) -> bool:
 
 
 def _shapes_hint(model: ov.Model) -> str:
-    """The end of a message: shapes to give, as the command line takes them."""
+    """Return the end of a message with an example of input shapes, as the command line takes them."""
     shapes: dict[str, list[int | None] | None] = {}
     for value in model.inputs:
         shape = value.get_partial_shape()
@@ -176,11 +176,11 @@ def _read(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool], hin
 
 
 def _resolve(node: ov.Node) -> _Selection:
-    """The spec of a node, and what each output selects.
+    """Return the spec of a node, and the region that each output selects.
 
     Raises:
         InvalidSlice: The node breaks its specification.
-        DynamicSlice: The shape or an index is not known.
+        DynamicSlice: The shape or an index is not known before the model runs.
     """
     shape = node.input_value(0).get_partial_shape()
     if shape.is_dynamic:
@@ -200,7 +200,7 @@ def _resolve(node: ov.Node) -> _Selection:
 
 
 def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:
-    """Split-1: equal parts; VariadicSplit-1: lengths, of which one may be -1, what is left."""
+    """Return the spec of Split-1, with equal parts, or of VariadicSplit-1, where a length of -1 stands for the rest."""
     (axis,) = _list(node.input_value(1))
     if kind_of(node)[0] == "Split":
         return SplitSpec.evenly(axis, sizes, node.get_output_size())
@@ -208,11 +208,11 @@ def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:
 
 
 def _list(source: ov.Output) -> tuple[int, ...]:
-    """The elements of an index input.
+    """Return the elements of an index input.
 
     Raises:
-        DynamicSlice: They are not known.
-        InvalidSlice: They are no integers.
+        DynamicSlice: An element is not known before the model runs.
+        InvalidSlice: The elements are not integers.
     """
     node, element = source.get_node(), source.get_element_type()
     if element.is_static() and not is_integral(element):

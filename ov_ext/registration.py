@@ -1,4 +1,4 @@
-"""Making the operators known to an OpenVINO Core."""
+"""Registration of the operators with an OpenVINO Core."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ov_ext.operators import operator_extensions
 
 
 def register(core: ov.Core) -> None:
-    """Let a Core read IR with our operators, import models that hold them, and read ONNX files with them.
+    """Let a Core read IR files with our operators, import compiled models with them, and read ONNX files with them.
 
-    They are those of `backend`; a model that holds the others runs on this Core as well.
+    The operators are those of `backend`. A model that holds operators of the other kind runs on this Core as well.
 
     Args:
-        core: The Core; registering twice does no harm.
+        core: The Core. Registering twice does no harm.
 
     Raises:
         UsageError: SLICEPORT_BACKEND asks for native operators, and there are none.

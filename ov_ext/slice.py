@@ -9,7 +9,6 @@ import openvino as ov
 
 from ov_ext.inference import ANY_INDEX, Bounds, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
-from ov_ext.values import is_integral, list_length
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Region, SliceSpec
 from sliceport.slicing.spec import normalize_axis
@@ -21,27 +20,28 @@ class Slice(SlicingOp):
     """OpenVINO Slice-8.
 
     Inputs: `data` of any type and rank from 1 up; `start`, `stop`, `step` and, optionally, `axes`: lists of integers of
-    one length, an entry an axis. Without `axes` they are the first axes. The output has the rank of `data`.
+    one length, with one entry for each axis. The default of `axes` are the first axes. The output has the rank of
+    `data`.
 
-    Source: OpenVINO's Slice-8 page; where its shape inference is not exact, all sizes that the bounds allow.
+    Source: OpenVINO's Slice-8 page. Where OpenVINO's shape inference is not exact, this one infers all possible sizes.
     """
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("Slice8", VERSION)
 
     def __init__(self, inputs: Sequence[Any] | None = None) -> None:
-        """Make the operator of nodes, outputs of nodes, or values that become constants.
+        """Build the operator on nodes, outputs of nodes, or values that become constants.
 
-        Without inputs OpenVINO sets them later.
+        Without `inputs`, OpenVINO sets them later.
 
         Raises:
-            InvalidSlice: The inputs break the rules.
+            InvalidSlice: The inputs break the rules of Slice.
         """
         super().__init__()
         if inputs is not None:
             self.set_inputs(inputs)
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Read indices that are attributes; there are no others."""
+        """Read indices that are attributes. There are no other attributes."""
         self.connect_fixed(visitor, NAMES)
         return True
 
@@ -51,22 +51,17 @@ class Slice(SlicingOp):
         if count not in (4, 5):
             raise InvalidSlice(f"it has 4 or 5 inputs, got {count}")
         rank = self.get_input_partial_shape(0).rank
-        lengths = {}
-        for i, name in enumerate(NAMES[: count - 1], start=1):
-            lengths[name] = _check_list(self.input_value(i), name, rank)
-        known = {name: length for name, length in lengths.items() if length is not None}
-        if len(set(known.values())) > 1:
-            raise InvalidSlice(f"start, stop, step and axes must have the same length, got {known}")
+        self.check_lists("start, stop, step and axes", NAMES, rank.get_length() if rank.is_static else None)
         if rank.is_static and rank.get_length() == 0:
             raise InvalidSlice("data is a scalar, but slicing needs at least one axis")
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Bounds of each output size."""
+        """Return bounds of each output size, with the input axis whose size it certainly is."""
         output: list[tuple[Bounds, int | None]] = [(size, axis) for axis, size in enumerate(sizes)]
         start, stop, step, *rest = indices
-        count = next((n for n in map(list_length, self._index_sources()) if n is not None), None)
+        count = self.entry_count()
         axes = self._axes(rest, count, len(sizes))
         if axes is None:
             return [(Bounds(0, size.high), None) for size in sizes]
@@ -80,12 +75,12 @@ class Slice(SlicingOp):
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """What is selected from data of a shape."""
+        """Return the region that the indices select from data of a shape."""
         start, stop, step, *axes = indices
         return SliceSpec(start, stop, axes[0] if axes else None, step).resolve(shape)
 
     def _axes(self, given: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
-        """The axis of each entry; None if they are not known."""
+        """Return the axis of each entry, or None if the axes are not known."""
         if not given:
             if count is not None and count > rank:
                 raise InvalidSlice(f"{count} entries are more than the rank {rank} of data")
@@ -96,20 +91,3 @@ class Slice(SlicingOp):
         if len(set(axes)) < len(axes):
             raise InvalidSlice(f"an axis is named twice in axes={[bounds.low for bounds in given[0]]}")
         return axes
-
-
-def _check_list(source: ov.Output, name: str, data_rank: ov.Dimension) -> int | None:
-    """The length of an index input, if it is known.
-
-    Raises:
-        InvalidSlice: It is no list of integers, or longer than the data has axes.
-    """
-    element, rank = source.get_element_type(), source.get_partial_shape().rank
-    if element.is_static() and not is_integral(element):
-        raise InvalidSlice(f"{name} must hold integers, got {element.get_type_name()}")
-    if rank.is_static and rank.get_length() != 1:
-        raise InvalidSlice(f"{name} must be a list, got rank {rank.get_length()}")
-    length = list_length(source)
-    if length is not None and data_rank.is_static and length > data_rank.get_length() > 0:
-        raise InvalidSlice(f"{name} has {length} entries, more than the rank {data_rank.get_length()} of data")
-    return length

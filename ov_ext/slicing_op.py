@@ -1,4 +1,4 @@
-"""What the two operators have in common: shapes from bounds, values that pass through, evaluation by bytes."""
+"""The base of both operators: shapes from bounds, propagation of known values, evaluation by copies of bytes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from openvino._pyopenvino import TensorVector
 
 from ov_ext.copy import Plan, copy_packed
 from ov_ext.inference import Bounds
-from ov_ext.values import (
+from ov_ext.static_values import (
     as_indices,
     as_output,
     dimension,
-    dimensions,
+    dimension_bounds,
     element_bounds,
     index_array,
-    integers,
+    is_integral,
     list_bounds,
+    list_length,
+    to_index_list,
 )
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Region
@@ -28,43 +30,45 @@ from sliceport.slicing.axis import INT64_MIN
 
 VERSION = "ov_ext"
 """The operators' version in IR files: it never changes."""
-_MAX_KEPT = 256
+_MAX_CACHED = 256
 _NO_ATTRIBUTE = INT64_MIN + 1
-"""What stands for an attribute that is not there: OpenVINO leaves what it is asked with, which must not be empty."""
+"""Sentinel for an absent attribute: OpenVINO needs a default that is not empty."""
 
 
-class _Known(NamedTuple):
-    """What follows from indices: how to copy, by shape, and the sizes that come out, by partial shape."""
+class _Results(NamedTuple):
+    """Results for one set of indices: plans by shape of the data, and output sizes by its partial shape."""
 
     plans: dict[tuple[int, ...], Plan]
     shapes: dict[str, list[ov.Dimension | int]]
 
 
-class _Memory:
-    """What an operator and its clones worked out, by indices."""
+class _Cache:
+    """Results that an operator and its clones share, by indices."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, _Known] = {}
-        self._last: tuple[list[ov.Output], _Known] | None = None
+        self._results: dict[Any, _Results] = {}
+        self._last: tuple[list[ov.Output], _Results] | None = None
 
-    def of_constants(self, sources: list[ov.Output]) -> _Known | None:
-        """What is known of the constant indices that sources are; None if one is no constant."""
+    def of_constants(self, sources: list[ov.Output]) -> _Results | None:
+        """Return the results for index inputs, or None if one is not a Constant."""
         last = self._last
         if last is not None and last[0] == sources:
             return last[1]
-        constants = _constants(sources)
-        if constants is None:
+        nodes = [source.get_node() for source in sources]
+        if not all(isinstance(node, ov.op.Constant) for node in nodes):
             return None
-        known = self.of(constants)
-        self._last = sources, known
-        return known
+        results = self.of([index_array(node) for node in nodes])
+        self._last = sources, results
+        return results
 
-    def of(self, indices: tuple[Any, ...]) -> _Known:
-        known = self._known.get(indices)
-        if known is None:
-            known = _Known({}, {})
-            _keep(self._known, indices, known)
-        return known
+    def of(self, indices: Sequence[Any]) -> _Results:
+        """Return the results for arrays of indices."""
+        key = tuple([(array.dtype.char, array.shape, array.tobytes()) for array in indices])
+        results = self._results.get(key)
+        if results is None:
+            results = _Results({}, {})
+            _store_in_cache(self._results, key, results)
+        return results
 
 
 class SlicingOp(ov.Op):
@@ -72,20 +76,18 @@ class SlicingOp(ov.Op):
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo]
 
-    # OpenVINO never frees an operator in Python, and clones one for each inference of a dynamic model: a clone that
-    # never runs has no attributes that it can do without.
-    _connected: tuple[list[ov.Output], dict[Any, Plan]] | None = None
-
     def __init__(self) -> None:
-        super().__init__(self)
-        self._memory = _Memory()
+        super().__init__(self)  # ov.Op takes the Python object a second time.
+        # OpenVINO never frees an operator in Python and clones it for each inference of a dynamic model, so that each
+        # further attribute would leak.
+        self._cache = _Cache()
 
     def get_type_info(self) -> ov.DiscreteTypeInfo:
-        """The operator's name and version."""
+        """Return the operator's name and version."""
         return self.class_type_info
 
     def label(self) -> str:
-        """Operator and node, as errors name them."""
+        """Return operator and node, as errors name them."""
         return f"{self.class_type_info.name} {self.get_friendly_name()!r}"
 
     def set_inputs(self, inputs: Sequence[Any]) -> None:
@@ -95,45 +97,75 @@ class SlicingOp(ov.Op):
             inputs: Nodes of one output, outputs of nodes, or values that become constants.
 
         Raises:
-            InvalidSlice: The inputs break the rules.
+            InvalidSlice: The inputs break the rules of the operator.
         """
         self.set_arguments([as_output(value, i, self.label()) for i, value in enumerate(inputs)])
         self.constructor_validate_and_infer_types()
 
     def _index_sources(self) -> list[ov.Output]:
-        return [self.input_value(i) for i in range(1, self.get_input_size())]
+        return list(self.input_values()[1:])
 
-    # What the subclasses say.
+    # For the subclasses.
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Bounds of each output size, and the input axis whose size it surely is; None if the rank is not known."""
+        """Return bounds of each output size, with the input axis of certainly that size; None if the rank is open."""
         raise NotImplementedError
 
     def check_inputs(self) -> None:
         """Check ranks, lengths and types of the index inputs.
 
         Raises:
-            InvalidSlice: One breaks the rules.
+            InvalidSlice: An input breaks the rules of the operator.
         """
         raise NotImplementedError
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """What is selected from data of a shape.
+        """Return the region that the indices select from data of a shape.
 
         Raises:
-            InvalidSlice: The indices break the rules.
+            InvalidSlice: The indices break the rules of the operator.
         """
         raise NotImplementedError
 
-    # What OpenVINO calls.
+    def check_lists(self, rule: str, names: Sequence[str], max_length: int | None = None) -> None:
+        """Check that the index inputs are lists of integers of one length.
+
+        Args:
+            rule: The names of the inputs in a sentence.
+            names: The names of the inputs.
+            max_length: The rank of the data, which limits the lengths; None or 0 for no limit.
+
+        Raises:
+            InvalidSlice: A list has another type, rank or length.
+        """
+        lengths = {}
+        for name, source in zip(names, self._index_sources(), strict=False):
+            element, rank = source.get_element_type(), source.get_partial_shape().rank
+            if element.is_static() and not is_integral(element):
+                raise InvalidSlice(f"{name} must hold integers, got {element.get_type_name()}")
+            if rank.is_static and rank.get_length() != 1:
+                raise InvalidSlice(f"{name} must be a list, got rank {rank.get_length()}")
+            length = list_length(source)
+            if length is not None:
+                if max_length and length > max_length:
+                    raise InvalidSlice(f"{name} has {length} entries, more than the rank {max_length} of data")
+                lengths[name] = length
+        if len(set(lengths.values())) > 1:
+            raise InvalidSlice(f"{rule} must have the same length, got {lengths}")
+
+    def entry_count(self) -> int | None:
+        """Return the number of entries of the index inputs, or None if it is open."""
+        return next((length for length in map(list_length, self._index_sources()) if length is not None), None)
+
+    # Called by OpenVINO.
 
     def validate_and_infer_types(self) -> None:
         """Set the output's type, shape and bounds of values.
 
         Raises:
-            InvalidSlice: The inputs or attributes break the rules.
+            InvalidSlice: The inputs or attributes break the rules of the operator.
         """
         try:
             self._infer()
@@ -143,11 +175,8 @@ class SlicingOp(ov.Op):
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
         """Compute the output.
 
-        Called by OpenVINO, it takes constant indices from the nodes that are connected: to read them from the tensors
-        takes longer than to copy a small one.
-
         Raises:
-            InvalidSlice: The indices break the rules.
+            InvalidSlice: The indices break the rules of the operator, or a tensor has another element type.
         """
         data = inputs[0]
         element = self._check_types(data, outputs[0])
@@ -157,13 +186,16 @@ class SlicingOp(ov.Op):
                 _NOT_WHOLE_BYTES[element](region, data, outputs[0])
                 return True
             source = data.data
-            plans = self._find_connected_plans() if type(inputs) is TensorVector else None
-            if plans is None:
-                plans = self._memory.of(_as_key(_index_arrays(inputs))).plans
-            plan = plans.get(source.shape)
+            # OpenVINO passes a TensorVector with the constants that are connected. To read these from the tensors takes
+            # longer than to copy a small tensor.
+            is_from_openvino = type(inputs) is TensorVector
+            results = self._cache.of_constants(self._index_sources()) if is_from_openvino else None
+            if results is None:
+                results = self._cache.of(_index_arrays(inputs))
+            plan = results.plans.get(source.shape)
             if plan is None:
                 plan = Plan(self.region(source.shape, _list_indices(_index_arrays(inputs))))
-                _keep(plans, source.shape, plan)
+                _store_in_cache(results.plans, source.shape, plan)
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
         target = outputs[0].data
@@ -174,33 +206,31 @@ class SlicingOp(ov.Op):
         return True
 
     def clone_with_new_inputs(self, inputs: Sequence[Any]) -> SlicingOp:
-        """The same operator of other inputs."""
+        """Return the same operator on other inputs."""
         new = self.without_inputs()
-        new._memory = self._memory
+        new._cache = self._cache
         new.set_inputs(inputs)
         return new
 
     def without_inputs(self) -> SlicingOp:
-        """The same operator, not connected."""
+        """Return the same operator without inputs."""
         return type(self)()
 
     def forget(self) -> None:
-        """Start anew after a change of attributes."""
-        self._memory = _Memory()
-        self._connected = None
+        """Drop the cached results after a change of attributes."""
+        self._cache = _Cache()
 
     def connect_fixed(self, visitor: Any, names: Sequence[str]) -> None:
         """Connect constants for indices that are attributes.
 
-        Operators in C++ have such in compiled models, where a constant would cost time at each inference, and so do
-        blobs that were exported from there.
+        In compiled models, and in the blobs exported from them, operators in C++ hold constant indices as attributes.
 
         Args:
-            visitor: What reads the attributes; when they are written instead, nothing is done.
+            visitor: The visitor of attributes. If it writes them, this does nothing.
             names: The names of the index inputs, in order.
 
         Raises:
-            InvalidSlice: They are no lists of integers.
+            InvalidSlice: An attribute is not a list of integers.
         """
         if self.get_output_size() or not self.get_input_size():
             return
@@ -225,45 +255,35 @@ class SlicingOp(ov.Op):
             raise InvalidSlice(f"{self.label()}: data and output must hold {declared.get_type_name()}, got {got}.")
         return str(found[0].get_type_name())
 
-    def _find_connected_plans(self) -> dict[Any, Plan] | None:
-        """The plans for the constant indices that are connected now; None if one is no constant."""
-        sources = self.input_values()[1:]
-        if self._connected is None or self._connected[0] != sources:
-            known = self._memory.of_constants(sources)
-            if known is None:
-                return None
-            self._connected = sources, known.plans
-        return self._connected[1]
-
     def _infer(self) -> None:
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
-        of_constants = self._memory.of_constants(self.input_values()[1:])
-        shapes = None if of_constants is None else of_constants.shapes
-        known = None if shapes is None else shapes.get(str(shape))
-        if known is not None:
-            self.set_output_type(0, element, _shape(shape, known))
+        sources = self._index_sources()
+        results = self._cache.of_constants(sources)
+        cached = None if results is None else results.shapes.get(str(shape))
+        if cached is not None:
+            self.set_output_type(0, element, _join_dimensions(shape, cached))
             return
         self.check_inputs()
-        sizes = dimensions(shape)
+        sizes = dimension_bounds(shape)
         if sizes is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
-        sources = [self.input_value(i) for i in range(1, self.get_input_size())]
         indices = [list_bounds(source) for source in sources]
         output = self.output_dimensions(sizes, indices)
         if output is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
         dims = [dimension(bounds) if axis is None else axis for bounds, axis in output]
-        self.set_output_type(0, element, _shape(shape, dims))
-        if len(sizes) != 1 and shapes is not None:
-            _keep(shapes, str(shape), dims)
+        self.set_output_type(0, element, _join_dimensions(shape, dims))
+        # The output of a vector may have known values, too, which have to be passed on each time.
+        if len(sizes) != 1 and results is not None:
+            _store_in_cache(results.shapes, str(shape), dims)
         if len(sizes) == 1 and all(index is not None for index in indices):
             self._pass_values(indices)
 
     def _pass_values(self, indices: Sequence[list[Bounds] | None]) -> None:
-        """Give the output what is known of the elements of the data: their bounds and symbols."""
+        """Set the bounds and symbols of the output's elements from those of the data."""
         exact = [[bound.low for bound in index or () if bound.is_exact] for index in indices]
         if any(len(values) != len(index or ()) for values, index in zip(exact, indices, strict=True)):
             return
@@ -290,46 +310,34 @@ def _tensor(values: Any, element: ov.Type) -> ov.Tensor:
     return tensor
 
 
-def _shape(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:
-    """The output's shape; where a size is surely that of an input axis, it is that dimension with its symbol."""
+def _join_dimensions(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int]) -> ov.PartialShape:
+    """Return a shape of dimensions; an int stands for that dimension of `shape`, with its symbol."""
     return ov.PartialShape([shape[dim] if isinstance(dim, int) else dim for dim in dims])
-
-
-def _constants(sources: Sequence[ov.Output]) -> tuple[Any, ...] | None:
-    """What tells constant indices from others; None if one is no constant."""
-    nodes = [source.get_node() for source in sources]
-    if not all(isinstance(node, ov.op.Constant) for node in nodes):
-        return None
-    return _as_key([index_array(node) for node in nodes])
 
 
 def _index_arrays(inputs: Any) -> list[Any]:
     return [index_array(inputs[i]) for i in range(1, len(inputs))]
 
 
-def _as_key(arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Arrays by their elements."""
-    return tuple([(array.dtype.char, array.shape, array.tobytes()) for array in arrays])
-
-
 def _list_indices(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    return tuple([tuple(integers(array)) for array in arrays])
+    return tuple([tuple(to_index_list(array)) for array in arrays])
 
 
-def _keep(memory: dict[Any, Any], key: Any, value: Any) -> None:
-    """Remember the last ones."""
-    if len(memory) >= _MAX_KEPT:
-        memory.clear()
-    memory[key] = value
+def _store_in_cache(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    """Store a value in a cache, which is emptied first if it is full."""
+    if len(cache) >= _MAX_CACHED:
+        cache.clear()
+    cache[key] = value
 
 
 def _evaluate_strings(region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
     if region.is_empty:
         output.shape = region.output_shape
         return
-    kept = data.str_data.reshape(region.input_shape)[region.slices]
+    selected = data.str_data.reshape(region.input_shape)[region.slices]
     output.shape = region.output_shape
-    output.str_data = np.ascontiguousarray(kept).reshape(region.output_shape)  # strides would be ignored
+    # OpenVINO ignores the strides of the array.
+    output.str_data = np.ascontiguousarray(selected).reshape(region.output_shape)
 
 
 def _evaluate_packed(bits: int, lowest_first: bool, region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
@@ -354,6 +362,6 @@ _NOT_WHOLE_BYTES: dict[str, Callable[[Region, ov.Tensor, ov.Tensor], None]] = {
     "u3": partial(_refuse, "u3"),
     "u6": partial(_refuse, "u6"),
 }
-"""By element type; in a byte the first element is in the lowest bits, but for u1."""
+"""How to evaluate each element type that has no whole bytes. Only u1 has its first element in the highest bit."""
 REFUSED_ELEMENTS = frozenset({"u3", "u6"})
 """Element types that cannot be sliced."""

@@ -9,7 +9,6 @@ import openvino as ov
 
 from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
 from ov_ext.slicing_op import VERSION, SlicingOp
-from ov_ext.values import is_integral, list_length
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, StridedSliceSpec
 
@@ -20,10 +19,10 @@ class StridedSlice(SlicingOp):
     """OpenVINO StridedSlice-1.
 
     Inputs: `data` of any type and rank; `begin`, `end` and, optionally, `strides` (1 everywhere without): lists of
-    integers of one length. The masks hold 0 and 1, aligned with the entries of `begin`; missing bits are 0, further
-    ones are ignored. At one entry the ellipsis goes before the new axis, that before the shrink, that before a slice.
+    integers of one length. The masks hold a 0 or 1 for each entry. Missing bits are 0, and further bits are ignored.
+    An ellipsis bit takes precedence over a new axis, a new axis over a shrunk axis, and a shrunk axis over a slice.
 
-    Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where that contradicts it (`docs/strided_slice.md`).
+    Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where the two differ (`docs/strided_slice.md`).
     """
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
@@ -38,12 +37,12 @@ class StridedSlice(SlicingOp):
         shrink_axis_mask: Sequence[int] = (),
         ellipsis_mask: Sequence[int] = (),
     ) -> None:
-        """Make the operator of nodes, outputs of nodes, or values that become constants.
+        """Build the operator on nodes, outputs of nodes, or values that become constants.
 
-        Without inputs OpenVINO sets them, and the masks, later.
+        Without `inputs`, OpenVINO sets inputs and masks later.
 
         Raises:
-            InvalidSlice: The inputs or masks break the rules.
+            InvalidSlice: The inputs or masks break the rules of StridedSlice.
         """
         super().__init__()
         given = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
@@ -53,17 +52,18 @@ class StridedSlice(SlicingOp):
 
     @property
     def masks(self) -> dict[str, tuple[int, ...]]:
-        """The five masks by name."""
+        """Return the five masks by name."""
         return self._masks.attributes
 
     def without_inputs(self) -> StridedSlice:
-        """The same operator, not connected."""
+        """Return the same operator without inputs."""
         new = type(self)()
         new._masks = self._masks
         return new
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Write or read the masks; OpenVINO cannot write an empty list, and 0 alone means the same."""
+        """Write or read the masks."""
+        # OpenVINO cannot write an empty list. A single 0 means the same.
         lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}
         try:
             visitor.on_attributes(lists)
@@ -79,25 +79,14 @@ class StridedSlice(SlicingOp):
         count = self.get_input_size()
         if count not in (3, 4):
             raise InvalidSlice(f"it has 3 or 4 inputs, got {count}")
-        lengths = {}
-        for i, name in enumerate(NAMES[: count - 1], start=1):
-            source = self.input_value(i)
-            element, rank = source.get_element_type(), source.get_partial_shape().rank
-            if element.is_static() and not is_integral(element):
-                raise InvalidSlice(f"{name} must hold integers, got {element.get_type_name()}")
-            if rank.is_static and rank.get_length() != 1:
-                raise InvalidSlice(f"{name} must be a list, got rank {rank.get_length()}")
-            lengths[name] = list_length(source)
-        known = {name: length for name, length in lengths.items() if length is not None}
-        if len(set(known.values())) > 1:
-            raise InvalidSlice(f"begin, end and strides must have the same length, got {known}")
+        self.check_lists("begin, end and strides", NAMES)
         self._masks.check()
 
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Bounds of each output size."""
-        count = next((n for n in map(list_length, self._index_sources()) if n is not None), None)
+        """Return bounds of each output size, with the input axis whose size it certainly is."""
+        count = self.entry_count()
         if count is None:
             return None
         begin, end, *rest = indices
@@ -121,13 +110,13 @@ class StridedSlice(SlicingOp):
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
-        """What is selected from data of a shape."""
+        """Return the region that the indices select from data of a shape."""
         begin, end, *strides = indices
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
 
 
 def _bound(index: list[Bounds] | None, is_ignored: int, i: int) -> Bounds | None:
-    """Bounds of an entry; None where its mask bit says that it is ignored."""
+    """Return the bounds of an entry, or None if its mask bit is set, so that the entry is ignored."""
     if is_ignored:
         return None
     return ANY_INDEX if index is None else index[i]

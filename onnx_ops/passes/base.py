@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 
 import onnx_ir as ir
 
+from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import has_its_values, is_strided_slice, node_name
-from onnx_ops.model.read_once import reading_once
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.annotations import annotate_nodes, annotate_value
@@ -67,7 +67,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """Run the pass; `modified` is true exactly when the model was changed."""
         self.changes, self.skipped = [], []
         self._model, self._names, self.edits = model, None, GraphEdits()
-        with defaults_aside(model) if self._shared is None else nullcontext(), reading_once():
+        with defaults_aside(model) if self._shared is None else nullcontext(), caching_reads():
             self.analysis = self._shared or Analysis(model)
             self.apply(model)
             if self._shared is None:

@@ -14,9 +14,9 @@ import onnx_ir as ir
 from onnx_ops.infer.exact import MOVING, OPERATORS
 from onnx_ops.infer.facts import MAX_BYTES, Facts
 from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
-from onnx_ops.model.read_once import read_once
 from onnx_ops.model.walk import all_nodes, count_uses
 from onnx_ops.passes.probe import build_probe
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -103,7 +103,7 @@ def _elements(tensor: ir.TensorProtocol) -> Array:
     if isinstance(tensor, ir.serde.TensorProtoTensor) and (
         not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < _BITS_OF_A_BYTE
     ):
-        return read_once(tensor, "elements", tensor.numpy)
+        return cached_read(tensor, "elements", tensor.numpy)
     return tensor.numpy()
 
 
@@ -123,7 +123,7 @@ def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Sele
         if read is None or read.size > MAX_BYTES:
             return None
         indices, size = _elements(read), shape[axis]
-        if not read_once(read, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
+        if not cached_read(read, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
             return None
         rest = prod(shape[:axis] + shape[axis + 1 :])
         return [(partial(np.take, indices=indices, axis=axis), indices.size * rest)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.nodes import (
     MAX_AXES,
     constant,
@@ -15,7 +16,6 @@ from onnx_ops.model.nodes import (
     slice_spec,
     split_spec,
 )
-from onnx_ops.model.read_once import read_once
 from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
@@ -164,7 +164,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
             f"the size of axis {axis} of {_data(node)} is not known, and a Slice does not fail at an index out of range"
         )
     try:
-        kept, least = read_once(tensor, ("indices", size), lambda: _read_indices(tensor, size))
+        kept, least = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))
     except Exception as error:  # stored outside the model
         raise Skip(f"its indices cannot be read ({error})") from None
     if kept is None or (opset < _NEGATIVE_INDICES_OPSET and least < 0):

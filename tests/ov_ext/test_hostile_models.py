@@ -14,7 +14,7 @@ from openvino import opset13
 
 import ov_ext
 from ov_ext.compare import compare
-from ov_ext.messages import last_words
+from ov_ext.error_text import last_sentence
 from sliceport.cli.main import main
 from sliceport.errors import ModelError
 
@@ -74,7 +74,7 @@ def test_a_pipe_is_no_file(tmp_path: Path, name: str) -> None:
 
 
 def test_what_openvino_says_is_shortened() -> None:
-    assert last_words(RuntimeError("x" * 10_000)) == f"{'x' * 300}...."
+    assert last_sentence(RuntimeError("x" * 10_000)) == f"{'x' * 300}...."
 
 
 def test_a_rank_that_no_array_has_is_not_compared(tmp_path: Path) -> None:

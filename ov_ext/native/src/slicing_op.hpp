@@ -7,7 +7,7 @@
 
 #include "openvino/op/op.hpp"
 #include "slicing.hpp"
-#include "values.hpp"
+#include "static_values.hpp"
 
 namespace sliceport {
 

@@ -15,7 +15,7 @@ import pytest
 
 import ov_ext
 from ov_ext.compare import compare
-from ov_ext.one_thread import one_thread
+from ov_ext.openvino_lock import with_openvino_lock
 
 IR = Path(__file__).parents[2] / "models" / "rule_new_axis.xml"
 CALLS: dict[str, Callable[[ov.Model, Path], Any]] = {
@@ -28,13 +28,13 @@ CALLS: dict[str, Callable[[ov.Model, Path], Any]] = {
 }
 
 
-@one_thread
+@with_openvino_lock
 def work(started: threading.Event, may_end: threading.Event) -> None:
     started.set()
     assert may_end.wait(60)
 
 
-@one_thread
+@with_openvino_lock
 def do_nothing() -> None:
     pass
 

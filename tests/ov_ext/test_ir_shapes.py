@@ -12,8 +12,8 @@ import pytest
 from openvino import opset13
 
 import ov_ext
-from ov_ext.declared import declared_shapes
 from ov_ext.format import FORMAT
+from ov_ext.ir_shapes import read_declared_shapes
 from ov_ext.read import name_of
 from sliceport.batch.shapes import choose_shapes
 from sliceport.errors import ModelError
@@ -48,7 +48,7 @@ def test_the_format_has_both_methods() -> None:
 
 
 def test_sizes_bounds_and_nothing(file: Path) -> None:
-    assert declared_shapes(file) == {
+    assert read_declared_shapes(file) == {
         "b": [None, 3, range(2, 9), range(4, MANY + 1), range(6)],
         "rank": None,
         "scalar": [],
@@ -58,7 +58,7 @@ def test_sizes_bounds_and_nothing(file: Path) -> None:
 
 def test_names_and_shapes_are_those_of_openvino(file: Path) -> None:
     model = ov_ext.read_model(file)
-    assert [name_of(value) for value in model.inputs] == list(declared_shapes(file))
+    assert [name_of(value) for value in model.inputs] == list(read_declared_shapes(file))
     chosen = choose_shapes(file)
     assert chosen == {"b": (2, 3, 3, 23, 5)}
     for value in model.inputs:
@@ -90,14 +90,14 @@ def test_inputs_of_bodies_are_none_of_the_model(tmp_path: Path) -> None:
     branch.set_output(*(body.get_results()[0] for body in bodies))
     ov.save_model(ov.Model([branch.output(0)], [condition, x], "model"), tmp_path / "m.xml")
     assert 'name="inner"' in (tmp_path / "m.xml").read_text()
-    assert declared_shapes(tmp_path / "m.xml") == {"condition": [], "x": [None]}
+    assert read_declared_shapes(tmp_path / "m.xml") == {"condition": [], "x": [None]}
 
 
 @pytest.mark.parametrize("text", ["", "no XML", "<net><layers>", '<?xml version="1.0" encoding="x"?><net/>'])
 def test_damaged_files(tmp_path: Path, text: str) -> None:
     (tmp_path / "m.xml").write_text(text)
     with pytest.raises(ModelError, match="m.xml' is no OpenVINO IR "):
-        declared_shapes(tmp_path / "m.xml")
+        read_declared_shapes(tmp_path / "m.xml")
 
 
 @pytest.mark.parametrize("shape", ["a", "2..x", "1,,2", "1.5"])
@@ -105,17 +105,17 @@ def test_damaged_shapes(tmp_path: Path, shape: str) -> None:
     layer = f'<layer name="x" type="Parameter"><data shape="{shape}"/></layer>'
     (tmp_path / "m.xml").write_text(f"<net><layers>{layer}</layers></net>")
     with pytest.raises(ModelError, match="m.xml' is no OpenVINO IR "):
-        declared_shapes(tmp_path / "m.xml")
+        read_declared_shapes(tmp_path / "m.xml")
 
 
 def test_other_xml_has_no_inputs(tmp_path: Path) -> None:
     (tmp_path / "m.xml").write_text("<project><layers><layer type='Parameter'/></layers></project>")
-    assert declared_shapes(tmp_path / "m.xml") == {}
+    assert read_declared_shapes(tmp_path / "m.xml") == {}
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is no file"):
-        declared_shapes(tmp_path)
+        read_declared_shapes(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "beside"), [("m.xml", "m.bin"), ("a/m.v2.xml", "m.v2.bin")])

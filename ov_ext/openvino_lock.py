@@ -1,4 +1,4 @@
-"""One thread at a time: OpenVINO 2026.4 may hang where one reads a model and another the data of a constant."""
+"""A lock around OpenVINO: 2026.4 may hang if one thread reads a model while another reads the data of a constant."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ R = TypeVar("R")
 _lock = threading.RLock()
 
 
-def one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a thread wait while another is in a function that is decorated so."""
+def with_openvino_lock(function: Callable[P, R]) -> Callable[P, R]:
+    """Run the decorated function in one thread at a time, and no other decorated function beside it."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -26,7 +26,8 @@ def one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 - in a forked process, where nobody is left to release it
+    # A forked process has only one thread. If another thread of its parent held the lock, nobody would release it.
+    global _lock  # noqa: PLW0603
     _lock = threading.RLock()
 
 

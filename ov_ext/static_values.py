@@ -1,4 +1,4 @@
-"""What an OpenVINO graph knows of a value before it runs: shapes, constants, bounds, and symbols of elements."""
+"""Shapes, constants and bounds of values that are known before an OpenVINO model runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class _FarIndex(int):
 
 _FAR: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIndex(INT64_MIN)}
 _MAX_ELEMENTS = 1024
-"""Values of more elements are no shape arithmetic: their bounds are not asked for."""
+"""The most elements of a value whose bounds are evaluated: shape arithmetic has fewer."""
 
 
 def as_constant(array: Array) -> ov.Node:
-    """A constant of an array, which may be empty; an empty one that NumPy takes for float64 is one of indices."""
+    """Return a constant of an array. An empty list, which NumPy makes float64, becomes a constant of indices."""
     if array.size:
         return ov.op.Constant(array)
     element = ov.Type.i64 if array.dtype == np.float64 else ov.Type(array.dtype)
@@ -41,7 +41,7 @@ def as_constant(array: Array) -> ov.Node:
 
 
 def as_indices(values: list[int]) -> ov.Node:
-    """A constant of indices, of 32 bits where they fit: `integers` takes it for the same."""
+    """Return a constant of indices, of 32 bits if `to_index_list` reads the same numbers from it."""
     near = {far: value for value, far in _FAR.items()}
     narrow = [near.get(value, value) for value in values]
     fits = all(_INT32_MIN <= value <= _INT32_MAX for value in narrow)
@@ -49,15 +49,15 @@ def as_indices(values: list[int]) -> ov.Node:
 
 
 def as_output(value: Any, i: int, label: str) -> ov.Output:
-    """What an input of a node is given as: an output, a node of one, or values that become a constant.
+    """Return an input of a node as an output.
 
     Args:
-        value: The input.
-        i: Its number.
+        value: An output, a node of one output, or values that become a constant.
+        i: The number of the input.
         label: Operator and node, as errors name them.
 
     Raises:
-        InvalidSlice: It is none of these.
+        InvalidSlice: `value` is none of these.
     """
     if isinstance(value, ov.Output):
         return value
@@ -72,7 +72,7 @@ def as_output(value: Any, i: int, label: str) -> ov.Output:
 
 
 def ones_like(source: ov.Output | ov.Node) -> ov.Output:
-    """A 1 for each element of a list of indices, of the list's type: constants where the length is known."""
+    """Return a list of ones of the type and length of a list of indices: a constant if the length is known."""
     source = source if isinstance(source, ov.Output) else source.output(0)
     element = source.get_element_type() if source.get_element_type().is_static() else ov.Type.i64
     length = list_length(source)
@@ -82,31 +82,31 @@ def ones_like(source: ov.Output | ov.Node) -> ov.Output:
     return opset8.broadcast(one, opset8.shape_of(source)).output(0)
 
 
-def dimensions(shape: ov.PartialShape) -> list[Bounds] | None:
-    """Bounds of each size; None where not even the rank is known."""
+def dimension_bounds(shape: ov.PartialShape) -> list[Bounds] | None:
+    """Return the bounds of each size, or None if the rank is open."""
     if shape.rank.is_dynamic:
         return None
     return [bounds_of(dim) for dim in shape]
 
 
 def bounds_of(dim: ov.Dimension) -> Bounds:
-    """Bounds of a size."""
+    """Return the bounds of a size."""
     high = dim.get_max_length()
     return Bounds(dim.get_min_length(), INT64_MAX if high < 0 else high)
 
 
 def dimension(bounds: Bounds) -> ov.Dimension:
-    """A size within bounds."""
+    """Return a size within bounds."""
     return ov.Dimension(bounds.low, -1 if bounds.high == INT64_MAX else bounds.high)
 
 
 def is_integral(element: ov.Type) -> bool:
-    """Whether an element type can be that of indices; booleans cannot."""
+    """Return whether indices can have an element type. They cannot be booleans."""
     return element.get_type_name() in _INTEGRAL
 
 
 def list_length(source: ov.Output) -> int | None:
-    """The number of elements of a list, if it is known."""
+    """Return the number of elements of a list, or None if it is open."""
     shape = source.get_partial_shape()
     if shape.rank.is_dynamic or shape.rank.get_length() != 1 or shape[0].is_dynamic:
         return None
@@ -114,21 +114,21 @@ def list_length(source: ov.Output) -> int | None:
 
 
 def list_bounds(source: ov.Output) -> list[Bounds] | None:
-    """Bounds of each element of a list of integers; None where nothing is known of them."""
+    """Return the bounds of each element of a list of integers, or None if they are not known."""
     node = source.get_node()
     kind = node.get_type_name()
     if kind == "Constant" and is_integral(source.get_element_type()):
-        return [Bounds(value, value) for value in integers(index_array(node))]
+        return [Bounds(value, value) for value in to_index_list(index_array(node))]
     if kind in ("Constant", "Parameter"):
         return None
     found = element_bounds(source)
     if found is None:
         return None
-    return [Bounds(low, high) for low, high in zip(*map(integers, found), strict=True)]
+    return [Bounds(low, high) for low, high in zip(*map(to_index_list, found), strict=True)]
 
 
 def index_array(source: ov.Tensor | ov.Node) -> Array:
-    """The elements of a tensor or Constant of integers; those of 4 bits, two a byte, come out as bytes."""
+    """Return the elements of a tensor or Constant of integers. Elements of 4 bits, two in a byte, become bytes."""
     if source.get_element_type().bitwidth >= 8:
         return np.asarray(source.data)
     packed = (source if isinstance(source, ov.Tensor) else source.get_tensor_view()).data.reshape(-1).view(np.uint8)
@@ -138,11 +138,11 @@ def index_array(source: ov.Tensor | ov.Node) -> Array:
     return values.reshape(tuple(source.shape))
 
 
-def integers(values: Array) -> list[int]:
-    """The elements of a list of indices.
+def to_index_list(values: Array) -> list[int]:
+    """Return the elements of a list of indices.
 
-    The least and the greatest 32-bit one mean "as far as possible" and come out as the 64-bit ones: the CPU plugin
-    makes them of those in constants, and OpenVINO writes unbounded 32-bit values so.
+    INT32_MIN and INT32_MAX mean "as far as possible" and are widened to INT64_MIN and INT64_MAX: the CPU plugin narrows
+    constants so, and OpenVINO writes unbounded 32-bit bounds so.
     """
     listed: list[int] = values.reshape(-1).tolist()
     if values.dtype == np.int32 and (_INT32_MAX in listed or _INT32_MIN in listed):
@@ -151,7 +151,7 @@ def integers(values: Array) -> list[int]:
 
 
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
-    """The least and the greatest value of each element, as OpenVINO's own evaluation of bounds finds them."""
+    """Return the least and greatest value of each element, as OpenVINO evaluates them; None if they are not known."""
     shape = source.get_partial_shape()
     if shape.is_dynamic or len(shape) != 1 or not is_integral(source.get_element_type()):
         return None
@@ -163,14 +163,17 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     tensor = source.get_tensor()
     try:
         lower, upper = tensor.get_lower_value().data, tensor.get_upper_value().data
-    except RuntimeError:  # there are none
+    except RuntimeError:  # OpenVINO found no bounds.
         return None
     wanted = tuple(shape.to_shape())
     return (lower, upper) if lower.shape == upper.shape == wanted else None
 
 
 def _ask_for_bounds(source: ov.Output) -> None:
-    """Make OpenVINO evaluate bounds, which it does when a built-in operator needs them: one that is thrown away."""
+    """Make OpenVINO evaluate bounds.
+
+    OpenVINO has no function for it, so this builds a built-in operator that needs the bounds, and drops it.
+    """
     count = source.get_partial_shape()[0].get_length()
     if source.get_element_type() not in (ov.Type.i32, ov.Type.i64):
         source = opset1.convert(source, "i64").output(0)

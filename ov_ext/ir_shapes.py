@@ -1,4 +1,4 @@
-"""What an OpenVINO IR file says of its inputs, read without openvino and without weights."""
+"""The input shapes that an OpenVINO IR file declares, read without openvino and without weights."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PARAMETER = ["net", "layers", "layer"]
 _MAX_SIZE = 2**31 - 1
 
 
-def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
-    """The shapes of a model's inputs, by the names that `ov_ext.lower` takes.
+def read_declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
+    """Read the shapes of a model's inputs, by the names that `ov_ext.lower` takes.
 
-    IR files write no symbols: a size is a number, bounds, or open.
+    IR files have no symbols: a size is a number, bounds, or open.
 
     Raises:
-        ModelError: The file cannot be read, or is no XML.
+        ModelError: The file cannot be read, or is not an IR file.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -34,7 +34,7 @@ def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
 
 
 def _parameters(path: str) -> Iterator[ElementTree.Element]:
-    """The layers that are inputs of the main graph; bodies of control flow lie deeper."""
+    """Yield the layers that are inputs of the main graph. Bodies of control flow lie deeper in the file."""
     open_tags: list[str] = []
     for event, element in ElementTree.iterparse(path, ("start", "end")):  # noqa: S314 - expat ends what expands too far
         if event == "start":
@@ -48,7 +48,7 @@ def _parameters(path: str) -> Iterator[ElementTree.Element]:
 
 
 def _name_of(layer: ElementTree.Element) -> str:
-    """The least tensor name, else that of the node: see `ov_ext.read.name_of`."""
+    """Return the least tensor name or else the node's name, as `ov_ext.read.name_of` does."""
     port = layer.find("output/port")
     names = "" if port is None else port.get("names", "")
     listed = [name.replace("\\,", ",") for name in re.split(r"(?<!\\),", names) if name]
@@ -64,7 +64,7 @@ def _read_shape(layer: ElementTree.Element) -> list[DeclaredDim] | None:
 
 
 def _read_dim(text: str) -> DeclaredDim:
-    """A size: `3`, `?` or `-1`, or with bounds as in `2..8`, `2..` and `..8`."""
+    """Read a size: `3`, `?` or `-1`, or bounds such as `2..8`, `2..` and `..8`."""
     least, dots, most = text.partition("..")
     if dots:
         return range(int(least or 0), int(most or _MAX_SIZE) + 1)

@@ -1,4 +1,4 @@
-#include "values.hpp"
+#include "static_values.hpp"
 
 #include "openvino/op/constant.hpp"
 #include "openvino/op/convert.hpp"
