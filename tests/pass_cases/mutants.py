@@ -276,7 +276,7 @@ FIRST = {
 
 
 def mutants() -> dict[str, Mutant]:
-    """All mutants by their names."""
+    """Return all mutants by their names."""
     disabled = {
         f"{name} disabled": (f"passes/{file}", line, f"{line}\n        return {'' if line == _APPLY else 'None'}")
         for name, (file, line) in DISABLED.items()

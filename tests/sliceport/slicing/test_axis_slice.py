@@ -1,4 +1,4 @@
-"""What slices of one axis do one after another, and what a Split makes of them: exhaustively at small size."""
+"""Slices of one axis, composed and joined into a Split: exhaustively at small size."""
 
 from __future__ import annotations
 
