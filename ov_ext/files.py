@@ -13,7 +13,7 @@ from ov_ext.error_text import last_sentence
 from ov_ext.frontend import strided_slice_extension
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.operators import operator_extensions
-from ov_ext.passes import note_operators
+from ov_ext.passes import name_unnamed_nodes, note_operators
 from ov_ext.read import bind_shapes
 from sliceport.arguments import check_path, read_input_shapes
 from sliceport.errors import ModelError, UsageError
@@ -99,4 +99,5 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
             raise UsageError(f"output '{target}' cannot be written: {last_sentence(error)}") from None
 
     note_operators(model)
+    name_unnamed_nodes(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)
