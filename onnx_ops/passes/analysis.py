@@ -6,11 +6,12 @@ import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import is_strided_slice
-from onnx_ops.passes.siblings import CUTTING, Siblings, find_siblings
+from onnx_ops.passes.first_look import CUTTING, VIEWS
+from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
 from onnx_ops.passes.walk import rewritable_nodes
 
-LOOKED_AT = frozenset((*CUTTING, "StridedSlice", "Squeeze", "Unsqueeze", "Identity", "Reshape"))
+LOOKED_AT = frozenset((*CUTTING, *VIEWS, "StridedSlice", "Reshape"))
 """The operators that passes start from."""
 
 

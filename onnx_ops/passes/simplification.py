@@ -78,10 +78,12 @@ def simplify(
     all_before = count_nodes(model)
     defaults = take_defaults(model)
     report = run_passes(model, passes)
-    _fold(model, FoldExactConstantsPass())
+    has_unequal_branches = any(node.op == "If" for node in report.contested)
+    if not has_unequal_branches:
+        _fold(model, FoldExactConstantsPass())
     useless, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
-    for name in cycle(optimizers):
+    for name in () if has_unequal_branches else cycle(optimizers):
         if useless == len(optimizers):
             break
         useless += 1

@@ -1,4 +1,4 @@
-"""What is read of constants is kept as long as it is asked for, by their identity."""
+"""Arrays of constants are cached by identity as long as the constants live."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ops.model.cached_read import cached_read, caching_reads
 
 
-def test_it_is_kept_while_it_lasts() -> None:
+def test_an_array_is_cached_while_its_constant_lives() -> None:
     source, read = object(), []
 
     def append() -> int:
