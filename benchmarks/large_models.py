@@ -3,7 +3,7 @@
 Models of several kinds are written, and a command runs on each, in a process of its own: processor time of the process
 and of its workers, the most memory that a process has held so far, and the size of the file.
 
-    python benchmarks/large_models.py [--nodes 20000] [--command "rewrite --timeout 0"] [--checkout OTHER] [KIND ...]
+    python benchmarks/large_models.py [--nodes 100000] [--command rewrite] [--checkout OTHER] [KIND ...]
 """
 
 from __future__ import annotations
@@ -210,6 +210,23 @@ def shapes(count: int) -> onnx.ModelProto:
     return _finish(nodes, here, arrays)
 
 
+def llama(count: int) -> onnx.ModelProto:
+    """Blocks as exporters write rotary embeddings: halves by two Slices, one negated, a Concat, two Muls, an Add."""
+    nodes, here = [], "x"
+    for i in range(count // 8):
+        nodes.append(helper.make_node("Slice", [here, "c0", "c32", "c1"], [f"a{i}"], name=f"a{i}"))
+        nodes.append(helper.make_node("Slice", [here, "c32", "c64", "c1"], [f"b{i}"], name=f"b{i}"))
+        nodes.append(helper.make_node("Neg", [f"b{i}"], [f"c_{i}"], name=f"c{i}"))
+        nodes.append(helper.make_node("Concat", [f"c_{i}", f"a{i}"], [f"d{i}"], name=f"d{i}", axis=1))
+        nodes.append(helper.make_node("Mul", [f"d{i}", "sin"], [f"e{i}"], name=f"e{i}"))
+        nodes.append(helper.make_node("Mul", [here, "cos"], [f"f{i}"], name=f"f{i}"))
+        nodes.append(helper.make_node("Add", [f"e{i}", f"f{i}"], [f"g{i}"], name=f"g{i}"))
+        nodes.append(helper.make_node("Relu", [f"g{i}"], [f"v{i}"], name=f"n{i}"))
+        here = f"v{i}"
+    angles = np.arange(1, 65, dtype=np.float32)
+    return _finish(nodes, here, _bounds(0, 1, 32, 64) | {"sin": np.sin(angles), "cos": np.cos(angles)})
+
+
 KINDS: dict[str, Builder] = {
     kind.__name__: kind
     for kind in (
@@ -221,6 +238,7 @@ KINDS: dict[str, Builder] = {
         chains,
         splits,
         siblings,
+        llama,
         shapes,
         subgraphs,
         functions,
@@ -242,10 +260,8 @@ def measure(command: list[str], checkout: Path, folder: str) -> tuple[float, flo
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--nodes", type=int, default=20000)
-    parser.add_argument(
-        "--command", default="rewrite --timeout 0", help="with its options, as one word: 'rewrite --simplify'"
-    )
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--command", default="rewrite", help="with its options, as one word: 'rewrite --simplify'")
     parser.add_argument("--checkout", type=Path, action="append", help="where the packages are; several are compared")
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="which; default all")
     options = parser.parse_args()

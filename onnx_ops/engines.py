@@ -19,7 +19,7 @@ class OnnxruntimeDML:
     formats = ("onnx",)
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
-        """See `NodeEngine`.
+        """Run a node; see `NodeEngine`.
 
         Raises:
             DeviceError: The provider refuses the node, or the host program failed.

@@ -49,7 +49,7 @@ class ONNX:
     }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """See `onnx_ops.passes.PASSES`."""
+        """Return the default and the optional passes, each as names with one line about the pass."""
         from onnx_ops.passes import BY_DEFAULT, PASSES
 
         lines = {name: (kind.__doc__ or "").partition("\n")[0].rstrip(".") for name, kind in PASSES.items()}
@@ -59,7 +59,7 @@ class ONNX:
         )
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """The packages of ONNX, and onnxruntime with its providers."""
+        """Diagnose the packages of ONNX, and onnxruntime with its providers."""
         for module, name in (("onnx", "onnx"), ("onnx_ir", "onnx-ir"), ("onnxscript", "onnxscript")):
             yield diagnose_package(module, "run: pip install --force-reinstall sliceport", distribution=name)
         runtime = diagnose_package("onnxruntime", 'run: pip install "sliceport[onnxruntime]"')
@@ -71,31 +71,31 @@ class ONNX:
         yield runtime
 
     def declared_shapes(self, model: Path) -> DeclaredShapes:
-        """See `onnx_ops.model.declared.declared_shapes`."""
+        """Return the declared shapes of inputs; see `onnx_ops.model.declared.declared_shapes`."""
         from onnx_ops.model.declared import declared_shapes
 
         return declared_shapes(model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """See `onnx_ops.model.declared.files_beside`."""
+        """Return the external data files; see `onnx_ops.model.declared.files_beside`."""
         from onnx_ops.model.declared import files_beside
 
         return files_beside(model)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """See `onnx_ops.lower`."""
+        """Lower a model; see `onnx_ops.lower`."""
         from onnx_ops.lowering import lower
 
         return lower(model, **options)
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
-        """See `onnx_ops.verify.compare`."""
+        """Compare executors on a model; see `onnx_ops.verify.compare`."""
         from onnx_ops.verify import compare
 
         return compare(model, **options)
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
-        """See `onnx_ops.verify.run_model`."""
+        """Run a model on the DirectML provider; see `onnx_ops.verify.run_model`."""
         from onnx_ops.verify.run_model import run_model
 
         return run_model(model, against=against, **options)
@@ -123,7 +123,7 @@ class ONNX:
         )
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
-        """The names that the option `simplify` stands for."""
+        """Return the optimizers that the option `simplify` names."""
         if isinstance(simplify, bool):
             return list(self.optimizers)[: int(simplify)]
         return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")

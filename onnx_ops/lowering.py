@@ -1,4 +1,4 @@
-"""From an ONNX model to its DirectML program: read, prepare, resolve, lower."""
+"""The lowering of an ONNX model to its DirectML program: read, prepare, resolve, lower."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def lower(
             this package also a model that was read and checked, to read it once.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         feature_level: The DirectML feature level to lower for.
-        input_layout: How the tensors that are cut lie in memory: an axis order for tensors of its rank (`NHWC`,
+        input_layout: The layout of the data of slicing nodes in memory: an axis order for tensors of its rank (`NHWC`,
             `0,2,3,1`), or strides in elements by value name. None: packed row-major.
-        output_layout: The same for what comes out.
+        output_layout: The same for their outputs.
         views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
         strict: Whether a refused node raises instead of being reported.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: It is no model, or an option does not fit the model.
+        UsageError: `model` is not a model, or an option does not fit it.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
     """
     options = Options(

@@ -30,7 +30,7 @@ _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 
 
 def register() -> None:
-    """Register the operator's schema in `onnx.defs`; again does nothing.
+    """Register the operator's schema in `onnx.defs`, once.
 
     Its type and shape inference is registered with it from onnx 1.19 on; onnx 1.18 takes none from Python.
     """
@@ -42,7 +42,7 @@ def register() -> None:
 
 
 def is_registered() -> bool:
-    """Whether `onnx.defs` knows the operator."""
+    """Return whether `onnx.defs` has the operator."""
     return bool(onnx.defs.has("StridedSlice", DOMAIN))
 
 
@@ -53,7 +53,7 @@ def deregister() -> None:
 
 
 def function() -> onnx.FunctionProto:
-    """The operator in standard operators (opset 17), all four inputs given.
+    """Return the operator as a function of standard operators (opset 17), which takes all four inputs.
 
     It refuses what the operator does, a shrunk index out of range and an entry without an axis, by a Reshape that
     fails.
@@ -64,9 +64,9 @@ def function() -> onnx.FunctionProto:
 
 
 def embed_function(model: ir.Model) -> bool:
-    """Let a model that holds the operator carry its function, so that any runtime runs it; whether it changed.
+    """Add the operator's function to a model that uses it, so that any runtime runs it; return whether it changed.
 
-    What a node leaves out is written: strides of 1, as many as begin has entries, and masks of 0.
+    Left-out strides are written as ones, one for each entry of begin, and left-out masks as 0.
 
     Raises:
         UsageError: The model's standard operator set is below 14; `ExpandStridedSlicePass` does without the function.
@@ -79,7 +79,7 @@ def embed_function(model: ir.Model) -> bool:
         raise UsageError(f"the function of ov_ext::StridedSlice needs opset {_MIN_OPSET}; expand it instead.")
     for node in nodes:
         if len(node.inputs) < _WITH_STRIDES or node.inputs[_WITH_STRIDES - 1] is None:
-            _write_strides(node)
+            _add_unit_strides(node)
         for name in MASK_ATTRIBUTES:  # not every runtime knows the defaults of functions
             if name not in node.attributes:
                 node.attributes[name] = ir.AttrInt64s(name, [0])
@@ -88,7 +88,8 @@ def embed_function(model: ir.Model) -> bool:
     return True
 
 
-def _write_strides(node: ir.Node) -> None:
+def _add_unit_strides(node: ir.Node) -> None:
+    """Add an explicit `strides` input of ones, as long as `begin`."""
     begin = node.inputs[1]
     known = None if begin is None else constant(begin)
     if known is not None:
@@ -106,7 +107,7 @@ def _write_strides(node: ir.Node) -> None:
 
 
 def reference_op() -> type:
-    """The operator for `onnx.reference.ReferenceEvaluator(model, new_ops=[reference_op()])`."""
+    """Return the operator for `onnx.reference.ReferenceEvaluator(model, new_ops=[reference_op()])`."""
     from onnx.reference.op_run import OpRun
 
     class StridedSlice(OpRun):
@@ -151,7 +152,7 @@ def _schema() -> onnx.defs.OpSchema:
 
 
 def _infer(context: Any) -> None:
-    """Type and rank from the masks and the number of entries; sizes where they and the entries are known.
+    """Infer type and rank from the masks and the number of entries, and sizes from known sizes and entries.
 
     Raises:
         onnx.shape_inference.InferenceError: The entries or masks break the rules.
@@ -197,7 +198,7 @@ def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
 
 
 def _count_entries(context: Any) -> int | None:
-    """How many entries there are."""
+    """Return the number of entries, if it is known."""
     for i in (1, 2, 3):
         listed = _read_list(context, i)
         if listed is not None:

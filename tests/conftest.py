@@ -22,11 +22,11 @@ settings.register_profile("new", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 settings.load_profile("same")
 
-# To OpenVINO this is a CI job, of which it reports nothing: else each import of it, and each conversion eight times,
+# To OpenVINO this is a CI job, so that it reports nothing: else each import of it, and each conversion eight times,
 # forks a process that connects to a server, out of one with threads.
 os.environ.setdefault("JENKINS_URL", "none")
 
-# Every process that a test starts would start threads for products of matrices, of which it computes none.
+# Every process that a test starts would start threads for products of matrices, though it computes none.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A shell's background jobs ignore Ctrl-C, and so would what the tests start and then interrupt.
@@ -55,7 +55,7 @@ def models() -> Path:
 
 @pytest.fixture(scope="session")
 def zoo() -> Path:
-    """Exports that are not part of the project."""
+    """Return the folder of exports that are not part of the project."""
     folder = SHARED / "zoo"
     if not folder.is_dir():
         pytest.skip("no zoo beside the project")
@@ -64,7 +64,7 @@ def zoo() -> Path:
 
 @pytest.fixture(scope="session")
 def directml() -> Iterator[device.Device]:
-    """The real DirectML. Where it could be installed, CI does not do without it."""
+    """Open the real DirectML. CI fails if it could be installed and is not."""
     if not install.is_installed():
         is_left_out = os.environ.get("DIRECTML") == "no"  # as `make test DIRECTML=no` says
         if os.environ.get("CI") == "true" and not is_left_out and install.missing() is None:
@@ -107,7 +107,7 @@ def _kept_provider() -> Iterator[Callable[[], Kept]]:
 
 @pytest.fixture
 def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[[], Kept]) -> None:
-    """One host program for all whole models that run on the DirectML provider, where a start each tells nothing."""
+    """Share one host program between tests of whole models, which do not test its start."""
     from onnx_ops.verify import run_model, verify_directml
 
     fresh = run_model.open_provider
@@ -122,14 +122,14 @@ def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[[], 
 
 @pytest.fixture
 def full_edition() -> None:
-    """DirectML with every operator."""
+    """Skip a test unless DirectML has every operator."""
     if not install.is_installed(full=True):
         pytest.skip("the full edition is not installed: run sliceport directml install --full")
 
 
 @pytest.fixture
 def inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """See `inferred_once.py`."""
+    """Cache onnx's inference as `inferred_once.py` describes."""
     from inferred_once import propagate
 
     from onnx_ops.infer import inference

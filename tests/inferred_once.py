@@ -1,4 +1,4 @@
-"""What onnx infers follows from the bytes of a model alone: asked once, however many passes and levels see the model.
+"""Cache of onnx's inference, which depends on the bytes of a model alone, for tests that see a model many times.
 
 For tests of what is made of it; those of inference itself, and of its worker process, do without.
 """

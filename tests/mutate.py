@@ -3,7 +3,7 @@
 Each mutant is the code with one change: a comparison, a number, an `and`, a condition, a statement left out. A process
 that has collected the tests is forked for it, the function's code replaced, and the tests run to the first failure; a
 change outside functions is imported in a process of its own. A mutant that no test fails on is a survivor: a test is
-missing, or the change is none.
+missing, or the change makes no difference.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Mutant:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Every mutant of a file."""
+    """Return every mutant of a file."""
     text = (ROOT / path).read_text(encoding="utf-8")
     for number, (node, parent) in enumerate(_places(ast.parse(text))):
         for change in range(len(_changes(node))):
@@ -133,12 +133,12 @@ def _short(text: str) -> str:
 
 
 def _shown(node: ast.AST, parent: ast.AST) -> ast.AST:
-    """What to show of a change: operators by the expression that they are in."""
+    """Return the node to show for a change: an operator by its expression."""
     return node if isinstance(node, ast.expr | ast.stmt) else parent
 
 
 def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """The nodes that may be changed, and their parents; not annotations, decorators, docstrings and messages."""
+    """Return the nodes that may be changed, and their parents; not annotations, decorators, docstrings and messages."""
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list", "bases"):
             continue
@@ -161,7 +161,7 @@ def _is_left_alone(node: ast.AST) -> bool:
 
 
 def _changes(node: ast.AST) -> list[ast.AST]:
-    """What a node may be changed into."""
+    """Return the replacements of a node."""
     if type(node) in SWAPS:
         return [other() for other in SWAPS[type(node)]]
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -222,7 +222,7 @@ def _module_name(path: Path) -> str:
 
 
 def run(mutant: Mutant | None, tests: Groups, timeout: float) -> str:
-    """`killed`, `survived` or `timed out`; the code as it is, without a mutant."""
+    """Return `killed`, `survived` or `timed out`; the code as it is, without a mutant."""
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -270,7 +270,7 @@ Function = tuple[str, str]
 
 
 def _outer_functions(code: CodeType) -> dict[str, CodeType]:
-    """The functions of a module that are in no other function, by their qualified names."""
+    """Return the functions of a module that are in no other function, by their qualified names."""
     found = {}
     for each in code.co_consts:
         if isinstance(each, CodeType):
@@ -282,7 +282,7 @@ def _outer_functions(code: CodeType) -> dict[str, CodeType]:
 
 
 def _skeleton(code: CodeType) -> object:
-    """A module's code without that of its functions."""
+    """Return a module's code without that of its functions."""
     functions = set(_outer_functions(code).values())
     consts = [
         None if each in functions else _skeleton(each) if isinstance(each, CodeType) else repr(each)
@@ -292,7 +292,7 @@ def _skeleton(code: CodeType) -> object:
 
 
 def _changed_functions(mutant: Mutant) -> dict[str, CodeType] | None:
-    """The functions that a mutant changes, by their qualified names; None where it changes more than them."""
+    """Return the functions that a mutant changes, by their qualified names; None where it changes more than them."""
     path = str(ROOT / mutant.path)
     source = ast.parse((ROOT / mutant.path).read_text(encoding="utf-8"))
     before, after = compile(source, path, "exec"), compile(mutant.tree, path, "exec")
@@ -303,7 +303,7 @@ def _changed_functions(mutant: Mutant) -> dict[str, CodeType] | None:
 
 
 def _live_functions(paths: Iterable[Path]) -> dict[Function, list[FunctionType]]:
-    """The functions of modules that are imported."""
+    """Return the functions of modules that are imported."""
     files = {str(ROOT / path) for path in paths}
     found: dict[Function, list[FunctionType]] = defaultdict(list)
     for each in gc.get_objects():
@@ -393,7 +393,7 @@ class _Forks:
 
 
 class Report:
-    """What came of the mutants."""
+    """Counts of killed and surviving mutants."""
 
     def __init__(self, total: int) -> None:
         self.total = total

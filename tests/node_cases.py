@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from sessions import open_unoptimized
 
@@ -31,6 +32,8 @@ _WHOLE = (-(2**62), -(2**53) - 1, -(2**31) - 1, -(2**24) - 1, -129, -2, -1, 0, 1
 _REAL = (0.0, -0.0, 0.1, -0.1, 1, -1, 0.5, 1.5, 2.5, -2.5, 3e38, 1e-45, 1e-40, np.inf, -np.inf, np.nan, 2**24, 2**31)
 _CASTS = (1, 2, 3, 4, 5, 6, 7, 9, 9, 10, 11, 12, 13, 16)
 _MAX_PARTLY_KNOWN = 8
+# Reductions, OneHot, TopK and LpNormalization of onnxruntime 1.23 end the process on some tensors without elements.
+_CRASHES_ON_EMPTY = ort.__version__.startswith("1.23.")
 _PARTLY_KNOWN_TYPES = (np.int32, np.int64, np.bool_)
 
 
@@ -478,9 +481,16 @@ class Verdict:
     wrong: str = ""
 
 
+def _shape_of(array: Array | TensorProto) -> Sequence[int]:
+    return list(array.dims) if isinstance(array, TensorProto) else array.shape
+
+
 def check_case(case: NodeCase) -> Verdict:
     """Compare the facts that are inferred for the node's outputs with the tensors that onnxruntime computes."""
     model = case.model
+    sizes = [size for array in (*case.feeds.values(), *model.graph.initializer) for size in _shape_of(array)]
+    if _CRASHES_ON_EMPTY and 0 in sizes:
+        return Verdict(ran=False)
     facts = propagate(model.SerializeToString())
     try:
         tensors = open_unoptimized(model).run(None, case.feeds)

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def element_type(array: Array) -> int:
-    """TensorProto's number for the elements of an array."""
+    """Return TensorProto's number for the elements of an array."""
     return ir.DataType.from_numpy(array.dtype).value
 
 
@@ -29,7 +29,7 @@ def one_node(
     *,
     run_time: bool = False,
 ) -> onnx.ModelProto:
-    """A model of one node that cuts `data`.
+    """Return a model of one node that cuts `data`.
 
     Args:
         parameters: Name and value of each further input in order; None leaves one out.

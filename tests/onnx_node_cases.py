@@ -19,7 +19,7 @@ data takes three times as long as those of all others."""
 
 
 def all_node_tests() -> list[TestCase]:
-    """Those of every operator but pooling."""
+    """Return the tests of every operator but pooling."""
     with warnings.catch_warnings(), mock.patch.object(base, "process_snippet", return_value=("", "")):
         # Else the source of each is looked up, for onnx's pages.
         warnings.simplefilter("ignore")  # making the data of every operator overflows here and there
@@ -47,7 +47,7 @@ CASES = node_tests()
 
 
 def with_constants(model: onnx.ModelProto, inputs: list[np.ndarray]) -> onnx.ModelProto:
-    """The model with the test's own parameters as initializers: everything but the data."""
+    """Return the model with the test's own parameters as initializers: everything but the data."""
     constant = onnx.ModelProto()
     constant.CopyFrom(model)
     for value, array in list(zip(model.graph.input, inputs, strict=True))[1:]:

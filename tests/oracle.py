@@ -1,4 +1,4 @@
-"""What slicing operators select, element by element: an oracle that shares no code with the package.
+"""Oracle of slicing operators, element by element, that shares no code with the package.
 
 The rules are transcribed from the specifications' words with plain integers and `while` loops; no Python slice and no
 `range` decides which element is kept. NumPy only holds the elements.
@@ -24,7 +24,7 @@ class OracleError(Exception):
 
 
 def kept_indices(start: int | None, end: int | None, step: int, dim: int) -> list[int]:
-    """The indices of one axis, in output order; None means that a bound is not given (masked)."""
+    """Return the indices of one axis, in output order; None means that a bound is not given (masked)."""
     if step == 0:
         raise OracleError("step 0")
     if dim == 0:
@@ -55,7 +55,7 @@ def kept_indices(start: int | None, end: int | None, step: int, dim: int) -> lis
 
 
 def pick(data: Array, indices: Sequence[Sequence[int]]) -> Array:
-    """The elements on the grid of the indices of each axis, one by one."""
+    """Return the elements on the grid of the indices of each axis, one by one."""
     elements = [data[position] for position in itertools.product(*indices)]
     return np.array(elements, data.dtype).reshape([len(axis) for axis in indices])
 
@@ -67,7 +67,7 @@ def onnx_slice(
     axes: Sequence[int] | None = None,
     steps: Sequence[int] | None = None,
 ) -> Array:
-    """ONNX Slice."""
+    """Select by ONNX Slice."""
     rank = data.ndim
     if rank == 0 or len(starts) != len(ends):
         raise OracleError("scalar or lengths")
@@ -90,7 +90,7 @@ def onnx_slice(
 
 
 def onnx_split(data: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
-    """ONNX Split with its sizes given."""
+    """Split by ONNX Split with explicit sizes."""
     rank = data.ndim
     if axis < -rank or axis >= rank:
         raise OracleError("axis")
@@ -124,7 +124,7 @@ def strided_slice(
     shrink_axis_mask: Sequence[int] = (),
     ellipsis_mask: Sequence[int] = (),
 ) -> Array:
-    """OpenVINO StridedSlice-1."""
+    """Select by OpenVINO StridedSlice-1."""
     count = len(begin)
 
     def bit(mask: Sequence[int], i: int) -> bool:

@@ -1,4 +1,4 @@
-"""What only some platforms, and only some versions of what is needed, have."""
+"""Features of some platforms and of some versions of dependencies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATUSES = {"SIGABRT": "0xc0000409", "SIGFPE": "0xc0000094"}
 
 
 def ended_by(name: str) -> str:
-    """What is said of a process that ended as this signal ends one."""
+    """Return the words for a process that ended by this signal."""
     return f"ended with exit code {_STATUSES[name]}" if sys.platform == "win32" else f"was ended by {name}"
 
 

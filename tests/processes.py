@@ -15,13 +15,13 @@ SMALL_HEAPS = {"VKD3D_CONFIG": "virtual_heaps"}
 
 
 def host_of(opened: Device) -> int:
-    """The process that DirectML runs in, which has been started."""
+    """Return the process that DirectML runs in, which has been started."""
     assert opened._process is not None
     return opened._process.pid
 
 
 def children(pid: int) -> list[int]:
-    """The processes under a process, itself included."""
+    """Return the processes under a process, itself included."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text().split():
@@ -30,12 +30,12 @@ def children(pid: int) -> list[int]:
 
 
 def resident(pid: int) -> int:
-    """Bytes that the processes under a process hold."""
+    """Return bytes that the processes under a process hold."""
     return sum(int(Path(f"/proc/{child}/statm").read_text().split()[1]) * 4096 for child in children(pid))
 
 
 def ticks(pid: int) -> int:
-    """The time that a process has computed, in hundredths of a second."""
+    """Return the time that a process has computed, in hundredths of a second."""
     if sys.platform == "win32":
         import ctypes
 

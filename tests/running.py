@@ -16,13 +16,13 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def as_bytes(array: npt.NDArray[np.generic]) -> Bytes:
-    """The elements of an array, packed row-major."""
+    """Return the elements of an array, packed row-major."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
 
 
 def as_arrays(results: Iterable[object]) -> list[npt.NDArray[Any]]:
-    """What a session of onnxruntime gave, where all of it is tensors."""
+    """Return the results of a session of onnxruntime, all of them tensors."""
     arrays = []
     for result in results:
         assert isinstance(result, np.ndarray)
@@ -31,19 +31,19 @@ def as_arrays(results: Iterable[object]) -> list[npt.NDArray[Any]]:
 
 
 def padded(data: Bytes, size: int) -> Bytes:
-    """A buffer of at least `size` bytes."""
+    """Return a buffer of at least `size` bytes."""
     return np.concatenate([data, np.full(max(0, size - data.size), 0xEE, np.uint8)])
 
 
 def run_call(call: Call, buffers: dict[str, Bytes]) -> dict[str, Bytes]:
-    """The bytes of each value that an operator writes."""
+    """Return the bytes of each value that an operator writes."""
     data = buffers[call.input.value][call.input.byte_offset :]
     results = emulator.run(call.operator, padded(data, call.operator.input_tensor.total_tensor_size_in_bytes))
     return {binding.value: result for binding, result in zip(call.outputs, results, strict=True)}
 
 
 def gathered(data: Bytes, tensor: BufferTensor) -> Bytes:
-    """The elements of a strided tensor, packed, by one dot product an element."""
+    """Return the elements of a strided tensor, packed, by one dot product an element."""
     width = tensor.data_type.bits // 8
     strides = tensor.effective_strides
     picked = []
@@ -54,7 +54,7 @@ def gathered(data: Bytes, tensor: BufferTensor) -> Bytes:
 
 
 def run_node(lowered: LoweredNode, data: Bytes) -> dict[str, Bytes]:
-    """The bytes of each output of a node; those of a buffer's last partial 4 bytes are cut off by the caller."""
+    """Return the bytes of each output of a node; those of a buffer's last partial 4 bytes are cut off by the caller."""
     node = lowered.resolved
     got = {cut.output: np.zeros(0, np.uint8) for cut in node.cuts if cut.region.is_empty}
     for alias in lowered.aliases:

@@ -19,14 +19,14 @@ ANYTHING = st.one_of(st.integers(-9, 9), st.sampled_from(ABOVE + BELOW))
 
 
 def shapes(max_rank: int = 6, most: int = 300, min_rank: int = 1) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes of 1 to `most` elements."""
+    """Return shapes of 1 to `most` elements."""
     sizes = st.lists(st.sampled_from((2, 3, 1, 4, 5, 7)), min_size=min_rank, max_size=max_rank).map(tuple)
     return sizes.filter(lambda shape: prod(shape) <= most)
 
 
 @st.composite
 def selections(draw: st.DrawFn, size: int) -> range:
-    """Some elements of an axis; all of them, in either direction, more often than others."""
+    """Return some elements of an axis; all of them, in either direction, more often than others."""
     whole = draw(st.sampled_from((range(size), range(size - 1, -1, -1), None, None)))
     if whole is not None:
         return whole
@@ -44,7 +44,7 @@ def regions(draw: st.DrawFn, shape: tuple[int, ...] | None = None, max_rank: int
 
 @st.composite
 def spellings(draw: st.DrawFn, kept: range, size: int) -> tuple[int, int, int]:
-    """One way to write a selection of an axis as first index, end and step."""
+    """Return one way to write a selection of an axis as first index, end and step."""
     first, last, step = kept[0], kept[-1], kept.step
     if len(kept) == 1:  # then any step does
         step = draw(st.one_of(st.integers(-size, size).filter(bool), st.sampled_from(ABOVE + BELOW)))
@@ -65,7 +65,7 @@ def spellings(draw: st.DrawFn, kept: range, size: int) -> tuple[int, int, int]:
 
 @st.composite
 def slices(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[SliceSpec, tuple[range, ...]]:
-    """A Slice of some axes in any order, and what it keeps of every axis."""
+    """Return a Slice of some axes in any order, and what it keeps of every axis."""
     named = draw(st.lists(st.integers(0, len(shape) - 1), unique=True, max_size=len(shape)))
     indices = [range(size) for size in shape]
     bounds = []
@@ -82,7 +82,7 @@ def slices(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[SliceSpec, tuple[ra
 
 @st.composite
 def splits(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[SplitSpec, list[tuple[range, ...]]]:
-    """A Split, and what each part keeps of every axis."""
+    """Return a Split, and what each part keeps of every axis."""
     axis = draw(st.integers(0, len(shape) - 1))
     cuts = [0, *sorted(draw(st.lists(st.integers(0, shape[axis]), max_size=4))), shape[axis]]
     parts = [range(start, stop) for start, stop in pairwise(cuts)]
@@ -101,7 +101,7 @@ class _StridedSlice:
         self.output: list[int] = []
 
     def ignored(self, kind: str, *other_bits: str) -> None:
-        """An entry of which no number counts, and no mask but that of its kind."""
+        """Add an entry whose numbers are ignored, and whose masks are, but for that of its kind."""
         bits = kind + self.draw(st.sampled_from(("", *other_bits)))
         self.entries.append((self.draw(ANYTHING), self.draw(ANYTHING), self.draw(ANYTHING), bits))
 
@@ -134,7 +134,7 @@ class _StridedSlice:
         self.output.append(len(kept))
 
     def written(self) -> StridedSliceSpec:
-        """The entries as a spec; some masks lack their trailing zeros, others have bits beyond the entries."""
+        """Return the entries as a spec; some masks lack their trailing zeros, others have bits beyond the entries."""
         masks = []
         for letter in "bfnse":
             bits = [int(letter in entry[3]) for entry in self.entries]
@@ -155,7 +155,7 @@ class _StridedSlice:
 def strided_slices(
     draw: st.DrawFn, shape: tuple[int, ...]
 ) -> tuple[StridedSliceSpec, tuple[range, ...], tuple[int, ...]]:
-    """A StridedSlice that is allowed, what it keeps of every axis, and the shape that comes out."""
+    """Return a StridedSlice that is allowed, what it keeps of every axis, and the shape that comes out."""
     rank = len(shape)
     made = _StridedSlice(draw, shape)
     first, stop = sorted(draw(st.tuples(st.integers(0, rank), st.integers(0, rank))))  # the axes that no entry names

@@ -11,7 +11,7 @@ from running import as_arrays
 
 
 def open_unoptimized(proto: onnx.ModelProto) -> ort.InferenceSession:
-    """A session without optimisation, of one thread, that prints nothing."""
+    """Return a session without optimisation, of one thread, that prints nothing."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -20,12 +20,12 @@ def open_unoptimized(proto: onnx.ModelProto) -> ort.InferenceSession:
 
 
 def compute(proto: onnx.ModelProto, **inputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """What comes out, all of it tensors."""
+    """Return the results, all of them tensors."""
     return as_arrays(open_unoptimized(proto).run(None, inputs))
 
 
 def run_unoptimized(proto: onnx.ModelProto, *arrays: Any) -> list[Any] | None:
-    """What comes out for inputs in their order; None where onnxruntime does not run the model."""
+    """Return the results for inputs in their order; None if onnxruntime does not run the model."""
     names = [value.name for value in proto.graph.input]
     try:
         return list(open_unoptimized(proto).run(None, dict(zip(names, arrays, strict=True))))

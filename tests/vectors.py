@@ -15,13 +15,13 @@ DATA = Path(__file__).parent / "data"
 
 
 def load(name: str) -> list[dict[str, Any]]:
-    """The cases of a file."""
+    """Return the cases of a file."""
     cases: list[dict[str, Any]] = json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes()))
     return cases
 
 
 def array(tensor: dict[str, Any]) -> npt.NDArray[Any]:
-    """A tensor of a case as an array."""
+    """Return a tensor of a case as an array."""
     dtype = (
         np.dtype(ml_dtypes.bfloat16)
         if tensor["dtype"] == "bfloat16"

@@ -1,4 +1,4 @@
-"""From an ONNX model to its slicing nodes: each resolved, folded, or refused with the reason."""
+"""The slicing nodes of an ONNX model: each resolved, folded, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ InputShapes = Mapping[str, Sequence[int]]
 
 
 def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None) -> list[SlicingNode]:
-    """The slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
+    """Return the slicing nodes of a model in its order, with those of subgraphs and, once per call, of functions.
 
-    What the view says of values is changed: shapes are bound and inferred, constants folded.
+    The view is changed: shapes are bound and inferred, constants folded.
 
     Args:
         model: The model; its large constants are not read.
@@ -42,7 +42,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
 
 
 class _Written(NamedTuple):
-    """A slicing node before the model is prepared, which may rename values and remove their readers."""
+    """A slicing node as it was before the model was prepared, which may rename values and remove their readers."""
 
     node: NodeView
     name: str
@@ -54,7 +54,7 @@ class _Written(NamedTuple):
     origin: str
 
     def place(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
-        """The fields that all slicing nodes have, in the order of `NodeInModel`."""
+        """Return the fields that all slicing nodes share, in the order of `NodeInModel`."""
         node = self.node
         return (
             self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element(node), self.outputs,
@@ -106,7 +106,7 @@ def _resolve(written: _Written, known: Known | None, hint: str) -> Resolved | Re
 
 
 def _element(node: NodeView) -> str:
-    """The element type of the node's data, which is also that of its outputs; empty where it is not known."""
+    """Return the element type of the node's data, which is also that of its outputs; empty if it is not known."""
     data = node.inputs[0] if node.inputs else None
     if data is not None and data.const_value is not None:
         return data.const_value.dtype.name
@@ -121,11 +121,11 @@ def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint
         return Refusal("missing_parameter", f"{label}: {error}.")
     if known_shape(node) is not None:
         return Refusal("dynamic_parameter", f"{label}: {error}{hint}")
-    return Refusal("missing_shape", f"{label}: {_missing_shape(node)}{hint}")
+    return Refusal("missing_shape", f"{label}: {_describe_unknown_shape(node)}{hint}")
 
 
-def _missing_shape(node: NodeView) -> str:
-    """Which dimension of the node's input is not known."""
+def _describe_unknown_shape(node: NodeView) -> str:
+    """Describe the dimension of the node's input that is not known."""
     data = node.inputs[0]
     assert data is not None
     producer = data.producer()
@@ -137,7 +137,7 @@ def _missing_shape(node: NodeView) -> str:
 
 
 def _shapes_hint(model: ModelView) -> str:
-    """The end of a message: which dimensions of which inputs are unknown, and how to give them."""
+    """Return the end of a message that lists unknown dimensions of inputs and shows how to give them."""
     wanted = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value, dims in unknown_inputs(model):

@@ -1,10 +1,10 @@
-"""Propagating types, shapes and constants through a model, node by node, in the worker process of `inference`.
+"""Propagation of types, shapes and constants through a model, node by node.
 
-Slicing and shape arithmetic follow this package's rules, with open sizes among known ones; other shapes are inferred by
-onnx, node by node, other constants are computed by onnx's reference operators. onnx's inference over whole models is
-not used: its data propagation multiplies tensors without bound, and declared shapes overrule it.
+Slicing and shape arithmetic follow `rules` and `shape_arithmetic`, which take open sizes among known ones. onnx infers
+the other shapes, one node at a time, and its reference operators compute the other constants. onnx's inference of whole
+models is not used: its data propagation multiplies tensors without bound, and declared shapes overrule it.
 
-This module works on protobuf messages and does not import onnx-ir, which takes longer to load than most models take to
+This module works on protobuf messages. It does not import onnx-ir, which takes longer to load than most models take to
 infer.
 """
 
@@ -45,7 +45,7 @@ _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
 _MAX_INPUT_ELEMENTS = 64
 MAX_CALLS = 16
-"""How deep calls of functions are followed."""
+"""Depth of calls of functions that is followed."""
 _NEGATIVE_AXES_OPSET = 11
 _UNSURE_SIZE = frozenset(("NonZero", "Compress"))
 """Operators whose output is never larger than their input, so that its unknown size is not a risk."""
@@ -90,7 +90,7 @@ def max_visits(nodes: int) -> int:
 
 
 def propagate(model: bytes, *, asks_onnx: bool = True) -> list[Facts]:
-    """Return what is known of every graph input and node output of a model, its subgraphs included.
+    """Return the facts of every graph input and node output of a model, its subgraphs included.
 
     Args:
         model: A ModelProto, serialised; its tensors are in it or missing.
@@ -212,7 +212,7 @@ class _Propagation:
             count = len(inputs) - 2
             carried = [Facts(fact.element, None, fact.other) for fact in body[1 : 1 + count]]
             outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
-            is_run = _runs(inputs)
+            is_run = _runs(node, inputs)
             stacked = zip(body[1 + count :], outputs[1 + count :], strict=False)
             return carried + [_stack(fact, output.type, is_run=is_run) for fact, output in stacked]
         return []
@@ -240,7 +240,7 @@ class _Propagation:
     def _infer(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """What onnx infers of a node's outputs."""
+        """Ask onnx for the facts of a node's outputs."""
         if not self._asks_onnx or len(node.output) > MAX_RANK:
             return []
         try:
@@ -408,9 +408,10 @@ def _merge_branches(condition: Facts, results: Mapping[str, Sequence[Facts]]) ->
     return merged
 
 
-def _runs(inputs: Sequence[Facts]) -> bool:
+def _runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
     """Return whether a Loop certainly runs its body: neither its trip count nor its condition is open or 0."""
-    return all(fact is NO_FACTS or (fact.data is not None and bool((fact.data > 0).all())) for fact in inputs[:2])
+    given = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
+    return all(data is not None and bool((data > 0).all()) for data in given)
 
 
 def _stack(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:

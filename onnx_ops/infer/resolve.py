@@ -1,6 +1,6 @@
-"""Making the shapes and parameters of a model's slicing nodes known: shapes bound and inferred, constants folded.
+"""Shapes and parameters of a model's slicing nodes: shapes bound and inferred, constants folded.
 
-What is learnt is written into the view that is read; weights never are.
+The results are written into the view; weights are never read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
-    """Give graph inputs their shapes, and their symbolic dimensions that value everywhere in the model.
+    """Set the shapes of graph inputs, and replace their symbolic dimensions everywhere in the model.
 
-    A name may also be that of any other value of the main graph whose shape cannot be inferred.
+    A name may also be that of another value of the main graph, whose shape cannot be inferred.
 
     Raises:
-        UsageError: They are no shapes (see `read_input_shapes`), no value has that name, the rank differs, or a
-            dimension that the model fixes gets another size.
+        UsageError: A shape is invalid (see `read_input_shapes`), a name is unknown, the rank differs, or a dimension
+            that the model fixes gets another size.
     """
     given = read_input_shapes(input_shapes)
     if not given:
@@ -48,7 +48,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
 
 
 def _match(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
-    """Check a given shape against the declared one and collect what its symbols stand for."""
+    """Check a given shape against the declared one and collect the sizes of its symbols."""
     if len(declared) != len(shape):
         raise UsageError(
             f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."
@@ -74,7 +74,7 @@ def _substitute(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """The size that a symbolic dimension has, which may be an expression in others."""
+    """Return the size of a symbolic dimension, which may be an expression in others."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():
@@ -86,7 +86,7 @@ def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
 
     try:
         size = ir.SymbolicDim(name).evaluate(sizes)
-    except Exception:  # a name that is no expression stays a name
+    except Exception:  # a name that is not an expression stays a name
         return name
     if isinstance(size, int):
         return name if size < 0 else size
@@ -116,10 +116,10 @@ def _compute_size(expression: str, sizes: Mapping[str, int]) -> int | None:
 
 @dataclass(slots=True)
 class ResolvedShapes:
-    """What is known of the slicing nodes of a model, by their `id`.
+    """The resolved slicing nodes of a model, by their `id`.
 
     Attributes:
-        known: What each node selects, as far as it could be resolved.
+        known: The spec and Regions of each node that could be resolved.
         constants: The bytes of each output of the nodes that were folded.
         dead: The nodes in branches that are never taken.
     """
@@ -153,7 +153,7 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
 
 
 def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
-    """The `id` of each node in a branch of an If that is never taken."""
+    """Return the `id` of each node in a branch of an If that is never taken."""
     dead: set[int] = set()
     for node in all_nodes(model.graph):
         condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
@@ -171,7 +171,7 @@ def _find_dead(model: ModelView, found: Mapping[ValueView, Facts]) -> set[int]:
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], found: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Make constants of what nodes write where that is the same for all inputs and small.
+    """Replace nodes by constants if their outputs are small and the same for all inputs.
 
     Returns:
         The bytes of each output of the slicing nodes that were folded, by the node's `id`.
@@ -206,7 +206,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], known: dict[in
         except (InvalidSlice, DynamicSlice):
             if not is_known(node):
                 unresolved.append(node)
-            continue  # else the node says so when it is read
+            continue  # otherwise the error is reported when the node is read
         for output, region in zip(node.outputs, found[1], strict=False):
             model.set_shape(output, region.output_shape)
             model.copy_type(output, node.inputs[0])
@@ -214,7 +214,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], known: dict[in
 
 
 def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequence[NodeView]) -> bool:
-    """Whether inference would tell nothing more about the slicing nodes: all are resolved, and none folds."""
+    """Return whether all slicing nodes are resolved and none folds, so that inference would add nothing."""
     if unresolved:
         return False
     if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
@@ -223,7 +223,7 @@ def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequ
 
 
 def any_constant(model: ModelView, slicing: Sequence[NodeView]) -> bool:
-    """Whether some slicing node cuts a constant, or what is computed from constants and known shapes alone."""
+    """Return whether a slicing node cuts a constant, or a value computed from constants and known shapes alone."""
     static: set[int] = set()
     wanted = {id(node) for node in slicing}
     for node in all_nodes(model.graph):
@@ -245,7 +245,7 @@ def _is_small_constant(value: ValueView) -> bool:
 
 
 def unknown_inputs(model: ModelView) -> Iterable[tuple[ValueView, Dims | None]]:
-    """The graph inputs that lack sizes, each with its dims; None where not even the rank is known."""
+    """Yield the graph inputs that lack sizes, each with its dims; None if the rank is open."""
     for value in model.graph.inputs:
         if not is_static(value.shape):
             yield value, dims_of(value.shape)

@@ -1,4 +1,4 @@
-"""An ONNX model that says of each slicing node, in its `metadata_props`, what became of it."""
+"""An ONNX model with the verdict on each slicing node in the node's `metadata_props`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 PREFIX = "io.sliceport."
-"""What the keys of the annotations start with."""
+"""The prefix of the keys of annotations."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class OnnxSource:
 
     @property
     def file_name(self) -> str:
-        """See `Source`."""
+        """The name of the annotated model."""
         return "model.onnx"
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """The model as onnx has it.
+        """The model as a ModelProto.
 
         Raises:
-            ModelError: There is no such form of it, or its weights cannot be read.
+            ModelError: onnx-ir cannot write the model, or its weights cannot be read.
         """
         if isinstance(self.model, onnx.ModelProto):
             return self.model
@@ -54,11 +54,11 @@ class OnnxSource:
 
         try:
             return ir.serde.serialize_model(self.model)
-        except Exception as error:  # onnx-ir's own, and what tensors raise that are read when they are needed
+        except Exception as error:  # onnx-ir has its own classes of errors, and reads tensors only now
             raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
 
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-        """Write `model.onnx`; see `Source`. A node of a function that differs by call says so.
+        """Write `model.onnx`; see `Source`. A node of a function gets one verdict for all calls, or "differs by call".
 
         Raises:
             ModelError: The model has no form that a file can hold, or is too large for one.
@@ -78,7 +78,7 @@ class OnnxSource:
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-    """Say in a node what became of it; `lowered` has an entry for each call of a function that holds it."""
+    """Write the verdict into a node; `lowered` has an entry for each call of the function around it."""
     verdicts = {n.verdict for n in lowered}
     found: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
     reason = next((n.reason for n in lowered if n.reason is not None), None)
@@ -96,7 +96,7 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """The slicing nodes of the main graph by their outputs, and those of functions by `SlicingNode.origin`."""
+    """Yield the slicing nodes, with a key: the outputs in the main graph, `SlicingNode.origin` in functions."""
     for node in _find_slicing(proto.graph):
         yield _graph_key(node.output), node
     for function in proto.functions:

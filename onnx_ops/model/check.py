@@ -52,14 +52,14 @@ _FIELDS: dict[int, tuple[str, int]] = {
 }
 """The field that lists the elements of a tensor without raw data, and the entries per element; others: `int32_data`."""
 _CONSTANTS = {
-    "value": (_ATTRIBUTE.TENSOR, "tensor"),
-    "sparse_value": (_ATTRIBUTE.SPARSE_TENSOR, "sparse tensor"),
-    "value_int": (_ATTRIBUTE.INT, "integer"),
-    "value_ints": (_ATTRIBUTE.INTS, "list of integers"),
-    "value_float": (_ATTRIBUTE.FLOAT, "float"),
-    "value_floats": (_ATTRIBUTE.FLOATS, "list of floats"),
-    "value_string": (_ATTRIBUTE.STRING, "string"),
-    "value_strings": (_ATTRIBUTE.STRINGS, "list of strings"),
+    "value": _ATTRIBUTE.TENSOR,
+    "sparse_value": _ATTRIBUTE.SPARSE_TENSOR,
+    "value_int": _ATTRIBUTE.INT,
+    "value_ints": _ATTRIBUTE.INTS,
+    "value_float": _ATTRIBUTE.FLOAT,
+    "value_floats": _ATTRIBUTE.FLOATS,
+    "value_string": _ATTRIBUTE.STRING,
+    "value_strings": _ATTRIBUTE.STRINGS,
 }
 
 
@@ -249,15 +249,18 @@ def _check_attributes(node: onnx.NodeProto, outer: _Scopes, findings: Findings) 
     is_constant = node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
     for attribute in node.attribute:
         _check_attribute(attribute, where, outer, findings)
-        expected, kind = _CONSTANTS.get(attribute.name, (None, "")) if is_constant else (None, "")
-        if expected is not None and attribute.type != expected and not attribute.ref_attr_name:
-            raise ModelError(f"{where} has a {attribute.name} that is no {kind}.")
+        expected = _CONSTANTS.get(attribute.name) if is_constant and not attribute.ref_attr_name else None
+        if expected not in (None, attribute.type):
+            kinds = [_ATTRIBUTE.AttributeType.Name(kind) for kind in (attribute.type, expected)]
+            raise ModelError(f"{where} has a {attribute.name} of type {kinds[0]}, which must be {kinds[1]}.")
 
 
 def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes, findings: Findings) -> None:
     _check_text(where, (attribute.name, attribute.ref_attr_name, attribute.doc_string))
     if attribute.type not in _TYPES:
-        raise ModelError(f"{where} has attribute {attribute.name!r} of type {attribute.type}, which is none of ONNX's.")
+        raise ModelError(
+            f"{where} has attribute {attribute.name!r} of type {attribute.type}, which ONNX does not define."
+        )
     if attribute.ref_attr_name and attribute.type in (_ATTRIBUTE.GRAPH, _ATTRIBUTE.GRAPHS):
         raise ModelError(
             f"{where} has a graph {attribute.name!r} that is an attribute of a function, which is not read."
@@ -388,7 +391,7 @@ def _check_location(tensor: onnx.TensorProto) -> str:
     for key in ("offset", "length"):
         number = entries.get(key, "0")
         if not number.isdecimal() or len(number) > _MAX_DIGITS or int(number) >= _MAX_BYTES:
-            raise ModelError(f"has {number!r} as the {key} of its external data, which is no size in bytes.")
+            raise ModelError(f"has {number!r} as the {key} of its external data, which must be a size in bytes.")
     return location
 
 
@@ -400,12 +403,12 @@ def check_data_files(findings: Findings, folder: str | os.PathLike[str]) -> None
         folder: The folder of the model.
 
     Raises:
-        ModelError: A file is something else. A missing file is no error until it is read.
+        ModelError: A file is something else. A missing file passes until it is read.
     """
     for name in sorted(findings.data_files):
         file = os.path.join(folder, name)
         if os.path.exists(file) and not os.path.isfile(file):
-            raise ModelError(f"its data file {name!r} is no file.")
+            raise ModelError(f"its data file {name!r} is not a regular file.")
 
 
 def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> None:
@@ -417,7 +420,7 @@ def _check_imports(where: str, imports: Sequence[onnx.OperatorSetIdProto]) -> No
         if entry.domain in STANDARD_DOMAINS and entry.version < 1:
             raise ModelError(f"{where} imports version {entry.version} of ONNX's operators; the first is 1.")
         if not 0 <= entry.version <= _MAX_VERSION:
-            raise ModelError(f"{where} imports version {entry.version} of domain {entry.domain!r}, which is none.")
+            raise ModelError(f"{where} imports invalid version {entry.version} of domain {entry.domain!r}.")
 
 
 def _check_metadata(where: str, entries: Any) -> None:

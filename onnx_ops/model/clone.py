@@ -1,4 +1,4 @@
-"""Copies of onnx-ir models whose nodes need not be sorted, which onnx-ir does not clone."""
+"""Copies of onnx-ir models, unsorted ones included, which onnx-ir does not clone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def clone_sorted(model: ir.Model) -> ir.Model:
-    """A copy that shares the tensors. The nodes of the main graph and of functions are sorted in it.
+    """Return a copy that shares the tensors. The nodes of its main graph and of its functions are sorted.
 
     Raises:
         ModelError: A node reads a value that nothing defines, or nodes wait for each other; or a graph in a node is not
@@ -36,11 +36,11 @@ def clone_sorted(model: ir.Model) -> ir.Model:
 
 
 def explain_no_clone(model: ir.Model, error: BaseException) -> str:
-    """Why onnx-ir does not clone a model, as a sentence.
+    """Describe in a sentence why onnx-ir does not clone a model.
 
     Args:
         model: The model.
-        error: What it raised.
+        error: The error that onnx-ir raised.
     """
     functions = [function.graph for function in model.functions.values()]
     graphs = {id(graph): graph for graph in (*model_graphs(model), *functions)}
@@ -74,8 +74,8 @@ def _copy_sorted(model: ir.Model) -> ir.Model:
 
 
 def model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Function]) -> ir.Model:
-    """A model of other graphs and functions, with all that another says of itself."""
-    newer: dict[str, Any] = {  # of releases after the oldest that is supported
+    """Return a model of other graphs and functions with the metadata of a model."""
+    newer: dict[str, Any] = {  # attributes that the oldest supported release lacks
         name: getattr(model, name) for name in ("device_configurations",) if hasattr(model, name)
     }
     return ir.Model(
@@ -108,10 +108,10 @@ def _clone_graph(graph: ir.Graph) -> ir.Graph:
 
 
 def _sort(graph: ir.Graph) -> list[ir.Node]:
-    """The nodes of a graph, each after those that write what it reads, else in their order.
+    """Return the nodes of a graph, each after those that write its inputs, otherwise in their order.
 
     Raises:
-        ModelError: There is no such order.
+        ModelError: The graph has a cycle.
     """
     done: dict[int, ir.Node] = {}
     waiting: set[int] = set()
@@ -134,7 +134,7 @@ def _sort(graph: ir.Graph) -> list[ir.Node]:
 
 
 def _producers(node: ir.Node) -> Iterator[ir.Node]:
-    """The nodes that write what a node, or a graph in it, reads."""
+    """Yield the nodes that write the values that a node, or a graph in it, reads."""
     for value in _values_read(node):
         producer = value.producer()
         if producer is not None:
@@ -142,7 +142,7 @@ def _producers(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _values_read(node: ir.Node) -> Iterator[ir.Value]:
-    """The values that a node reads, then those of the graphs in it, and what these give out."""
+    """Yield the values that a node reads, then those that the graphs in it read or return."""
     yield from (value for value in node.inputs if value is not None)
     for graph in graphs_in(node):
         for inner in graph:

@@ -9,15 +9,15 @@ from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AX
 from sliceport.slicing import INT64_MAX, SliceSpec, SplitSpec
 
 CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
-"""Where a backward Slice ends that onnxruntime's CPU provider and the specification read differently."""
+"""Ends of a backward Slice that onnxruntime's CPU provider and the specification read differently."""
 
 
 def contested_slice(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defect | None:
-    """How engines disagree about a Slice, if they do.
+    """Return the defect that makes a Slice contested; None if none does.
 
     Args:
-        spec: The Slice as it is written; one that breaks the rules is refused by all.
-        sizes: What is known of the sizes of its data's axes.
+        spec: The Slice as it is written; all engines refuse one that breaks the rules.
+        sizes: The sizes of its data, None for an open one; None if the rank is open.
     """
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))
     if any(step < 0 and end in CONTESTED_ENDS for _, end, step in entries):
@@ -34,5 +34,5 @@ def contested_slice(spec: SliceSpec, sizes: Sequence[int | None] | None) -> Defe
 
 
 def contested_parts(spec: SplitSpec) -> Defect | None:
-    """How engines disagree about a Split by `num_outputs`, whose parts are these, if they do."""
+    """Return the defect that makes a Split by `num_outputs` into these parts contested; None if none does."""
     return EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None

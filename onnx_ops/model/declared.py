@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself: the shapes of its inputs, and the files that hold the rest of it."""
+"""Declarations in an ONNX file: the shapes of its inputs, and its external data files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sliceport.errors import ModelError
 from sliceport.formats import DeclaredDim, DeclaredShapes
 
 _LOCATION = b"location"
-"""The key that names an external file. Protobuf writes text as it is, so no file names one without these bytes."""
+"""The key of an external file's name. Protobuf writes text unencoded, so a file without these bytes names none."""
 _BLOCK = 2**22
 
 
 def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
-    """The shapes of the inputs in a model's file that have no default; weights in other files are not read.
+    """Return the shapes of the inputs without a default; weights in other files are not read.
 
-    A size below 0 is open here, though what takes the model refuses it. Inputs that are no tensors have no shape.
+    A size below 0 counts as open here, though reading the model refuses it. An input that is not a tensor has no shape.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
@@ -43,15 +43,15 @@ def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> DeclaredDim:
 
 
 def _text(text: str | bytes) -> str:
-    """Text of a model; protobuf has as bytes what is not UTF-8."""
+    """Return text of a model, which protobuf gives as bytes if it is not UTF-8."""
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
 
 
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The external data files of a model's file: relative to its folder, sorted, whether they are there or not.
+    """Return the external data files of a model, relative to its folder and sorted; they need not exist.
 
-    Names that leave the folder are left out: whatever reads the model refuses them. The file is parsed only where its
-    bytes can name a file. There are none where it cannot be read.
+    Names that leave the folder are left out, because reading the model refuses them. The file is parsed only if its
+    bytes can name another file. A file that cannot be read has no data files.
     """
     try:
         if not os.path.isfile(path) or not _contains(path, _LOCATION):
@@ -73,7 +73,7 @@ def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
 
 
 def _is_beside(location: str | bytes) -> bool:
-    """Whether a name stays in the model's folder; see `check`, which refuses the others."""
+    """Return whether a name stays in the model's folder; `check` refuses the others."""
     if isinstance(location, bytes) or "\0" in location:
         return False
     windows, posix = PureWindowsPath(location), PurePosixPath(location)

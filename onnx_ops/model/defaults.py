@@ -1,4 +1,4 @@
-"""Initializers that a caller may replace when the model runs: they are defaults, and no constants."""
+"""Defaults: initializers that a caller may replace when the model runs, so that they are not constants."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from onnx_ops.model.walk import model_graphs
 
 @contextmanager
 def defaults_aside(model: ir.Model) -> Iterator[None]:
-    """While it lasts, initializers that are inputs too are inputs alone.
+    """Make initializers that are inputs too inputs alone inside the context.
 
-    In the main graph a caller may replace them from version 4 of the format on; before, each initializer was listed as
-    an input, and none may be replaced. In the body of a loop or a branch it is the node that gives the inputs.
+    In the main graph a caller may replace them from version 4 of the format on. Before, each initializer had to be an
+    input, and none may be replaced. In the body of a loop or a branch the node gives the inputs.
     """
     found = _defaults(model)
     kept = {graph: list(graph.initializers.data.values()) for graph, _ in found}

@@ -10,10 +10,10 @@ STRIDED_SLICE_DOMAIN = "ov_ext"
 
 
 def usual_name(domain: str) -> str:
-    """The one name by which a domain is known here."""
+    """Return the name that this package uses for a domain."""
     return "" if domain in STANDARD_DOMAINS else domain
 
 
 def standard_opset(imports: Mapping[str, int], default: int = 1) -> int:
-    """The version of ONNX's own operators that a model or function imports, by either name."""
+    """Return the version of ONNX's own operators that a model or function imports, by either name."""
     return imports.get("", imports.get("ai.onnx", default))

@@ -50,4 +50,4 @@ _BITS = {
 }
 _OTHERS = {element: bits for bits, elements in _BITS.items() for element in elements}
 BITS: dict[int, int] = {element: _OTHERS.get(element, 8) for element in ElementType}
-"""How many bits an element takes by the number of its type; of a string, those of a character."""
+"""The bits of an element by the number of its type; for a string, those of a character."""

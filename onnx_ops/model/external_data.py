@@ -24,7 +24,7 @@ def external_locations(proto: onnx.ModelProto) -> set[str]:
 
 
 def count_external_bytes(proto: onnx.ModelProto) -> int:
-    """Return the bytes by which a model grows when its external tensors are loaded."""
+    """Return how many bytes the external tensors take when they are loaded."""
     return sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeGuard, overload
 
 import onnx
 
+from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.model.element_type import ElementType
-from onnx_ops.model.read_once import read_once
 from onnx_ops.model.views import INT, INTS, TENSOR, AttributeView, NodeView, ShapeView, TensorView, ValueView
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
@@ -133,11 +133,11 @@ def _as_tensor(attribute: AttributeView) -> TensorView:
 
     if isinstance(value, int):
         return ir.tensor(value, dtype=ir.DataType.INT64)
-    return read_once(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
+    return cached_read(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
 
 
 def read_elements(value: ValueView, most: int) -> Array | None:
-    """Return the elements of a constant; None if the value is no constant, has more than `most`, or is unreadable."""
+    """Return the elements of a constant; None if the value is not constant, has more than `most`, or is unreadable."""
     tensor = constant(value)
     if tensor is None or tensor.size > most:
         return None
@@ -323,7 +323,7 @@ def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) 
         producer = value.producer()
         source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
-    return read_once(tensor, (name, *formats), lambda: _read_integers(tensor, name, formats))
+    return cached_read(tensor, (name, *formats), lambda: _read_integers(tensor, name, formats))
 
 
 def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:

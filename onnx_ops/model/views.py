@@ -123,7 +123,7 @@ class ModelView(Protocol):
     def opset_imports(self) -> Mapping[str, int]: ...
 
     def origin(self, node: Any) -> str:
-        """See `NodeInModel.origin`."""
+        """Return the place of a node in the function that it was inlined from; see `NodeInModel.origin`."""
         ...
 
     def set_shape(self, value: Any, dims: Dims) -> None:

@@ -6,11 +6,12 @@ import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import is_strided_slice
-from onnx_ops.passes.siblings import CUTTING, Siblings, find_siblings
+from onnx_ops.passes.first_look import CUTTING, VIEWS
+from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
 from onnx_ops.passes.walk import rewritable_nodes
 
-LOOKED_AT = frozenset((*CUTTING, "StridedSlice", "Squeeze", "Unsqueeze", "Identity", "Reshape"))
+LOOKED_AT = frozenset((*CUTTING, *VIEWS, "StridedSlice", "Reshape"))
 """The operators that passes start from."""
 
 
@@ -24,7 +25,7 @@ class Analysis:
     """
 
     def __init__(self, model: ir.Model, *, folding: bool = False) -> None:
-        """See `infer_value_info`."""
+        """Infer what is known of `model`; `folding` as in `infer_value_info`."""
         self.model = model
         self.value_info = ValueInfo()
         self._folding = folding
@@ -47,7 +48,7 @@ class Analysis:
         return self._siblings
 
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
-        """As `walk.nodes_of`, of operators that passes look at; the model is walked only after a change of it."""
+        """Return the nodes of some operators that passes look at. The model is walked only after it has changed."""
         if self._nodes is None:
             self._nodes = [
                 (node, opset)

@@ -11,13 +11,16 @@ from onnx_ops.model.check import Findings
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.proto_walk import model_nodes
 
-_CUTTING = frozenset(("Slice", "Split", "Gather", "StridedSlice"))
-_VIEWS = frozenset(("Squeeze", "Unsqueeze", "Identity"))
+CUTTING = ("Slice", "Split", "Gather")
+"""The standard operators that cut."""
+VIEWS = ("Squeeze", "Unsqueeze", "Identity")
+"""The operators that join others to a chain."""
+_STARTS = frozenset((*CUTTING, "StridedSlice"))
 _MAX_VIEW_INPUTS = 2
 
 
 def is_kept_as_read(proto: onnx.ModelProto, found: Findings) -> bool:
-    """Whether onnx-ir would read and write a model as it is: sorted, of dense tensors that are all in it."""
+    """Return whether onnx-ir would read and write a model as it is: sorted, of dense tensors that are all in it."""
     return (
         found.is_sorted
         and found.is_plain
@@ -28,7 +31,7 @@ def is_kept_as_read(proto: onnx.ModelProto, found: Findings) -> bool:
 
 
 def can_rewrite(proto: onnx.ModelProto) -> bool:
-    """Whether `rewrite` may find something: a node that cuts, or a chain of views, of which it reports.
+    """Return whether `rewrite` may find something: a node that cuts, or a chain of views, of which it reports.
 
     Args:
         proto: A model that is well-formed.
@@ -36,9 +39,9 @@ def can_rewrite(proto: onnx.ModelProto) -> bool:
     views: set[str] = set()
     for node in model_nodes(proto):
         op_type = node.op_type
-        if op_type in _CUTTING:
+        if op_type in _STARTS:
             return True
-        if op_type in _VIEWS:
+        if op_type in VIEWS:
             inputs, outputs = node.input, node.output
             is_usual = 1 <= len(inputs) <= _MAX_VIEW_INPUTS - (op_type == "Identity") and len(outputs) == 1
             if not is_usual or not inputs[0] or not outputs[0] or inputs[0] in views:
@@ -48,13 +51,13 @@ def can_rewrite(proto: onnx.ModelProto) -> bool:
 
 
 def can_harden(proto: onnx.ModelProto) -> bool:
-    """Whether `harden_for_directml` may find something: a node that cuts, or a Reshape with an allowzero.
+    """Return whether `harden_for_directml` may find something: a node that cuts, or a Reshape with an allowzero.
 
     Args:
         proto: A model that is well-formed.
     """
     return any(
-        node.op_type in _CUTTING
+        node.op_type in _STARTS
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )

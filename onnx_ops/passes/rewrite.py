@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx_ir as ir
 
+from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import SLICING, constant, contested, is_strided_slice, node_name
-from onnx_ops.model.read_once import reading_once
-from onnx_ops.model.walk import model_nodes
+from onnx_ops.model.nodes import SLICING, constant, contested, is_standard, is_strided_slice, node_name
+from onnx_ops.model.walk import graphs_in, model_nodes
 from onnx_ops.passes.analysis import LOOKED_AT, Analysis
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
@@ -31,7 +31,7 @@ from onnx_ops.passes.slice_of_split import SliceOfSplitPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
-from onnx_ops.passes.walk import nodes_of, rewritable_nodes
+from onnx_ops.passes.walk import every_node, nodes_of, rewritable_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change, InvalidNode, count_invalid
 
@@ -52,6 +52,7 @@ PASSES: dict[str, type[SlicingPass]] = {
     "up": MoveSlicesUpPass,
 }
 """By the names that `sliceport rewrite --passes` takes, in the order in which they run."""
+_UNEQUAL_BRANCHES_OPSET = 11
 BY_DEFAULT = tuple(name for name, kind in PASSES.items() if kind.is_default)
 
 
@@ -81,7 +82,7 @@ class Rewriting:
         return not self.invalid
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         passes = {
             name: {
                 "changes": [{"node": done.node, "op": done.op, "replacement": done.replacement} for done in changes],
@@ -95,7 +96,7 @@ class Rewriting:
         return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
 
     def text(self, *, verbose: bool = False) -> str:
-        """The report for people; `verbose` adds the nodes that passes skipped."""
+        """Return the report for people; `verbose` adds the nodes that passes skipped."""
         lines = [
             f"{name}: {change.op} {change.node!r} is {_describe(change.replacement)}"
             for name, changes in self.changes.items()
@@ -139,7 +140,7 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
 
 
 def check_passes(names: Sequence[str]) -> None:
-    """Whether all of them are passes.
+    """Return whether all of them are passes.
 
     Raises:
         UsageError: One is not.
@@ -150,10 +151,10 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """`rewrite` of a model whose defaults are aside; the nodes that engines read differently stay marked."""
+    """Run passes over a model whose defaults are aside. Contested nodes stay marked."""
     if not any(node.op_type in LOOKED_AT for node in model_nodes(model)):
         return report_nothing(names)
-    with reading_once():
+    with caching_reads():
         return _run_passes(model, names)
 
 
@@ -161,6 +162,10 @@ def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     before = _count(model)
     analysis = Analysis(model, folding=True)
     invalid = tuple(analysis.value_info.list_invalid())
+    unequal = tuple(_find_unequal_branches(model, analysis.value_info))
+    if unequal:
+        left = _contested(model, analysis.value_info)
+        return replace(report_nothing(names), before=before, after=before, contested=(*left, *unequal), invalid=invalid)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}
     passes = {name: kind.create(kinds.values()) for name, kind in kinds.items()}
     changes: dict[str, tuple[Change, ...]] = dict.fromkeys(passes, ())
@@ -183,7 +188,7 @@ def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
-    """The report of passes over a model in which they find nothing.
+    """Return the report of passes over a model in which they find nothing.
 
     Args:
         names: Names of `PASSES`.
@@ -196,8 +201,29 @@ def report_nothing(names: Sequence[str]) -> Rewriting:
     return Rewriting(0, 0, changes, dict.fromkeys(changes, ()))
 
 
+def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[Skipped]:
+    """Yield each If of an old operator set whose branches have outputs of different sizes.
+
+    onnx merges the shapes that it infers for both branches, and refuses the model if they differ. A pass anywhere in
+    the model may make onnx infer more.
+    """
+    for node, opset in every_node(model):
+        if opset >= _UNEQUAL_BRANCHES_OPSET or not is_standard(node, "If"):
+            continue
+        for outputs in zip(*[graph.outputs for graph in graphs_in(node)], strict=False):
+            shapes = [sizes for output in outputs if (sizes := value_info.sizes.get(output)) is not None]
+            axes = zip(*shapes, strict=False)
+            is_equal = all(len({size for size in axis if size is not None}) <= 1 for axis in axes)
+            if len({len(sizes) for sizes in shapes}) > 1 or not is_equal:
+                reason = (
+                    "its branches have outputs of different sizes, which onnx accepts only if it does not infer them"
+                )
+                yield Skipped(node_name(node), "If", f"{reason}, so that nothing in the model is rewritten")
+                break
+
+
 def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:
-    """The nodes that engines read differently."""
+    """Return the nodes that engines read differently."""
     found = []
     for node, opset in nodes_of(model, *SLICING):
         data = node.inputs[0] if node.inputs else None
@@ -208,7 +234,7 @@ def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:
 
 
 def _count(model: ir.Model) -> int:
-    """The number of slicing nodes, see `Rewriting.before`."""
+    """Return the number of slicing nodes, see `Rewriting.before`."""
     slicing = sum(1 for _ in nodes_of(model, *SLICING)) + sum(
         is_strided_slice(node) for node, _ in rewritable_nodes(model)
     )

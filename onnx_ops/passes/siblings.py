@@ -18,17 +18,12 @@ from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from sliceport.slicing import resolve_axis
-from sliceport.slicing.tiling import find_tiling, select_disjoint
+from sliceport.slicing.tiling import find_tilings, select_disjoint
 
-CUTTING = ("Slice", "Split", "Gather")
-"""The operators of which there are siblings."""
 _MAX_GAP_BYTES = 4096
 """Bytes that are copied in less time than it takes to start an operator (measured: onnxruntime's CPU provider)."""
 _MIN_GATHERS = 3
 """Gathers of one index that alone are worth a Split: each leaves a Squeeze, which takes onnxruntime's CPU as long."""
-_MAX_LOOKS = 2**15
-_MAX_LOOKS_AT_EACH = 16
-"""Each Split that is chosen takes two looks at all parts that are left, or more: a model may have many that overlap."""
 IN_SPLIT = "one Split can replace it together with the other nodes that cut the same value"
 _SPLIT_OPSET = 2
 """Split-1 takes its sizes as an input or as an attribute, and onnxruntime has no implementation of it."""
@@ -55,31 +50,6 @@ Groups = Mapping[tuple[int, ir.Value, int], Sequence[Part]]
 """By graph, value and axis, the parts that nodes cut of that axis and of nothing else."""
 
 
-class _TooManyError(Exception):
-    """Raised where parts are looked at too often."""
-
-
-@dataclass
-class _Effort:
-    """How often the parts of a group are looked at.
-
-    Attributes:
-        left: How often they may be yet.
-    """
-
-    left: int
-
-    def look_at(self, parts: Sequence[Part]) -> None:
-        """Count it.
-
-        Raises:
-            _TooManyError: It has been too often.
-        """
-        self.left -= len(parts)
-        if self.left < 0:
-            raise _TooManyError
-
-
 @dataclass(frozen=True)
 class Siblings:
     """The siblings in a model.
@@ -95,34 +65,30 @@ class Siblings:
     value_info: ValueInfo
 
     @cached_property
-    def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]] | None]:
-        """By group, the parts of each Split that replaces nodes; None where too many overlap to find out."""
+    def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]]]:
+        """By group, the parts of each Split that replaces nodes."""
         return {key: self._choose_all(parts, *key[1:]) for key, parts in self.groups.items()}
 
     @cached_property
     def split_members(self) -> frozenset[ir.Node]:
         """The nodes that `SiblingsToSplitPass` replaces by Splits."""
-        chosen = (parts for choice in self.choices.values() for parts in choice or ())
+        chosen = (parts for choice in self.choices.values() for parts in choice)
         return frozenset(part.node for parts in chosen for part in parts)
 
-    def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]] | None:
-        found: list[list[Part]] = []
-        effort = _Effort(_MAX_LOOKS + _MAX_LOOKS_AT_EACH * len(parts))
-        try:
-            while len({part.node for part in parts}) > 1:
-                chosen = _choose_parts(parts, data, axis, self.value_info, effort)
-                if chosen is None:
-                    break
-                found.append(chosen)
-                nodes = {part.node for part in chosen}
-                parts = [part for part in parts if part.node not in nodes]
-        except _TooManyError:
-            return None
-        return found
+    def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
+        choices: list[list[Part]] = []
+        while len({part.node for part in parts}) > 1:
+            chosen = _choose_parts(parts, data, axis, self.value_info)
+            if not chosen:
+                break
+            choices += chosen
+            nodes = {part.node for each in chosen for part in each}
+            parts = [part for part in parts if part.node not in nodes]
+        return choices
 
 
 def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Search the nodes of `CUTTING`, with the versions of their operator sets, for those that cut the same values."""
+    """Search nodes that cut, given with the versions of their operator sets, for those that cut the same values."""
     nodes = dict(cutting)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
@@ -140,25 +106,28 @@ def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo)
     return Siblings(nodes, groups, value_info)
 
 
-def _choose_parts(
-    parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo, effort: _Effort
-) -> list[Part] | None:
-    """The parts that one Split can replace, in their order; None if that would save no operator."""
+def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[list[Part]]:
+    """Return the parts of one or more Splits, each in order; nothing if no Split would save an operator."""
     size = value_info.sizes[data][axis]
     assert size is not None
-    whole = _choose_whole_nodes(parts, lambda runs: find_tiling(runs, size) or [], effort)
-    gapped = _choose_whole_nodes(parts, select_disjoint, effort)
+    # One search finds all Splits without gaps. A search for each would take quadratic time if many parts overlap.
+    tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
+    whole = tilings[0] if tilings else []
+    (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
     saved, more = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
     if any(is_gated([part.output for part in found]) for found in (whole, gapped)):
-        return None
+        return []
     if more > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, more)):
-        return gapped
-    return whole if saved > 0 else None
+        return [gapped]
+    if saved <= 0:
+        return []
+    others = [each for each in tilings[1:] if _count_saved(each) > 1 and not is_gated([part.output for part in each])]
+    return [whole, *others]
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: int) -> bool:
-    """Whether copying `gap` elements of an axis that nothing reads is worth it to save operators."""
+    """Return whether copying `gap` elements of an axis that nothing reads is worth it to save operators."""
     others = [size for i, size in enumerate(value_info.sizes[data]) if i != axis]
     sizes = [size for size in others if size is not None]
     dtype = value_info.dtype(data)
@@ -168,7 +137,7 @@ def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: 
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """The axis that a node cuts, and the parts that are read; none if it does something else.
+    """Return the axis that a node cuts, and the parts that are read; none if it does something else.
 
     Raises:
         Skip: The parameters are not known.
@@ -185,7 +154,7 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
-    """The only axis that a Slice cuts, and the neighbouring indices that it keeps; None if it does something else.
+    """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice.
 
     Raises:
         Skip: The bounds or the size of the axis are not known.
@@ -204,20 +173,21 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
 
 
 def _choose_whole_nodes(
-    parts: Sequence[Part], choose: Callable[[dict[int, range]], list[int]], effort: _Effort
-) -> list[Part]:
-    """Choose parts so that of each node all are chosen, or none."""
+    parts: Sequence[Part], choose: Callable[[dict[int, range]], list[list[int]]]
+) -> list[list[Part]]:
+    """Choose sets of parts. The first set has all parts of a node or none, and so have the others that are returned."""
     while True:
-        effort.look_at(parts)
-        chosen = [parts[i] for i in choose({i: part.run for i, part in enumerate(parts)})]
-        every, some = Counter(part.node for part in parts), Counter(part.node for part in chosen)
-        if every == some or all(some[node] in (0, every[node]) for node in every):
-            return chosen
-        parts = [part for part in parts if some[part.node] in (0, every[part.node])]
+        chosen = [[parts[i] for i in keys] for keys in choose({i: part.run for i, part in enumerate(parts)})]
+        every = Counter(part.node for part in parts)
+        some = [Counter(part.node for part in each) for each in chosen]
+        is_whole = [all(counts[node] == every[node] for node in counts) for counts in some]
+        if not chosen or is_whole[0]:
+            return [each for each, whole in zip(chosen, is_whole, strict=True) if whole]
+        parts = [part for part in parts if some[0][part.node] in (0, every[part.node])]
 
 
 def _count_saved(parts: Sequence[Part]) -> int:
-    """The operators that a Split replaces; 0 for a few Gathers of one index alone, as each leaves a Squeeze."""
+    """Return the operators that a Split replaces; 0 for a few Gathers of one index alone, as each leaves a Squeeze."""
     nodes = {part.node for part in parts}
     only_single = all(part.is_dropped for part in parts)
     return 0 if only_single and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -34,26 +34,23 @@ class SiblingsToSplitPass(SlicingPass):
     """
 
     def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the search is done already
-        """See the class."""
+        """Rewrite the model; see the class."""
         siblings = self.analysis.siblings
         order = {node: i for i, node in enumerate(siblings.nodes)}
         for (where, value, axis), group in siblings.groups.items():
-            choice = siblings.choices[where, value, axis]
-            for chosen in choice or ():
+            for chosen in siblings.choices[where, value, axis]:
                 data = self.skip_identities(chosen[0].node.inputs[0])  # the Split of another group may have replaced it
                 assert data is not None
                 first = min((part.node for part in chosen), key=order.__getitem__)
                 self._split(chosen, data, axis, first, siblings.nodes[first])
             left = [part for part in group if part.node.graph is not None]
             if len({part.node for part in left}) > 1:
-                self._skip(left, axis, is_searched=choice is not None)
+                self._skip(left, axis)
 
-    def _skip(self, parts: Sequence[Part], axis: int, *, is_searched: bool) -> None:
+    def _skip(self, parts: Sequence[Part], axis: int) -> None:
         """Report why no Split replaces these parts."""
         reason = f"it overlaps the others along axis {axis} or leaves gaps, so that a Split would save no operator"
-        if not is_searched:
-            reason = f"{len(parts)} parts that overlap along axis {axis} are too many to choose from"
-        elif is_gated([part.output for part in parts]):
+        if is_gated([part.output for part in parts]):
             reason = WOULD_BE_GATED
         for node in dict.fromkeys(part.node for part in parts):
             self.skipped.append(Skipped(node_name(node), node.op_type, reason))

@@ -37,10 +37,10 @@ def bounded() -> Iterator[None]:
 
 
 def load() -> Any:
-    """The onnxruntime package, of any flavour.
+    """Import the onnxruntime package, of any flavour.
 
     Raises:
-        MissingExtra: None is installed.
+        MissingExtra: onnxruntime is not installed.
     """
     try:
         import onnxruntime
@@ -50,7 +50,7 @@ def load() -> Any:
 
 
 def version() -> str:
-    """The version that runs."""
+    """Return the version of onnxruntime."""
     return str(load().__version__)
 
 
@@ -68,7 +68,7 @@ def run(
         proto: The model.
         inputs: An array for each input.
         names: Names of outputs.
-        data_folder: Where external data lie.
+        data_folder: The folder of external data.
         is_optimized: Whether onnxruntime optimises the graph first; its EliminateSlice drops steps.
 
     Raises:
@@ -113,7 +113,7 @@ def capture(
         proto: The model; its outputs are replaced.
         inputs: An array for each input.
         names: Values that nodes of the main graph write.
-        data_folder: Where external data lie.
+        data_folder: The folder of external data.
 
     Raises:
         ModelError: See `run`.

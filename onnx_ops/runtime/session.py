@@ -1,6 +1,6 @@
-"""One run of a model in an onnxruntime session on the CPU provider: what a worker process does.
+"""One run of a model in an onnxruntime session on the CPU provider, inside a worker process.
 
-It imports no more than it needs, so that a worker starts quickly.
+This module imports little, so that a worker starts quickly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sliceport.engines.tensor_bytes import TensorBytes
 
 STRING = 8
 _WIDTHS = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
-"""Bytes of an element, by its type's number in TensorProto, where that is not one."""
+"""Bytes of an element by the number of its type in TensorProto; types that are not listed take one."""
 _LENGTH = struct.Struct("<Q")
 
 
@@ -35,7 +35,7 @@ class Captured(TensorBytes):
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Captured:
-        """The bytes of an array; those of types of less than a byte are packed."""
+        """Return the bytes of an array; elements of less than a byte are packed."""
         if array.dtype == object or array.dtype.kind == "U":
             return cls(_pack_strings(array), array.shape, STRING)
         import onnx_ir as ir
@@ -49,7 +49,7 @@ class Captured(TensorBytes):
         return cls(data, array.shape, dtype.value)
 
     def array(self) -> npt.NDArray[Any]:
-        """The tensor, as NumPy and ml_dtypes have its type; strings as objects."""
+        """Return the tensor with a type of NumPy or ml_dtypes; strings as objects."""
         if self.element == STRING:
             return np.array(_unpack_strings(self.data), object).reshape(self.shape)
         import onnx_ir as ir
@@ -63,17 +63,17 @@ class Captured(TensorBytes):
         return self.data.view(dtype.numpy()).reshape(self.shape)
 
     def equals(self, other: Captured) -> bool:
-        """Whether type, sizes and every bit are the same."""
+        """Return whether type, sizes and every bit are the same."""
         same = self.element == other.element and self.shape == other.shape
         return same and np.array_equal(self.data, other.data)
 
 
 @dataclass(frozen=True)
 class NotComparable:
-    """A value whose bytes onnxruntime does not give out.
+    """A value whose bytes onnxruntime does not return.
 
     Attributes:
-        type: What onnxruntime calls its type, or Python where it is none of onnxruntime's.
+        type: The name of its type in onnxruntime, or else in Python.
     """
 
     type: str
@@ -85,13 +85,13 @@ Value = Captured | NotComparable | tuple["Value", ...] | None
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run.
+    """A run of a model.
 
     Attributes:
         model: The serialised model.
         feeds: The inputs by name.
         names: The outputs that are wanted.
-        data_folder: Where external data lie; empty where there are none.
+        data_folder: The folder of external data, or an empty string.
         is_optimized: Whether onnxruntime optimises the graph, as it does by default.
     """
 
@@ -103,7 +103,7 @@ class Job:
 
 
 class NotRun(Exception):
-    """onnxruntime does not load or run the model; what it said."""
+    """An error: onnxruntime does not load or run the model."""
 
 
 def run(job: Job) -> dict[str, Value]:
@@ -111,7 +111,7 @@ def run(job: Job) -> dict[str, Value]:
 
     Raises:
         NotRun: onnxruntime does not load or run it.
-        MemoryError: There is not enough memory.
+        MemoryError: The memory does not suffice.
         ImportError: onnxruntime is not installed.
     """
     ort: Any = importlib.import_module("onnxruntime")
@@ -119,7 +119,7 @@ def run(job: Job) -> dict[str, Value]:
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if job.is_optimized else level.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    if not job.is_optimized:  # a matrix is packed where it is constant, and is then summed in another order
+    if not job.is_optimized:  # a constant matrix would be packed, and then summed in another order
         options.add_session_config_entry("session.disable_prepacking", "1")
     if job.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", job.data_folder)
@@ -160,7 +160,7 @@ def _feed(ort: Any, value: Captured, kept: list[Any]) -> Any:
 
 
 def _run_one(session: Any, name: str, feeds: Mapping[str, Any]) -> Value:
-    """One output by NumPy's types alone: the way for strings that go in, and for sequences."""
+    """Compute one output through NumPy's types, as strings among the inputs and sequences need it."""
     try:
         (result,) = session.run([name], dict(feeds))
     except RuntimeError as error:

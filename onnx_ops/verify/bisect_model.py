@@ -20,7 +20,7 @@ Differs = Callable[[Array, Captured], bool]
 _MAX_FINDINGS = 20
 _SMALL = 1024
 CANNOT_COMPILE = "80004005 Call failed"
-"""What is said of a shader that the adapter cannot compile."""
+"""Part of the message about a shader that the adapter cannot compile."""
 MORE_OPERATORS = "sliceport directml install --full makes one that can"
 Failure = type[CallFailed] | type[HostDied]
 
@@ -28,17 +28,17 @@ Failure = type[CallFailed] | type[HostDied]
 def find_refusals(
     device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Failure, hint: str
 ) -> tuple[Finding, ...]:
-    """The nodes of the main graph that the provider, with the CPU to fall back on, does not run.
+    """Find the nodes of the main graph that the provider, with the CPU to fall back on, does not run.
 
-    Each node runs as a model of its own on what the CPU provider computes for it; equal nodes only once. Where all of
-    them run, it is the first node with which the model up to there does not.
+    Each node runs as a model of its own on inputs that the CPU provider computes; equal nodes run once. If all of them
+    run alone, the finding is the first node with which the model up to there does not run.
 
     Args:
         device: The device.
         proto: The model.
-        inputs: What it ran on.
-        kind: How the model failed; a node that fails otherwise is not what is behind it.
-        hint: What helps where the adapter cannot compile an operator; empty where nothing does.
+        inputs: The inputs that it ran on.
+        kind: The kind of the failure; a node that fails in another way is not its cause.
+        hint: Advice for an adapter that cannot compile an operator, or an empty string.
     """
     values = _values(proto, inputs)
     found: list[tuple[onnx.NodeProto, bytes]] = []
@@ -57,7 +57,7 @@ def find_refusals(
                 refused[key] = _refusal(device, model, arrays, kind)
             if refused[key]:
                 found.append((node, key))
-        device.close()  # what fails on a fresh host, too, is refused
+        device.close()  # only what fails on a fresh host, too, is refused
         again = {key: _refusal(device, *cases[key], kind) for key in refused if refused[key]}
     sentences = [
         Finding("refused", node.name, node.op_type, _sentence(node, again[key], hint))
@@ -92,7 +92,7 @@ def _find_refused_together(
 
 
 def _first_bad(path: Sequence[onnx.NodeProto], is_bad: Callable[[onnx.NodeProto], bool]) -> onnx.NodeProto:
-    """The first node that is bad, where all after it are; the last one is."""
+    """Return the first bad node by bisection: the last node is bad, and so are all nodes after a bad one."""
     low, high = 0, len(path) - 1
     while low < high:
         middle = (low + high) // 2
@@ -113,7 +113,7 @@ def _sentence(node: onnx.NodeProto, why: str, hint: str) -> str:
 def find_differences(
     device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], outputs: Sequence[str], differs: Differs
 ) -> tuple[Finding, ...]:
-    """The first node on the way to each of these outputs behind which the provider's values differ."""
+    """Find for each output the first node on the way to it that the provider computes differently."""
     values = _values(proto, inputs)
     found = []
     for output in outputs:
@@ -178,7 +178,7 @@ def _select_inputs(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[
 
 
 def _ancestors(proto: onnx.ModelProto, output: str) -> list[onnx.NodeProto]:
-    """The nodes that a value is computed from, in the order of the graph."""
+    """Return the nodes that a value is computed from, in the order of the graph."""
     wanted = {output}
     path = []
     for node in reversed(proto.graph.node):
@@ -189,7 +189,7 @@ def _ancestors(proto: onnx.ModelProto, output: str) -> list[onnx.NodeProto]:
 
 
 def _extract_submodel(proto: onnx.ModelProto, node: onnx.NodeProto) -> onnx.ModelProto:
-    """The model up to a node: its outputs are the node's."""
+    """Return the model up to a node, with the outputs of the node."""
     sub = onnx.ModelProto()
     sub.CopyFrom(proto)
     path = _ancestors(proto, next(name for name in node.output if name))
@@ -208,7 +208,7 @@ def _extract_submodel(proto: onnx.ModelProto, node: onnx.NodeProto) -> onnx.Mode
 def _single_node_model(
     proto: onnx.ModelProto, node: onnx.NodeProto, values: Mapping[str, Captured], inputs: Mapping[str, Array]
 ) -> tuple[onnx.ModelProto | None, dict[str, Array]]:
-    """A model of one node, its constants as they are and all else as inputs."""
+    """Return a model of one node that keeps its constants and takes everything else as inputs."""
     constants = {tensor.name: tensor for tensor in proto.graph.initializer}
     constant_nodes = {one.output[0]: one for one in proto.graph.node if one.op_type == "Constant"}
     arrays: dict[str, Array] = {}
@@ -250,7 +250,7 @@ def _refusal(device: Device, model: onnx.ModelProto, arrays: Mapping[str, Array]
 
 
 def _key(model: onnx.ModelProto, node: onnx.NodeProto) -> bytes:
-    """The same for nodes that differ by their names alone."""
+    """Return a key that is equal for nodes that differ only by names."""
     plain = onnx.NodeProto()
     plain.CopyFrom(node)
     plain.name = ""
@@ -277,7 +277,7 @@ def _key(model: onnx.ModelProto, node: onnx.NodeProto) -> bytes:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, its control flow bodies included."""
+    """Yield the names of the values that a node reads, its control flow bodies included."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in graphs_of(attribute):

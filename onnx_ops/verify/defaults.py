@@ -30,8 +30,8 @@ class OtherValues(Generic[Result]):
     Attributes:
         inputs: All arrays.
         replaced: The inputs whose defaults were replaced.
-        left: The inputs that keep their defaults: the model runs with no other value that was tried.
-        result: What the run gave; None if nothing was replaced.
+        left: The inputs that keep their defaults, because the model runs with no other value that was tried.
+        result: The result of the run; None if nothing was replaced.
     """
 
     inputs: dict[str, Array]
@@ -41,12 +41,12 @@ class OtherValues(Generic[Result]):
 
     @property
     def label(self) -> str:
-        """What is special about the run."""
+        """The description of the run that follows a sentence about its result."""
         return f" with other values than the defaults of {list_names(self.replaced)}"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was not tried."""
+        """Sentences about the defaults that were not replaced."""
         if not self.left:
             return ()
         return (
@@ -59,14 +59,14 @@ def run_with_other_values(
 ) -> OtherValues[Result]:
     """Run a model with other values than the defaults of as many inputs as it runs with.
 
-    What are indices or sizes may only take few values: where the model does not run with all of them replaced, those
-    that are no integers are, and then each integer one by one. With a value that takes more time or memory than a run
-    may, such as a condition that makes a Loop endless, all keep their defaults.
+    Indices and sizes may take few values only. If the model does not run with all defaults replaced, first those that
+    are not integers are replaced, then the integers one by one. If a value exhausts the time or memory of a run, such
+    as a condition that makes a Loop endless, all keep their defaults.
 
     Args:
         run: Runs the model.
         model: The model as onnx-ir has it.
-        inputs: Arrays for all inputs without a default; what is in it is not replaced.
+        inputs: Arrays for all inputs without a default; an input that has an array here keeps it.
     """
     values = [value for value in overridable_inputs(model) if (value.name or "") not in inputs]
     others = {value.name or "": variants for value in values if (variants := _other_values(value))}
@@ -82,7 +82,7 @@ def run_with_other_values(
 
 
 def list_names(names: Iterable[str]) -> str:
-    """Names of inputs or outputs as a sentence has them."""
+    """Format names of inputs or outputs for a sentence."""
     ordered = sorted(names)
     more = f" and {len(ordered) - _MAX_NAMES} more" if len(ordered) > _MAX_NAMES else ""
     return ", ".join(map(repr, ordered[:_MAX_NAMES])) + more
@@ -91,7 +91,7 @@ def list_names(names: Iterable[str]) -> str:
 def _all_at_once(
     run: Callable[[dict[str, Array]], Result], inputs: Mapping[str, Array], others: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], Result, tuple[str, ...]] | None:
-    """All replaced; None if the model does not run with that."""
+    """Replace all defaults; return None if the model does not run with that."""
     for i in range(_VARIANTS):
         arrays = dict(inputs) | {name: variants[min(i, len(variants) - 1)] for name, variants in others.items()}
         try:
@@ -106,7 +106,7 @@ def _all_at_once(
 def _one_by_one(
     run: Callable[[dict[str, Array]], Result], inputs: Mapping[str, Array], others: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], Result | None, tuple[str, ...]]:
-    """As many as run together: those that are no integers first, at once, then the others, each with what it was."""
+    """Replace the defaults that are not integers at once, then each integer, as far as the model runs with them."""
     integers = [name for name, variants in others.items() if _is_integer(variants[0])]
     steps: list[list[dict[str, Array]]] = [
         [{name: variants[0] for name, variants in others.items() if name not in integers}]
@@ -134,13 +134,13 @@ def _is_empty(value: ir.Value) -> bool:
 
 
 def _other_values(value: ir.Value) -> list[Array]:
-    """What may stand in place of a default: arrays of its type and sizes, each with other elements."""
+    """Return arrays of the type and sizes of a default with other elements."""
     tensor = value.const_value
     if tensor is None or not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:
         default = np.asarray(tensor.numpy())
-    except Exception:  # its data file is not there or too short; running the model says so
+    except Exception:  # the data file is missing or too short, which running the model reports
         return []
     if tensor.dtype == ir.DataType.STRING:
         return [np.array([_text(text) + "'" for text in default.reshape(-1)], object).reshape(default.shape)]
@@ -155,7 +155,7 @@ def _other_values(value: ir.Value) -> list[Array]:
 
 
 def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
-    """One more, one less (at the end of the type's range the other way), and the elements backwards."""
+    """Return the integers plus 1 and minus 1 (the other way at the end of the range), and in reverse order."""
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1
     low = -high - 1 if dtype.is_signed() else 0
     wide = default.astype(object)

@@ -36,9 +36,9 @@ _MAX_INDEX = 100
 _MAX_RANDOM = 2**26
 _BYTE = 8
 _OF_NUMPY = 1
-"""`isbuiltin` of the types that NumPy itself has."""
+"""The value of `isbuiltin` for NumPy's own types."""
 _MAX_SPAN = 2**58
-"""Of the product of all sizes but 0."""
+"""The largest product of the sizes other than 0 that NumPy takes."""
 
 
 def make_inputs(
@@ -49,19 +49,19 @@ def make_inputs(
     most: int | None = None,
     least: int = 0,
 ) -> dict[str, Array]:
-    """One array for each input of the main graph that has no initializer, and for those that an array is given for.
+    """Make an array for each input of the main graph that has no initializer; keep the given ones.
 
     Args:
         model: The model, its functions inlined.
         shapes: Sizes by input name, where the model leaves them open.
         given: Arrays that are used as they are.
         seed: For the random ones.
-        most: Exclusive bound for random integers; None: by what indexes with them, else a small one.
+        most: Exclusive bound for random integers; by default the size of the axis that they index, or a small one.
         least: The smallest random integer.
 
     Raises:
-        UsageError: A given array does not fit, a shape is that of no value, or an input's shape is open or its type
-            cannot be made.
+        UsageError: A given array does not fit, a shape is for an unknown name, or an input has an open shape or a type
+            that NumPy lacks.
     """
     known = {value.name or "": value for value in model.graph.inputs}
     for name in given:
@@ -91,7 +91,7 @@ def make_inputs(
 
 
 def overridable_inputs(model: ir.Model) -> list[ir.Value]:
-    """The inputs of the main graph that have a default, an initializer; before IR version 4 that is a constant."""
+    """Return the inputs of the main graph that have a default; before IR version 4 an initializer is a constant."""
     return (
         [value for value in model.graph.inputs if value.is_initializer()]
         if model.ir_version >= REPLACEABLE_VERSION
@@ -106,9 +106,9 @@ def first_that_runs(
     given: Mapping[str, Array],
     seed: int,
 ) -> tuple[dict[str, Array], Result]:
-    """Inputs that the model runs on, and what the run gave.
+    """Return inputs that the model runs on, and the result of the run.
 
-    Random integers may be indices of something, or divide: when the model does not run on the first ones, others do.
+    Random integers may be out of range as indices, or 0 as divisors, so the model is tried with others.
 
     Args:
         run: Runs the model.
@@ -119,7 +119,7 @@ def first_that_runs(
 
     Raises:
         UsageError: See `make_inputs`.
-        ModelError: The model does not run on any of them.
+        ModelError: The model does not run on any of the inputs that were tried.
     """
     first: ModelError | None = None
     for most, least in ((None, 0), (None, 1), (2, 0), (1, 0)):
@@ -166,7 +166,7 @@ def _check_given(value: ir.Value, array: Array) -> Array:
             elements = "text" if value.dtype == ir.DataType.STRING else f"{wanted} elements"
             raise UsageError(f"input {value.name!r} needs {elements}, got {array.dtype}.")
         if not _are_elements(array, value.dtype):
-            raise UsageError(f"input {value.name!r} needs {wanted} elements, got bytes that are none.")
+            raise UsageError(f"input {value.name!r} needs {wanted} elements, got bytes that are not elements.")
         array = array.view(wanted)  # .npy files know no bfloat16: it comes as raw bytes
     if value.shape is not None:
         fits = len(value.shape) == array.ndim and all(
@@ -178,7 +178,7 @@ def _check_given(value: ir.Value, array: Array) -> Array:
 
 
 def _are_elements(raw: Array, dtype: ir.DataType) -> bool:
-    """Whether raw bytes are elements: those of less than a byte are the lower bits of one each."""
+    """Return whether raw bytes are elements; one of less than a byte is the lower bits of a byte."""
     bits = dtype.bitwidth
     if bits >= _BYTE:
         return True
@@ -192,7 +192,7 @@ def _random(
     value: ir.Value, shapes: Mapping[str, Sequence[int]], random: np.random.Generator, most: int | None, least: int
 ) -> Array:
     if not isinstance(value.type, ir.TensorType):
-        raise UsageError(f"input {value.name!r} is no tensor; models with such inputs cannot be compared.")
+        raise UsageError(f"input {value.name!r} is not a tensor; models with such inputs cannot be compared.")
     shape = shapes.get(value.name or "", value.shape)
     if shape is None or any(not isinstance(dim, int) for dim in shape):
         dims = None if shape is None else [d if isinstance(d, int) else d.value for d in shape]
@@ -207,10 +207,10 @@ def _random(
 def random_array(
     dtype: ir.DataType, shape: tuple[int, ...], random: np.random.Generator, most: int, least: int = 0
 ) -> Array:
-    """Random elements: floats from a normal distribution, integers from `least` up to below `most`, booleans.
+    """Make random elements: normally distributed floats, integers from `least` up to below `most`, booleans.
 
     Raises:
-        UsageError: No such array can be made, or it is too large.
+        UsageError: NumPy has no such array, or it is too large.
     """
     if prod(shape) > _MAX_RANDOM:
         raise UsageError(
@@ -234,7 +234,7 @@ def random_array(
 
 
 def _index_bound(value: ir.Value) -> int:
-    """The smallest axis that the value, or what it becomes unchanged, indexes into."""
+    """Return the size of the smallest axis that a value indexes, directly or through nodes that keep its elements."""
     bound = _MAX_INDEX
     seen: set[int] = set()
     front = [value]

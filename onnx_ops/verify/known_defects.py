@@ -1,4 +1,4 @@
-"""Which known defects explain what is found: in the comparison of a node, or in the run of a whole model."""
+"""Known defects that explain a finding, in the comparison of a node or in the run of a whole model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sliceport.slicing.node import Resolved
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """The defects of an engine that hardening finds in a node by itself.
+    """Return the defects of an engine that hardening finds in a node by itself.
 
     Args:
         node: The node.
-        engine: A name of `sliceport.defects.engines`; of any other engine nothing is known.
+        engine: A name of `sliceport.defects.engines`; other engines have no known defects.
     """
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
@@ -32,14 +32,14 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 
 
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
-    """What was found of a model on the DirectML provider, each with the known defects that explain it.
+    """Add to findings on the DirectML provider the known defects that explain them.
 
-    They are those of the node; and of a node that computes something different, those of the nodes that it reads, as
-    fused ones are computed together.
+    A finding about different values may also be due to a defect of a node that the node reads, because fused nodes are
+    computed together.
 
     Args:
-        findings: What was found.
-        proto: The model, its nodes with names.
+        findings: The findings.
+        proto: The model, in which every node has a name.
     """
     if not any(finding.node for finding in findings):
         return tuple(findings)

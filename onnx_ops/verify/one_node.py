@@ -17,19 +17,19 @@ from sliceport.slicing.node import Resolved
 
 
 def element_dtype(element: str) -> np.dtype[Any]:
-    """NumPy's type for an ONNX element type."""
+    """Return NumPy's type for an ONNX element type."""
     return np.dtype(ir.DataType[element].numpy())
 
 
 def output_names(node: Resolved) -> list[str]:
-    """The names that `one_node` gives to what the node's cuts select, in order."""
+    """Return the names of the outputs of `one_node`, in the order of the node's cuts."""
     return [f"out{i}" for i in range(len(node.cuts))]
 
 
 def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
-    """A model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
+    """Build a model of one Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes the given names.
 
-    The model of an ov_ext::StridedSlice has its function.
+    The model of an ov_ext::StridedSlice carries the operator's function.
     """
     made, lists = _make_node(node, list(names))
     element = ir.DataType[node.element].value
@@ -52,7 +52,7 @@ def one_node(node: Resolved, names: Sequence[str]) -> onnx.ModelProto:
 
 
 def _make_node(node: Resolved, names: list[str]) -> tuple[onnx.NodeProto, dict[str, tuple[int, ...]]]:
-    """The node as it is written, and the lists of integers that it reads, by name."""
+    """Return the node as it is written, and the lists of integers that it reads, by name."""
     spec = node.spec
     if isinstance(spec, SplitSpec):
         made = onnx.helper.make_node("Split", ["data", "split"], names, axis=spec.axis)

@@ -98,12 +98,12 @@ def compare(
 
 @dataclass(frozen=True)
 class _ModelRun:
-    """What the slicing nodes of the main graph read and write in a run of the whole model.
+    """The values that the slicing nodes of the main graph read and write in a run of the whole model.
 
     Attributes:
         values: By name.
-        label: What is special about its inputs; empty where nothing is.
-        done: What operators gave before, by executor and number.
+        label: A sentence about its inputs, or an empty string.
+        done: Results of operators that ran before, by executor and number.
     """
 
     values: dict[str, Captured]
@@ -112,7 +112,7 @@ class _ModelRun:
 
 
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
-    """A node by each engine: what was found in the first run, or in the first in which something is wrong."""
+    """Compare a node on each engine; choose the first run with a difference, otherwise the first run."""
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
@@ -185,7 +185,7 @@ def _add_given_values(
 
 
 def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
-    """The node's input and outputs when it runs by itself, as it is written, on random data."""
+    """Run a node by itself, as it is written, on random data, and return its input and outputs."""
     node = lowered.resolved
     array = random_array(
         ir.DataType[node.element], node.cuts[0].region.input_shape, np.random.default_rng(seed), _MAX_RANDOM
@@ -196,7 +196,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
-    """A folded node: the constants against what the model computes."""
+    """Compare the constants of a folded node with the values that the model computes."""
     node = lowered.node
     assert isinstance(node, Folded)
     known = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]

@@ -86,7 +86,7 @@ def run_model(
 
 
 def open_provider(full: bool | None = None) -> device.Device:
-    """The device that whole models run on, which asks again what fails.
+    """Open the device that whole models run on, which retries failed calls.
 
     Args:
         full: Whether to use the installation with every operator; by default where there is one.
@@ -113,8 +113,8 @@ def run_on(
         dml: The device.
         proto: The model, as `read_complete_model` has it.
         arrays: Its inputs.
-        expected: What to compare its outputs with; None: nothing.
-        locates: Whether to find the nodes behind what is refused or different.
+        expected: The expected outputs; None compares nothing.
+        locates: Whether to find the nodes that cause a refusal or a difference.
         traces: Whether to find out which node ran where.
 
     Raises:
@@ -162,7 +162,7 @@ def _describe_refusal(error: CallFailed | HostDied, hint: str, *, is_compared: b
 
 
 def _runs_anything(dml: device.Device) -> bool:
-    """Whether the provider runs a model at all; where it does not, no node is to blame."""
+    """Return whether the provider runs a model at all; if not, no node is the cause."""
     x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])
     y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
     graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "copy", [x], [y])
@@ -177,7 +177,7 @@ def _runs_anything(dml: device.Device) -> bool:
 def _placement(
     dml: device.Device, model: bytes, arrays: Mapping[str, Array], names: Sequence[str]
 ) -> tuple[NodeRun, ...]:
-    """Which provider each node is given to; nodes that only run fused come out as what they are fused into."""
+    """Return the provider of each node; nodes that run only fused are reported as the fused node."""
     say("looking where the nodes ran")
     try:
         with dml.without_retries():
@@ -231,7 +231,7 @@ def _differs(got: Array, expected: onnxruntime_cpu.Captured) -> bool:
 
 
 def _only_moves(proto: onnx.ModelProto, output: str) -> bool:
-    """Whether everything that an output is computed from only moves data."""
+    """Return whether all nodes that an output is computed from only move data."""
     makers = {name: node for node in proto.graph.node for name in node.output}
     front, seen = [output], set()
     while front:

@@ -27,7 +27,7 @@ class Runnable:
     Attributes:
         proto: For onnxruntime.
         model: The same as onnx-ir has it, to find inputs and initializers.
-        data_folder: The folder of its external data files; empty where there are none.
+        data_folder: The folder of its external data files; empty if all data are in the model.
     """
 
     proto: onnx.ModelProto

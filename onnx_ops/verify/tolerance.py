@@ -1,4 +1,4 @@
-"""How far values that arithmetic made may be from one another."""
+"""Tolerances for values that arithmetic has computed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import onnx_ir as ir
 from onnx_ops.runtime.session import Captured
 
 TOLERANCES = {"FLOAT16": 1e-2, "BFLOAT16": 1e-1}
-"""How far an output that arithmetic made may differ, over its largest absolute value or 1."""
+"""Largest differences of computed floats, relative to the largest absolute value or 1."""
 TOLERANCE = 1e-4
 """The same for all other floats; everything else must be equal bit for bit."""
 
 
 def tolerance_of(dtype: ir.DataType) -> float:
-    """How far an output of this type that arithmetic made may differ."""
+    """Return the largest difference of computed outputs of this type."""
     return TOLERANCES.get(dtype.name, TOLERANCE) if dtype.is_floating_point() else 0.0
 
 
 def relative_error(got: npt.NDArray[Any], expected: Captured) -> float:
-    """The largest difference over the largest expected absolute value or 1; 0 exactly where all bytes are equal."""
+    """Return the largest difference over the largest expected absolute value or 1; 0 only if all bytes are equal."""
     dtype = ir.DataType.from_numpy(got.dtype)
     if got.shape != expected.shape or dtype.value != expected.element:
         return float("inf")

@@ -32,7 +32,7 @@ UNOPTIMIZED = "onnxruntime's CPU provider without graph optimisation"
 
 
 class NotVerified(SliceportError):
-    """Whether a rewritten model computes the same could not be found out."""
+    """An error: the verification of a rewritten model came to no result."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Difference:
     """An output that a rewritten model computes differently.
 
     Attributes:
-        output: Its name; empty where it is not about one.
+        output: The name of the output; empty for a difference of the whole model.
         message: One sentence.
     """
 
@@ -50,12 +50,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class InputRun:
-    """A run of the model before, and what it computed.
+    """A run of the model before.
 
     Attributes:
         inputs: The arrays that it ran on.
-        outputs: What it computed without graph optimisation.
-        label: What is special about the inputs; empty where nothing is.
+        outputs: The outputs that it computed without graph optimisation.
+        label: A description of the inputs that follows a sentence, or an empty string.
     """
 
     inputs: Mapping[str, Array]
@@ -65,12 +65,12 @@ class InputRun:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a verification found.
+    """The result of a verification.
 
     Attributes:
         runs: The runs of the model before.
-        differences: What the model after computes differently.
-        notes: What was not compared bit for bit, a sentence each.
+        differences: The outputs that the model after computes differently.
+        notes: Sentences about outputs that were not compared bit for bit.
     """
 
     runs: tuple[InputRun, ...]
@@ -83,7 +83,7 @@ class Verification:
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
-        """The verification as JSON values."""
+        """Return the verification as JSON values."""
         return {
             "different_outputs": list(dict.fromkeys(d.output for d in self.differences)),
             "differences": [d.message for d in self.differences],
@@ -104,7 +104,7 @@ def write_verified(
     overwrite: bool = False,
     **options: Any,
 ) -> Found:
-    """Write a model, which gets its name only if its file passes a verification.
+    """Write a model; its file gets its name only if it passes a verification.
 
     Args:
         model: The model.
@@ -116,7 +116,7 @@ def write_verified(
 
     Raises:
         UsageError: See `write_model`.
-        NotVerified: It could not be verified, and nothing was written.
+        NotVerified: The verification came to no result, and nothing was written.
     """
     found: list[Found] = []
 
@@ -148,7 +148,7 @@ def verify_rewriting(
     Args:
         before: The model as it was: its file, or what was read from that.
         after: The file of the rewritten model.
-        data_folder: Where the external data of `after` lie, if not beside it.
+        data_folder: The folder of the external data of `after`, if not its own.
         input_shapes: Sizes for inputs whose shape is open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         seed: For the random inputs.
@@ -181,7 +181,7 @@ def verify_rewriting(
 
 
 def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, ...]:
-    """Inputs and outputs that are not the same by name, order and element type."""
+    """Return a difference if inputs or outputs differ by name, order or element type."""
 
     def inputs(one: Runnable) -> list[tuple[str, int]]:
         return [(value.name, value.type.tensor_type.elem_type) for value in one.proto.graph.input]
@@ -198,7 +198,7 @@ def _interface_changes(first: Runnable, second: Runnable) -> tuple[Difference, .
 def _runs_of(
     one: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
 ) -> tuple[list[InputRun], list[str]]:
-    """The runs of the model before: with the defaults of its inputs, and with other values for those."""
+    """Run the model before with the defaults of its inputs, and with other values for those; also return notes."""
 
     def run(inputs: Mapping[str, Array]) -> Values:
         say(f"running the model before on {onnxruntime_cpu.NAME}")
@@ -251,7 +251,7 @@ def _check_repeats(first: Runnable, run: InputRun, expected: Values, where: str,
 
 
 def _rounding(expected: Value, got: Value) -> float | None:
-    """The relative error of floats that differ by rounding; None where they differ by more, or are no floats."""
+    """Return the relative error of floats that differ by rounding; None if they differ by more or are not floats."""
     if not isinstance(expected, Captured) or not isinstance(got, Captured) or expected.element != got.element:
         return None
     if expected.element == STRING:
@@ -261,10 +261,10 @@ def _rounding(expected: Value, got: Value) -> float | None:
 
 
 def _difference(expected: Value, got: Value) -> str:
-    """What differs between two values; empty where nothing does.
+    """Describe the first difference between two values, or return an empty string.
 
     Raises:
-        NotVerified: They cannot be compared.
+        NotVerified: The values cannot be compared.
     """
     for value in (expected, got):
         if isinstance(value, NotComparable):
@@ -289,7 +289,7 @@ def _tensor_difference(expected: Captured, got: Captured) -> str:
         return f"its shape is {list(got.shape)} for {list(expected.shape)}."
     want, have = expected.array().reshape(-1), got.array().reshape(-1)
     unequal = _unequal(want, have)
-    if not unequal.size:  # nothing but the bits that fill up the last byte
+    if not unequal.size:  # only the bits that fill up the last byte differ
         return ""
     index = [int(i) for i in np.unravel_index(int(unequal[0]), expected.shape)]
     values = f"{have[unequal[0]]} for {want[unequal[0]]}"
@@ -297,7 +297,7 @@ def _tensor_difference(expected: Captured, got: Captured) -> str:
 
 
 def _unequal(want: Array, have: Array) -> Array:
-    """The indices of the elements that are not equal bit for bit."""
+    """Return the indices of the elements that are not equal bit for bit."""
     if want.dtype == object:
         return np.flatnonzero(want != have)
     width = want.dtype.itemsize

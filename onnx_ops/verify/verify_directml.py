@@ -23,11 +23,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class HardeningVerification(Verification):
-    """What a verification on the DirectML provider found.
+    """The result of a verification on the DirectML provider.
 
     Attributes:
-        before: The runs of the model before on the provider, against its values on the CPU provider; what is found
-            there is what was hardened against.
+        before: The runs of the model before on the provider, against its values on the CPU provider. Their findings
+            are the reasons for hardening.
         after: The runs of the model after, against the values of the model before on the CPU provider.
     """
 
@@ -35,7 +35,7 @@ class HardeningVerification(Verification):
     after: tuple[ModelRun, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The verification as JSON values."""
+        """Return the verification as JSON values."""
         more = {name: runs[0].to_json() for name, runs in (("before", self.before), ("after", self.after)) if runs}
         return super().to_json() | more
 
@@ -67,7 +67,7 @@ def verify_hardening(
     Args:
         before: The model as it was: its file, or what was read from that.
         after: The file of the hardened model.
-        data_folder: Where the external data of `after` lie, if not beside it.
+        data_folder: The folder of the external data of `after`, if not its own.
         input_shapes: Sizes for inputs whose shape is open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         seed: For the random inputs.

@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sliceport.slicing import find_tiled_axis
 from sliceport.slicing.node import Resolved, SlicingNode
-from sliceport.slicing.tiling import find_tiling
-
-_MAX_STEPS = 2**22
-"""Limit of the runs that all searches for a group visit, because the search is quadratic in the Slices of one value.
-
-Slices that remain after it, some seconds of work, are lowered one by one.
-"""
+from sliceport.slicing.tiling import find_tilings
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
@@ -27,22 +21,17 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
             resolved[i] = node
             by_input[node.scope, node.input].append(i)
     groups: dict[int, list[int]] = {}
-    steps = 0
     for members in by_input.values():
         for runs, size in _list_runs(resolved, members) if len(members) > 1 else ():
-            # Slices of one axis may tile it several times: find a group, take its runs out, and search again.
-            while steps < _MAX_STEPS and (group := find_tiling(runs, size)):
-                steps += len(runs)
-                if not find_tiled_axis([resolved[i].cuts[0].region for i in group]):
-                    break
-                groups.update(dict.fromkeys(group, group))
-                for i in group:
-                    del runs[i]
+            for group in find_tilings(runs, size):
+                # A member may drop or add axes of size 1, which a SPLIT cannot do.
+                if find_tiled_axis([resolved[i].cuts[0].region for i in group]):
+                    groups.update(dict.fromkeys(group, group))
     return groups
 
 
 def _list_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
-    """Yield for each axis of the members' common input its size and the runs of members that slice only this axis."""
+    """Yield for each axis of the members' common input the runs of members that slice no other axis, and its size."""
     by_axis: dict[int, dict[int, range]] = defaultdict(dict)
     for i in members:
         region = nodes[i].cuts[0].region

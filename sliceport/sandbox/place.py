@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import sys
 import time
@@ -285,7 +284,7 @@ def deferred(output: Path, token: str) -> Iterator[list[Placement]]:
 
 def new_token() -> str:
     """Return a token for `deferred`."""
-    return secrets.token_hex(6)
+    return os.urandom(6).hex()
 
 
 def remove_scratch(parent: Path, token: str) -> None:
@@ -322,7 +321,7 @@ def _check_name(target: Path) -> None:
 def _new_folder(parent: Path) -> Path:
     """A new folder, as open to others as any that is made (those of `tempfile` are private)."""
     while True:
-        folder = parent / f"{_PREFIX}{'' if _deferral is None else _deferral.token}{secrets.token_hex(6)}"
+        folder = parent / f"{_PREFIX}{'' if _deferral is None else _deferral.token}{os.urandom(6).hex()}"
         try:
             folder.mkdir()
         except FileExistsError:

@@ -3,37 +3,52 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from operator import itemgetter
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-def find_tiling(runs: Mapping[Key, range], size: int) -> list[Key] | None:
-    """Return the keys of the most runs that cover `range(size)` without gaps or overlaps, in order, or None.
+def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
+    """Return sets of runs that each cover `range(size)` without gaps or overlaps, the keys of each in order.
+
+    The first set is one of the most runs. No run is in two sets.
 
     Args:
         runs: Non-empty runs of step 1.
         size: Number of elements on the axis.
 
-    >>> find_tiling({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
-    ['left', 'right']
+    >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
+    [['left', 'right'], ['all']]
     """
-    # For each index that a chain of runs from 0 reaches: the largest number of runs, and the key of the last run.
-    best: dict[int, tuple[int, Key | None]] = {0: (0, None)}
+    # The longest chain from 0 to each index, and the runs that end there, each with the length of the chain to it.
+    longest = {0: 0}
+    ending: dict[int, list[tuple[int, Key]]] = defaultdict(list)
     for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
         start, stop = runs[key].start, runs[key].stop
-        if start in best and best[start][0] + 1 > best.get(stop, (0, None))[0]:
-            best[stop] = (best[start][0] + 1, key)
-    backwards: list[Key] = []
-    end = size
-    while end:
-        last = best.get(end, (0, None))[1]
-        if last is None:
-            return None
-        backwards.append(last)
-        end = runs[last].start
-    return backwards[::-1]
+        if start in longest:
+            ending[stop].append((longest[start] + 1, key))
+            longest[stop] = max(longest.get(stop, 0), longest[start] + 1)
+    for keys in ending.values():
+        keys.sort(key=itemgetter(0), reverse=True)
+        keys.reverse()  # the best one is taken first, from the end; of equal ones the first
+    tilings = []
+    while size and ending[size]:
+        backwards: list[Key] = []
+        end = size
+        while end:
+            if ending[end]:
+                backwards.append(ending[end].pop()[1])
+                end = runs[backwards[-1]].start
+            elif backwards:
+                end = runs[backwards.pop()].stop  # no chain leads to this run any more
+            else:
+                break
+        if backwards:
+            tilings.append(backwards[::-1])
+    return tilings
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:

@@ -26,7 +26,7 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """What is said up to the first colon."""
+        """Kind of failure: the text up to the first colon."""
         return self.said.split(":")[0]
 
     def save(self, folder: Path) -> Path:
@@ -49,7 +49,7 @@ class Failure:
 
 
 def find_failures(checker: Checker, seed: str, numbers: range) -> Iterator[Failure]:
-    """The failures among the cases of a seed."""
+    """Return the failures among the cases of a seed."""
     for start in range(numbers.start, numbers.stop, BATCH):
         cases = [generate(checker.fuzzer, seed, number) for number in range(start, min(start + BATCH, numbers.stop))]
         for case, said in zip(cases, checker.check_many(cases), strict=True):
@@ -58,7 +58,7 @@ def find_failures(checker: Checker, seed: str, numbers: range) -> Iterator[Failu
 
 
 def minimise(checker: Checker, failure: Failure) -> Failure:
-    """The smallest case found that fails in the same way."""
+    """Return the smallest case found that fails in the same way."""
     tried = {_key(failure.case)}
     left = MAX_TRIED
     while left:

@@ -109,7 +109,7 @@ def _with_other_bytes(data: bytes, random: Random) -> bytes:
 
 
 def _holders(model: onnx.ModelProto) -> list[Any]:
-    """Every graph and function, which all have nodes."""
+    """Return every graph and function, which all have nodes."""
     return [each for each in messages(model) if isinstance(each, onnx.GraphProto | onnx.FunctionProto)]
 
 

@@ -483,7 +483,7 @@ def numbers(shape: Sequence[int]) -> Array:
 
 @mock.patch.object(inference, "_propagate", inferred_once.propagate)  # the ways come by the same models
 def check(case: Case) -> str | None:
-    """None if every pass leaves what comes out as it was and a second run nothing to do; else what went wrong."""
+    """Return a complaint if a pass changes a result or leaves work to a second run."""
     before = onnx.ModelProto.FromString(base64.b64decode(case["model"]))
     expected = _outcomes(before, case)
     if isinstance(expected, str) or not any(expected):
@@ -545,7 +545,7 @@ def _is_contested(proto: onnx.ModelProto) -> bool:
 
 
 def _second_run(way: str, names: tuple[str, ...] | None, after: onnx.ModelProto) -> str | None:
-    """What a second run still finds in a file that a first one wrote."""
+    """Return a complaint if a second run changes the file that a first one wrote."""
     again = from_proto(after)
     whole = ir.serde.serialize_model(again)
     if way == "harden":
@@ -580,7 +580,7 @@ def _runnable(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _feeds(case: Case, names: set[str]) -> list[dict[str, npt.NDArray[Any]]]:
-    """What is fed in turn: each shape by itself, and with other values for what a caller may replace."""
+    """Return the feeds: each shape by itself, and with other values for replaceable initializers."""
     replaced = {name: np.array(values[0], np.int64) for name, values in case["feeds"].items() if name in names}
     return [
         {"x": numbers(sizes), **more}
@@ -600,7 +600,7 @@ def _is_sound(proto: onnx.ModelProto, case: Case, index: int) -> bool:
 
 
 def _outcomes(proto: onnx.ModelProto, case: Case) -> Outcomes:
-    """For each way to feed it what comes out, or the error; only the error where it does not load."""
+    """Return the results or the error of each feed; only the error if the model does not load."""
     try:
         session = open_unoptimized(_runnable(proto))
     except Exception as error:

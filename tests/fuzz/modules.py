@@ -15,7 +15,7 @@ DEFAULT_BUDGET = 200
 
 
 class Fuzzer(Protocol):
-    """What a module offers; see the package."""
+    """Interface of a fuzzer's module; the package describes it."""
 
     NAME: str
 
@@ -25,22 +25,22 @@ class Fuzzer(Protocol):
 
 
 def names() -> list[str]:
-    """Those whose modules are there."""
+    """Return the names whose modules exist."""
     return [name for name in NAMES if importlib.util.find_spec(f"{__package__}.{name}") is not None]
 
 
 def load(name: str) -> Fuzzer:
-    """The fuzzer of that name."""
+    """Return the fuzzer of that name."""
     module = importlib.import_module(f"{__package__}.{name}")
     assert name == module.NAME
     return cast("Fuzzer", module)
 
 
 def budget(fuzzer: Fuzzer) -> int:
-    """How many cases `make test` runs of it."""
+    """Return the number of cases that `make test` runs."""
     return int(getattr(fuzzer, "BUDGET", DEFAULT_BUDGET))
 
 
 def generate(fuzzer: Fuzzer, seed: str, number: int) -> Case:
-    """One of the cases that a seed stands for; it depends on no other."""
+    """Return one case of a seed; it does not depend on the others."""
     return fuzzer.generate(random.Random(f"{fuzzer.NAME} {seed} {number}"))

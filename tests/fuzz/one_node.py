@@ -55,7 +55,7 @@ BITS = {
     "FLOAT8E4M3FN": 8, "FLOAT8E5M2": 8, "INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2,
 }  # fmt: skip
 HOWS = ("initializer", "typed", "constant", "value_ints", "identity", "input", "overridable")
-"""How a parameter that is an input of the node comes about; nobody may take the last two for constants."""
+"""Origins of a parameter that is an input of the node. The last two are not constants."""
 LEVELS = ("6.4", "6.4", "6.4", "5.0", "3.0", "2.1", "2.0", "1.0")
 PARAMETERS = {
     "Slice": ("starts", "ends", "axes", "steps"),
@@ -214,7 +214,7 @@ def output_names(case: Case) -> list[str]:
 
 
 def model_of(case: Case) -> onnx.ModelProto:
-    """The model of a case, its outputs' types and shapes left out."""
+    """Return the model of a case, its outputs' types and shapes left out."""
     element = getattr(TensorProto, case["element"])
     open_sizes: list[int | str] = [f"d{axis}" for axis in range(len(case["shape"]))]
     inputs = [] if case["constant"] else [
@@ -288,7 +288,7 @@ def parameter_array(case: Case, name: str) -> npt.NDArray[Any]:
 
 
 def at_run_time(case: Case) -> list[str]:
-    """The parameters that the caller of the model may choose."""
+    """Return the parameters that the caller of the model may choose."""
     if attributes_hold_parameters(case):
         return []
     hows = ("input", "overridable") if case["ir_version"] >= OVERRIDABLE_FROM else ("input",)
@@ -299,7 +299,7 @@ def at_run_time(case: Case) -> list[str]:
 
 
 def data_bits(case: Case) -> Bytes:
-    """The bits of each element, the lowest first: different elements as far as the type has different ones."""
+    """Return the bits of each element, the lowest first: different elements as far as the type has different ones."""
     count, bits = prod(case["shape"]), BITS[case["element"]]
     if case["element"] == "BOOL":
         return np.array([[(i * 2654435761 >> 7) & 1] + [0] * 7 for i in range(count)], np.uint8).reshape(count, bits)
@@ -317,7 +317,7 @@ def data_tensor(case: Case) -> onnx.TensorProto:
 
 
 def expected_indices(case: Case) -> list[oracle.Array]:
-    """Which elements of the data each output has, by position.
+    """Return the positions in the data of each output's elements.
 
     Raises:
         OracleError: The node breaks its specification.
@@ -340,7 +340,7 @@ def expected_indices(case: Case) -> list[oracle.Array]:
 
 
 def split_sizes(case: Case) -> list[int]:
-    """The sizes of a Split's parts as its version's page has them."""
+    """Return the sizes of a Split's parts as its version's page has them."""
     axis, rank, parts = case["attributes"].get("axis", 0), len(case["shape"]), case["outputs"]
     if not -rank <= axis < rank:
         raise oracle.OracleError("axis")
@@ -443,7 +443,7 @@ LETTERS = "NCDHW"
 
 
 def in_memory(layout: str | None, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The elements of an array in the order in which a layout has them."""
+    """Return the elements of an array in the order in which a layout has them."""
     if layout is None:
         return array
     if layout[0].isdigit():
@@ -458,7 +458,7 @@ def check_refusal(case: Case, reason: Refusal, expected: Expected) -> str | None
     """Whether a refusal says what is wrong, and no more is refused than has to be."""
     level, bits, rank = FeatureLevel.parse(case["level"]), BITS[case["element"]], len(case["shape"])
     if "\n" in reason.message or not reason.message.endswith("."):
-        return f"a refusal is no sentence: {reason.message!r}"
+        return f"a refusal is not a sentence: {reason.message!r}"
     if at_run_time(case):
         allowed = {"dynamic_parameter"} | ({"invalid"} if expected is None else set())
     elif expected is None:
@@ -500,7 +500,7 @@ def check_inference(case: Case, model: onnx.ModelProto, expected: Expected) -> s
         return None
     values = {value.name: value for value in inferred.graph.outputs}
     hows = set() if attributes_hold_parameters(case) else set(case["how"].values())
-    is_split_1 = case["op"] == "Split" and case["opset"] < 2  # of which onnx infers nothing
+    is_split_1 = case["op"] == "Split" and case["opset"] < 2  # onnx infers no shapes of Split-1
     is_known = not (is_split_1 or case["open"] or hows & {"identity", "input", "overridable"})
     for name, indices in zip(output_names(case), expected, strict=True):
         shape = values[name].shape if name else None
@@ -516,7 +516,7 @@ def check_inference(case: Case, model: onnx.ModelProto, expected: Expected) -> s
 
 
 def ends_onnxruntime(case: Case) -> bool:
-    """Whether it is a Split of which onnx's shape inference, which is inside onnxruntime, ends the process."""
+    """Return whether a Split ends the process: onnx's shape inference, which onnxruntime contains, crashes on it."""
     return bool(case["attributes"].get("num_outputs", case["outputs"]) != case["outputs"])
 
 

@@ -35,7 +35,7 @@ LIMITS = (
 
 
 def generate(random: random.Random) -> Case:
-    """A case that the specification allows."""
+    """Return a case that the specification allows."""
     while True:
         case = _any_case(random)
         if expected(case) is not None:
@@ -99,7 +99,7 @@ def _declared(random: random.Random, sizes: Sequence[int]) -> list[Any] | None:
 
 
 def expected(case: Case) -> dict[str, Any] | None:
-    """What comes out by the specification; None where it does not allow the case."""
+    """Return the result by the specification; None if the specification does not allow the case."""
     data, lists = codes(case["element"], case["shape"]), case["indices"]
     try:
         if case["op"] == "Slice":
@@ -112,12 +112,12 @@ def expected(case: Case) -> dict[str, Any] | None:
 
 
 def check(case: Case) -> str | None:
-    """What is wrong with a case."""
+    """Return the complaint about a case, if any."""
     return check_many([case])[0]
 
 
 def check_many(cases: Sequence[Case]) -> list[str | None]:
-    """What is wrong with each case."""
+    """Return the complaint about each case, if any."""
     return [_judge(case, found) for case, found in zip(cases, runs(cases), strict=True)]
 
 

@@ -16,7 +16,7 @@ PARTS = 2  # of a budget, each of a seed of its own
 
 
 @pytest.mark.parametrize("name", names())
-def test_budget(name: str, tmp_path: Path) -> None:
+def test_cases_of_the_budget_come_out_right(name: str, tmp_path: Path) -> None:
     fuzzer = load(name)
     with Checker(fuzzer) as checker:
         parts = (find_failures(checker, f"budget {part}", range(budget(fuzzer) // PARTS)) for part in range(PARTS))

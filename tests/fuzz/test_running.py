@@ -1,4 +1,4 @@
-"""What runs fuzzers: every failure is seen, whatever it ends, made small, kept, and run again."""
+"""Runs of fuzzers: every failure is seen, even one that ends the process, and is made small, saved, and run again."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ GOOD = "g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (x) }"
 
 
 def refused(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> str:
-    """The one sentence that a command line says about a file; it must exit with 2."""
+    """Return the one sentence that a command line says about a file; it must exit with 2."""
     code = main(["lower", str(path), *options])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")

@@ -36,7 +36,7 @@ def float_vector(name: str, size: int | None) -> onnx.ValueInfoProto:
 def model_of(
     nodes: list[onnx.NodeProto], results: list[onnx.ValueInfoProto], **constants: list[int]
 ) -> onnx.ModelProto:
-    """A model of input `x` with 6 elements."""
+    """Return a model of input `x` with 6 elements."""
     initializers = [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "g", [float_vector("x", 6)], results, initializers)
     opset = 18 if any(node.op_type == "Split" and len(node.input) > 1 for node in nodes) else 13
@@ -47,7 +47,7 @@ def model_of(
 
 @pytest.mark.parametrize("outputs", LEFT_OUT, ids=IDS)
 def test_what_comes_after_has_the_size_of_the_part_and_not_of_fewer_parts(outputs: list[str]) -> None:
-    """The parts are equal and not written out, and shapes have to be inferred through nodes before and behind."""
+    """Check equal parts without written sizes, whose shapes are inferred through other nodes."""
     part = next(name for name in outputs if name)
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
@@ -64,7 +64,7 @@ def test_what_comes_after_has_the_size_of_the_part_and_not_of_fewer_parts(output
 
 @pytest.mark.parametrize("outputs", LEFT_OUT, ids=IDS)
 def test_compare_names_them(tmp_path: Path, outputs: list[str]) -> None:
-    """In a process of its own, since a crash of onnxruntime would end the test run."""
+    """Run in a process of its own, since a crash of onnxruntime would end the test run."""
     sizes = [1] * (len(outputs) - 1) + [7 - len(outputs)]
     node = helper.make_node("Split", ["x", "sizes"], outputs, "cut", axis=0)
     results = [float_vector(name, size) for name, size in zip(outputs, sizes, strict=True) if name]
@@ -74,7 +74,7 @@ def test_compare_names_them(tmp_path: Path, outputs: list[str]) -> None:
 
 
 def with_parts(outputs: list[str], *, in_function: bool) -> onnx.ModelProto:
-    """The last two elements of the first part of `x`, negated, by a function where the Split is to be inside one."""
+    """Return a model of the last two elements of the first part of `x`, negated, perhaps by a function."""
     part = next(name for name in outputs if name)
     nodes = [
         helper.make_node("Split", ["x"], outputs, "cut", axis=0),
@@ -93,7 +93,7 @@ def with_parts(outputs: list[str], *, in_function: bool) -> onnx.ModelProto:
 
 
 def computed(model: onnx.ModelProto) -> list[float]:
-    """What onnxruntime makes of the elements 1 to 6, all outputs named."""
+    """Return onnxruntime's result for the elements 1 to 6, with all outputs named."""
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in nodes:
             node.output[:] = [name or f"unread_{i}" for i, name in enumerate(node.output)]
@@ -107,7 +107,7 @@ def computed(model: onnx.ModelProto) -> list[float]:
 @pytest.mark.parametrize("outputs", [["", "b"], ["a", ""], ["a", "", ""]], ids=["the first", "the last", "two"])
 @pytest.mark.parametrize("words", [["rewrite", "--passes", "merge"], ["rewrite"], ["harden"]], ids=" ".join)
 def test_what_is_written_has_them_all(tmp_path: Path, words: list[str], outputs: list[str], in_function: bool) -> None:
-    """A file whose Split has fewer outputs has other parts, and other values."""
+    """Check that a file whose Split has fewer outputs has other parts, and other values."""
     model = with_parts(outputs, in_function=in_function)
     onnx.save(model, tmp_path / "model.onnx")
     command, *options = words
@@ -118,7 +118,7 @@ def test_what_is_written_has_them_all(tmp_path: Path, words: list[str], outputs:
 
 @pytest.mark.parametrize("where", ["input", "initializer of body", "input of body"])
 def test_names_are_free_in_functions_too(where: str) -> None:
-    """Those of a function's own inputs, and of the graphs in its nodes, whether anything reads them or not."""
+    """Check names of a function's inputs and of the graphs in its nodes, read or not."""
     model = with_parts(["a", ""], in_function=True)
     (function,) = model.functions
     if where == "input":

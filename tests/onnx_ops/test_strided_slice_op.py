@@ -147,7 +147,9 @@ def test_function_reference_and_expansion_agree(case: tuple[StridedSliceSpec, tu
 @needs_custom_inference
 @settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(cases(), st.data())
-def test_inference(registered: None, case: tuple[StridedSliceSpec, tuple[int, ...]], more: st.DataObject) -> None:
+def test_inferred_shapes_are_those_of_the_spec(
+    registered: None, case: tuple[StridedSliceSpec, tuple[int, ...]], more: st.DataObject
+) -> None:
     spec, shape = case
     try:
         wanted = list(spec.resolve(shape).output_shape)
@@ -218,8 +220,10 @@ def test_the_function_needs_opset_14() -> None:
 
 
 @pytest.mark.parametrize("with_function", [False, True])
-def test_lowering_and_comparing(tmp_path: Path, with_function: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """`x[..., None, 1:, 2]` and a Slice of it, whose shape is known only through the operator."""
+def test_models_with_the_operator_are_lowered_and_compared(
+    tmp_path: Path, with_function: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check that `x[..., None, 1:, 2]` and a Slice of it, whose shape is known only through the operator."""
     spec = StridedSliceSpec((0, 0, 1, 2), (0, 0, 9, 0), None, Masks((), (), (0, 1), (0, 0, 0, 1), (1,)))
     constants = [helper.make_node("Constant", [], [name], value_ints=[n]) for name, n in (("a", 1), ("b", 2))]
     after = [*constants, helper.make_node("Slice", ["y", "a", "b", "b"], ["z"], "after")]

@@ -28,7 +28,7 @@ def build(
     outputs: Sequence[str] = ("y",),
     constants: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> onnx.ModelProto:
-    """Nodes are (operator, inputs, outputs, attributes); a list or an integer among the inputs is a constant."""
+    """Build a model of nodes (operator, inputs, outputs, attributes); lists and integers among inputs are constants."""
     made: list[onnx.NodeProto] = []
     initializers: list[onnx.TensorProto] = []
     for op_type, inputs, names, *attributes in nodes:
@@ -61,7 +61,7 @@ def cut(source: str, start: int, end: int, out: str, axis: int = 0, step: int = 
 def build_strided(
     shape: Sequence[int | str], begin: list[int], end: list[int], strides: list[int] | None = None, **masks: list[int]
 ) -> onnx.ModelProto:
-    """A model of one ov_ext::StridedSlice, which carries the operator's function."""
+    """Return a model of one ov_ext::StridedSlice, which carries the operator's function."""
     lists = [begin, end] + ([] if strides is None else [strides])
     strided_slice_op.register()
     proto = build(shape, ("StridedSlice", ["x", *lists], "y", {"domain": "ov_ext", **masks}), opset=17)

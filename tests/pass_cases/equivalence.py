@@ -16,7 +16,7 @@ from sessions import open_unoptimized
 
 
 def outputs(opened: ort.InferenceSession, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], bytes]] | None:
-    """Shapes and bytes of what comes out; None where the model does not take this shape."""
+    """Return shapes and bytes of what comes out; None where the model does not take this shape."""
     x = np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.float32).reshape(shape)
     try:
         results = opened.run(None, {"x": x})
@@ -55,7 +55,7 @@ def _session(model: bytes) -> ort.InferenceSession:
 
 
 def show(proto: onnx.ModelProto) -> str:
-    """A model for people: each node with its constants."""
+    """Return a model for people: each node with its constants."""
     constants = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in proto.graph.initializer}
     lines = []
     for node in proto.graph.node:

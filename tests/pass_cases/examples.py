@@ -18,7 +18,7 @@ _PARAMETERS = ("data", "starts", "ends", "axes", "steps")
 
 
 def examples(kind: type[SlicingPass]) -> list[tuple[str, str]]:
-    """What is given and what is to come out, of each example of a pass."""
+    """Return the model before and the model after each example of a pass."""
     text = " ".join((kind.__doc__ or "").split())
     return re.findall(r"Given: (.*?) Result: (.*?\))(?= [A-Z]|$)", text)
 
@@ -33,7 +33,7 @@ class _Writer:
         self.count = 0
 
     def value(self, expression: ast.expr) -> str:
-        """The name of a value: a name, an input with its shape, a list or integer, or a call."""
+        """Return the name of a value: a name, an input with its shape, a list or integer, or a call."""
         match expression:
             case ast.Name(id=name):
                 self.read.add(name)
@@ -56,7 +56,7 @@ class _Writer:
         return self.initializers[-1].name
 
     def call(self, expression: ast.expr, outputs: list[str]) -> None:
-        """A node; keywords are attributes, but for the parameters of Slice."""
+        """Return a node; keywords are attributes, but for the parameters of Slice."""
         assert isinstance(expression, ast.Call)
         assert isinstance(expression.func, ast.Name)
         op_type = expression.func.id
@@ -73,7 +73,7 @@ class _Writer:
 
 
 def models(given: str, result: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The models of an example; what both assign and neither reads comes out."""
+    """Return the models of an example; what both assign and neither reads comes out."""
     before, after = map(_written, (given, result))
     read = before.read | after.read
     outputs = [name for name in before.assigned if name in after.assigned and name not in read]
@@ -109,7 +109,7 @@ def _model(writer: _Writer, outputs: list[str]) -> onnx.ModelProto:
 
 
 def meaning(proto: onnx.ModelProto) -> list[Any]:
-    """Each output as what computes it, whatever the names: operator, attributes, and what it reads."""
+    """Return the expression of each output without names: operator, attributes, and inputs."""
     constants = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in proto.graph.initializer}
     made: dict[str, Any] = {name: ("constant", repr(value)) for name, value in constants.items()}
     for node in proto.graph.node:

@@ -77,7 +77,8 @@ RULES: dict[str, Mutant] = {
     "identity 5": ("passes/remove_identity_slices", "if cut and len(cut) < len(entries):", "if False:"),
     "chain 2": ("passes/slice_chain", "            if self.kept_size(axis) == 1 and at", "            if False and at"),
     "chain 3": ("passes/shorten_chains", "        if index is not None:", "        if False:"),
-    "siblings 1": ("passes/siblings", "    return whole if saved > 0 else None", "    return None"),
+    "siblings 1": ("passes/siblings", "if not chosen or is_whole[0]:", "if True:"),
+    "branches of different sizes": ("passes/rewrite", "if opset >= _UNEQUAL_BRANCHES_OPSET or", "if True or"),
     "siblings 2": ("passes/siblings", "    if more > 0 and (gap", "    if False and (gap"),
     "siblings wide gaps": ("passes/siblings", "<= _MAX_GAP_BYTES * saved", ">= 0"),
     "siblings few Gathers": ("passes/siblings", "only_single and len(nodes) < _MIN_GATHERS", "False"),
@@ -130,7 +131,7 @@ RULES: dict[str, Mutant] = {
     "nodes made for nothing": ("passes/shorten_chains", "            detach(new)\n", ""),
     "sizes of the data": (
         "passes/base", "        if sizes is not None:\n            self.value_info.sizes[value]",
-        "        if sizes is None:\n            self.value_info.copy(value, data)\n        else:\n"
+        "        if sizes is None:\n            self.value_info.copy_entry(value, data)\n        else:\n"
         "            self.value_info.sizes[value]"),
     "siblings of before": ("passes/base", "            self.analysis.forget()\n", "            pass\n"),
     "malformed nodes": ("passes/base", "if not (is_strided_slice(node) or has_its_values(node)):", "if False:"),
@@ -200,7 +201,7 @@ OTHERS: dict[str, Mutant] = {
     "hidden as other operators": ("onnx_ops/passes/hidden_nodes", "if not is_standard(node, *_ALIKE", "if False and not is_standard(node, *_ALIKE"),
     "hidden as not known": ("onnx_ops/passes/hidden_nodes", "if all(found.get(output", "if True or all(found.get(output"),
     "hidden as rounded": ("onnx_ops/passes/hidden_nodes", "node.op_type in ROUNDED_ALIKE and", ""),
-    "first look at what cuts": ("onnx_ops/passes/first_look", "        if op_type in _CUTTING:", "        if False:"),
+    "first look at what cuts": ("onnx_ops/passes/first_look", "        if op_type in _STARTS:", "        if False:"),
     "first look at chains": ("onnx_ops/passes/first_look", " or inputs[0] in views", ""),
     "first look at inputs": ("onnx_ops/passes/first_look", ' - (op_type == "Identity")', ""),
     "first look at allowzero": ("onnx_ops/passes/first_look", 'attribute.name == "allowzero"', "False"),
@@ -275,7 +276,7 @@ FIRST = {
 
 
 def mutants() -> dict[str, Mutant]:
-    """All mutants by their names."""
+    """Return all mutants by their names."""
     disabled = {
         f"{name} disabled": (f"passes/{file}", line, f"{line}\n        return {'' if line == _APPLY else 'None'}")
         for name, (file, line) in DISABLED.items()

@@ -372,3 +372,14 @@ def test_empty_tensors_with_sizes_beyond_numpy_are_lowered(tmp_path: Path, nodes
     sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "o.onnx")
     with pytest.raises(sliceport.SliceportError, match="NumPy has no array of shape|onnxruntime"):
         sliceport.compare(tmp_path / "m.onnx")
+
+
+def test_a_loop_whose_trip_count_is_unknown_claims_no_sizes() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g (float[2] x) => (s, k)
+        { n = local.Own(x)
+          s = Loop(n, "") <body = b (int64 i, bool c) => (bool d, float[] o) { d = Identity(c) o = Relu(x) }>
+          three = Constant<value_int = 3>()
+          k = Loop(three, "") <body = b (int64 i, bool c) => (bool d, float[] o) { d = Identity(c) o = Relu(x) }> }"""
+    facts = propagate(onnx.parser.parse_model(text).SerializeToString())
+    stacked = [each.dims for each in facts if each.dims is None or (len(each.dims) > 1)]
+    assert stacked == [None, None, (None, 2)]  # of n, s and k

@@ -38,7 +38,7 @@ def test_nodes_are_refused_where_onnxruntime_refuses_them(op: str, rule: str | N
 
 @pytest.mark.parametrize("opset", [13, 18])
 def test_every_number_of_equal_parts_is_refused_or_split_as_by_onnxruntime(opset: int) -> None:
-    """From operator set 18 on, the last part may be smaller."""
+    """Check that from operator set 18 on, the last part may be smaller."""
     for dim in range(1, 8):
         for parts in range(1, 9):
             attributes = {"num_outputs": parts} if opset == 18 else {}

@@ -48,7 +48,7 @@ def slicing_count(model: onnx.ModelProto) -> int:
 
 @functools.cache
 def cases() -> dict[str, tuple[onnx.ModelProto, dict[str, np.ndarray]]]:
-    """The models with a slicing node and the test's own inputs, by name."""
+    """Return the models with a slicing node and the test's own inputs, by name."""
     found = {}
     makes = np.__version__ >= "2"  # with NumPy 1 onnx cannot, but the onnx that takes it has them in files
     tests = [*(all_node_tests() if makes else loader.load_model_tests(kind="node"))]
@@ -66,7 +66,7 @@ def cases() -> dict[str, tuple[onnx.ModelProto, dict[str, np.ndarray]]]:
 
 
 def with_constants(name: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model with its inputs of int64 as initializers, as parameters come from those; and its other inputs."""
+    """Return the model with its inputs of int64 as initializers, and the arrays of its other inputs."""
     given, inputs = cases()[name]
     model = onnx.ModelProto()
     model.CopyFrom(given)
@@ -78,14 +78,14 @@ def with_constants(name: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     return model, arrays
 
 
-def test_they_are_all_there() -> None:
+def test_onnx_has_as_many_models_as_are_listed() -> None:
     assert len(cases()) == 124 or onnx.__version__ < "1.23"  # onnx brings the models
     assert sum(name.endswith("_expanded") for name in cases()) > 50
     assert {"test_operator_chunk", "test_operator_index", "test_GLU", "test_GLU_dim"} <= cases().keys()
 
 
-def test_bit_equal(subtests: pytest.Subtests) -> None:
-    """No test of its own each: making the models runs onnx's operators, for seconds, wherever it is collected."""
+def test_lowered_models_compute_the_same_bits(subtests: pytest.Subtests) -> None:
+    """Check all models in one test, because collecting them runs onnx's operators for seconds."""
     for name in sorted(cases().keys() - RUN_TIME.keys()):
         with subtests.test(name):
             check(name)

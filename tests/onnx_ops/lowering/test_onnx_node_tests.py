@@ -17,7 +17,7 @@ from onnx_ops.passes import rewrite
 from sliceport.directml.feature_levels import FeatureLevel
 
 
-def test_there_are_as_many_as_onnx_has() -> None:
+def test_every_node_test_of_onnx_is_found() -> None:
     names = set(CASES)
     assert {"test_slice", "test_slice_neg", "test_slice_negative_axes", "test_slice_start_out_of_bounds"} <= names
     assert {"test_split_equal_parts_1d_opset13", "test_split_zero_size_splits_opset18"} <= names
@@ -28,7 +28,7 @@ def test_there_are_as_many_as_onnx_has() -> None:
 @pytest.mark.usefixtures("inferred_once")
 @pytest.mark.parametrize("level", list(FeatureLevel), ids=str)
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_bit_equal(name: str, level: FeatureLevel) -> None:
+def test_lowered_nodes_compute_the_same_bits(name: str, level: FeatureLevel) -> None:
     model, inputs, outputs = CASES[name]
     (lowered,) = onnx_ops.lower(with_constants(model, inputs), feature_level=level).nodes
     if lowered.verdict == "refused":
@@ -44,8 +44,8 @@ def test_bit_equal(name: str, level: FeatureLevel) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_after_all_passes(name: str) -> None:
-    """What onnx expects comes out of onnxruntime after every pass, too."""
+def test_rewritten_nodes_compute_the_same_bits(name: str) -> None:
+    """Check onnx's expected results against onnxruntime after every pass."""
     proto, inputs, outputs = CASES[name]
     model = from_proto(with_constants(proto, inputs))
     rewrite(model)

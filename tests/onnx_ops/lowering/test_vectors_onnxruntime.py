@@ -33,7 +33,7 @@ def test_the_file_is_complete() -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in GOOD if c not in STRINGS and c not in DISPUTED], ids=identify)
-def test_values(case: dict[str, Any]) -> None:
+def test_lowered_nodes_compute_the_same_bits(case: dict[str, Any]) -> None:
     node, data = lowered(case)
     assert node.reason is None
     got = run_node(node, as_bytes(data))

@@ -57,7 +57,7 @@ def test_tensorflow_cases_are_right_and_as_simple_as_the_plugins(case: dict[str,
 
 
 @pytest.mark.parametrize("case", REFERENCE, ids=lambda c: c["name"])
-def test_openvino_reference(case: dict[str, Any]) -> None:
+def test_openvinos_own_cases_are_right(case: dict[str, Any]) -> None:
     data = np.array(case["data"], np.int64).reshape(case["data_shape"])
     if case["op"] == "StridedSlice":
         arguments = (tuple(case["begin"]), tuple(case["end"]), optional(case["stride"]))
@@ -73,7 +73,7 @@ def test_openvino_reference(case: dict[str, Any]) -> None:
     assert by_oracle.shape == region.output_shape == expected.shape
 
 
-def test_openvino_fuzz() -> None:
+def test_random_cases_are_what_openvino_selects() -> None:
     assert len(FUZZ) == 100
     for case in FUZZ:
         data = 1 + np.arange(prod(case["shape"])).reshape(case["shape"])

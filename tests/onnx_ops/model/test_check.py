@@ -1,4 +1,4 @@
-"""What makes a model malformed: each class its own sentence, whichever command reads the file."""
+"""Malformed models: each class has a sentence of its own, the same from every command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def good() -> onnx.ModelProto:
 
 
 def not_utf8(model: onnx.ModelProto, word: bytes) -> onnx.ModelProto:
-    """The model with the first byte of a text changed to one that UTF-8 does not have there."""
+    """Return the model with the first byte of a text changed to one that UTF-8 does not have there."""
     data = model.SerializeToString()
     assert data.count(word) >= 1
     changed: onnx.ModelProto = onnx.ModelProto.FromString(data.replace(word, b"\xf7" + word[1:]))
@@ -122,11 +122,11 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     ),
     "a Constant whose value is no tensor": (
         lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value", 7)),
-        "node 's' (Constant) has a value that is no tensor",
+        "node 's' (Constant) has a value of type INT, which must be TENSOR",
     ),
     "a Constant whose integers are floats": (
         lambda m: constant(m).attribute[0].CopyFrom(helper.make_attribute("value_ints", [7.5])),
-        "node 's' (Constant) has a value_ints that is no list of integers",
+        "node 's' (Constant) has a value_ints of type FLOATS, which must be INTS",
     ),
     "a tensor attribute without a tensor": (
         lambda m: m.graph.node[0].attribute.add(name="t", type=AttributeProto.TENSOR),
@@ -134,7 +134,7 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     ),
     "an attribute without a type": (
         lambda m: m.graph.node[0].attribute.add(name="axis", i=1),
-        "node 'a' (Split) has attribute 'axis' of type 0, which is none of ONNX's",
+        "node 'a' (Split) has attribute 'axis' of type 0, which ONNX does not define",
     ),
     "a graph by reference": (
         lambda m: m.functions[0].node[0].attribute.add(name="body", ref_attr_name="b", type=AttributeProto.GRAPH),
@@ -146,7 +146,7 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     ),
     "an operator set of the far future": (
         lambda m: setattr(m.opset_import[1], "version", 2**31),
-        "the model imports version 2147483648 of domain 'own', which is none",
+        "the model imports invalid version 2147483648 of domain 'own'",
     ),
     "an output without a name": (
         lambda m: setattr(m.graph.output[1], "name", ""),
@@ -198,8 +198,8 @@ DAMAGES: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
 }
 
 
-def test_a_function_by_the_name_of_a_later_operator() -> None:
-    """What stands in for Gelu where the operator set has none."""
+def test_a_function_may_have_the_name_of_a_later_operator() -> None:
+    """Check a stand-in for Gelu, which older operator sets lack."""
     model = good()
     (standard,) = (entry for entry in model.opset_import if not entry.domain)
     standard.version = 18
@@ -215,7 +215,7 @@ def test_a_function_by_the_name_of_a_later_operator() -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_wrong(damage: str) -> None:
+def test_each_damage_has_its_message(damage: str) -> None:
     model = good()
     change, message = DAMAGES[damage]
     change(model)
@@ -241,7 +241,7 @@ def texts(model: onnx.ModelProto) -> None:
         holder.metadata_props.add(key=f"-key{i}-", value=f"-value{i}-")
 
 
-def test_text_that_is_not_utf8_wherever_it_stands() -> None:
+def test_text_that_is_not_utf8_is_found_in_every_field() -> None:
     model = good()
     texts(model)
     data = model.SerializeToString()
@@ -261,7 +261,7 @@ def test_models_without_their_weights_are_well_formed() -> None:
 
 
 @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
-def test_every_command_says_it_and_names_the_file(
+def test_every_command_prints_the_message_and_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     model = good()
@@ -274,7 +274,7 @@ def test_every_command_says_it_and_names_the_file(
 
 
 def test_graphs_in_many_nodes_see_the_many_values_around_them() -> None:
-    """To join the names around each graph would take minutes."""
+    """Check a model that takes minutes if the names around each graph are joined."""
     count = 10_000
     model = good()
     model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
@@ -295,8 +295,8 @@ def test_graphs_in_many_nodes_see_the_many_values_around_them() -> None:
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_a_long_chain_of_functions(is_reversed: bool) -> None:
-    """To look through all of them for the next one would take minutes."""
+def test_a_long_chain_of_functions_is_checked_in_linear_time(is_reversed: bool) -> None:
+    """Check a model that takes minutes if all functions are searched for the next one."""
     model, count = good(), 20_000
     numbers = range(count)
     for k in reversed(numbers) if is_reversed else numbers:

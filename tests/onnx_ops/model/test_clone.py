@@ -47,7 +47,7 @@ def turn(graph: ir.Graph | ir.Function, order: Sequence[int] | None = None) -> N
 
 
 def state(model: ir.Model) -> Any:
-    """What a model is: its form in a file, and who reads each value."""
+    """Return the serialized form of a model, and the number of readers of each value."""
     values = [value for node in model.graph.all_nodes() for value in node.outputs]
     return ir.to_proto(model).SerializeToString(deterministic=True), [len(value.uses()) for value in values]
 

@@ -47,7 +47,7 @@ def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A model whose every tensor, the parameters of its slices included, is in another file."""
+    """Return a model whose every tensor, the parameters of its slices included, is in another file."""
     model = parser.parse_model(TEXT)
     weights = onnx.numpy_helper.from_array(np.arange(1, 10001, dtype=np.float32).reshape(100, 100), "w")
     model.graph.initializer.append(weights)
@@ -78,20 +78,20 @@ def is_open(file: Path) -> bool:
 class TestReleased:
     @pytest.fixture(autouse=True)
     def _no_collector(self) -> Iterator[None]:
-        """What only the garbage collector would let go of is still there."""
+        """Switch the garbage collector off, so that references alone decide."""
         gc.collect()
         gc.disable()
         yield
         gc.enable()
 
     @pytest.mark.parametrize("shapes", [None, {"x": (4, 6)}])
-    def test_of_a_file(self, path: Path, shapes: dict[str, tuple[int, ...]] | None) -> None:
+    def test_lowering_a_file_closes_its_data(self, path: Path, shapes: dict[str, tuple[int, ...]] | None) -> None:
         program = onnx_ops.lower(path, input_shapes=shapes)
         assert program.summary["refused"] == (0 if shapes else 3)
         assert not is_mapped(path.with_name("m.data"))
         assert not is_open(path.with_name("m.data"))
 
-    def test_of_a_model_in_memory(self, path: Path) -> None:
+    def test_lowering_a_model_in_memory_closes_its_data(self, path: Path) -> None:
         model = read_model(path)
         assert onnx_ops.lower(model, input_shapes={"x": (4, 6)}).summary["refused"] == 0
         assert not is_mapped(path.with_name("m.data"))
@@ -118,7 +118,7 @@ class TestReleased:
         ],
     )
     @pytest.mark.parametrize("folder", ["", "other"])
-    def test_of_a_file_that_is_written_anew(
+    def test_writing_a_model_closes_the_old_data(
         self, path: Path, folder: str, command: str, options: dict[str, Any]
     ) -> None:
         (path.parent / folder).mkdir(exist_ok=True)
@@ -127,7 +127,7 @@ class TestReleased:
         assert not is_open(path.with_name("m.data"))
 
     @pytest.mark.parametrize("size", [0, 1, 12])
-    def test_of_a_file_that_is_too_short(self, path: Path, size: int) -> None:
+    def test_a_data_file_that_is_too_short_is_closed(self, path: Path, size: int) -> None:
         path.with_name("m.data").write_bytes(path.with_name("m.data").read_bytes()[:size])
         program = onnx_ops.lower(path, input_shapes={"x": (4, 6)})
         assert program.summary["refused"] == 3
@@ -144,7 +144,7 @@ def test_tensors_of_functions_are_found_beside_the_model_too(
 
 @pytest.mark.parametrize("command", ["rewrite", "harden"])
 def test_all_of_it_goes_where_the_model_goes(path: Path, tmp_path: Path, command: str) -> None:
-    """Initializers into one data file, tensors of attributes into the model: no other file is needed there."""
+    """Check that initializers move into one data file, and tensors of attributes into the model."""
     other = tmp_path / "other"
     other.mkdir()
     model = onnx.load(path, load_external_data=False)
@@ -185,7 +185,7 @@ def test_weights_that_lie_in_attributes_alone_need_no_file(path: Path, tmp_path:
 
 
 def test_a_file_that_the_model_reads_is_not_replaced(path: Path, tmp_path: Path) -> None:
-    """That would be the end of the model's own weights."""
+    """Check that the model's own weights stay."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "m.data").rename(tmp_path / "sub" / "o.onnx.data")
     model = onnx.load(path, load_external_data=False)
@@ -211,7 +211,7 @@ def test_what_is_no_file_is_not_opened(path: Path, tmp_path: Path, kind: str) ->
     else:
         data.symlink_to("/dev/zero")
     for work in (onnx_ops.lower, read_model):
-        with pytest.raises(ModelError, match="its data file 'm.data' is no file"):
+        with pytest.raises(ModelError, match="its data file 'm.data' is not a regular file"):
             work(path)
 
 
@@ -255,7 +255,7 @@ PLACES = (
 
 @pytest.fixture
 def everywhere(tmp_path: Path) -> Path:
-    """A model with a tensor, named so, in each of PLACES, all in another file; its elements are their numbers."""
+    """Return a model with a tensor in each of PLACES, all in another file; the elements number the places."""
     model = parser.parse_model(EVERYWHERE)
     (main_if,) = (node for node in model.graph.node if node.op_type == "If")
     function = model.functions[0]
@@ -290,7 +290,7 @@ def everywhere(tmp_path: Path) -> Path:
 
 
 def elements(path: Path) -> dict[str, list[float]]:
-    """By place, the elements of a model's tensors."""
+    """Map each place to the elements of its tensor."""
     model = read_model(path)
     with io.data_closed(model):
         return {tensor.doc_string or "": tensor.numpy().tolist() for tensor in io._tensors(model) if tensor is not None}

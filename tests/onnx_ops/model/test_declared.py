@@ -1,4 +1,4 @@
-"""What an ONNX file says of its inputs and of the files that hold the rest of it."""
+"""Inputs that an ONNX file declares, and the data files that it names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(folder: Path, model: onnx.ModelProto, name: str = "m.onnx") -> Path:
 
 
 def make_model() -> onnx.ModelProto:
-    """A model with an input and nothing external."""
+    """Return a model with an input and nothing external."""
     graph = helper.make_graph(
         [helper.make_node("Identity", ["x"], ["y"])],
         "graph",
@@ -40,7 +40,7 @@ def make_model() -> onnx.ModelProto:
 
 
 class TestShapes:
-    def test_sizes_symbols_and_nothing(self, tmp_path: Path) -> None:
+    def test_sizes_symbols_and_unknown_dimensions_are_listed(self, tmp_path: Path) -> None:
         model = make_model()
         inputs: dict[str, list[str | int | None] | None]
         inputs = {"scalar": [], "zero": [0, "batch"], "negative": [-1, 2], "rank": None}
@@ -61,7 +61,7 @@ class TestShapes:
             "sequence": None,
         }
 
-    def test_no_model(self, tmp_path: Path) -> None:
+    def test_a_missing_file_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="cannot be read"):
             declared_shapes(tmp_path / "nothing.onnx")
 
@@ -113,12 +113,12 @@ PLACES: dict[str, Callable[[onnx.ModelProto], object]] = {
 
 class TestFiles:
     @pytest.mark.parametrize("place", PLACES)
-    def test_wherever_a_tensor_stands(self, tmp_path: Path, place: str) -> None:
+    def test_files_of_tensors_in_any_place_are_listed(self, tmp_path: Path, place: str) -> None:
         model = make_model()
         PLACES[place](model)
         assert files_beside(write(tmp_path, model)) == ("w.data",)
 
-    def test_each_once_whether_it_is_there_or_not(self, tmp_path: Path) -> None:
+    def test_each_file_is_listed_once_even_if_missing(self, tmp_path: Path) -> None:
         model = make_model()
         for i, location in enumerate(("z.data", "a/b.data", "./z.data", "z.data")):
             model.graph.initializer.append(external(f"w{i}", location))
@@ -140,7 +140,7 @@ class TestFiles:
         (tmp_path / "m.onnx").write_bytes(model.SerializeToString().replace(b"WWWW", b"\xff\xff\xff\xff"))
         assert files_beside(tmp_path / "m.onnx") == ()
 
-    def test_what_only_looks_like_one_is_none(self, tmp_path: Path) -> None:
+    def test_tensors_without_external_data_name_no_file(self, tmp_path: Path) -> None:
         model = make_model()
         model.doc_string = "location: w.data"
         tensor = external("w", "w.data")
@@ -166,14 +166,14 @@ class TestFiles:
             assert not declared._contains(tmp_path / "m", b"location")
 
     @pytest.mark.parametrize("data", [b"", b"location", b"\x0a\xff location", b"\x3a\x05location"])
-    def test_damaged_files_have_none(self, tmp_path: Path, data: bytes) -> None:
+    def test_damaged_files_name_no_file(self, tmp_path: Path, data: bytes) -> None:
         (tmp_path / "m.onnx").write_bytes(data)
         assert files_beside(tmp_path / "m.onnx") == ()
 
-    def test_what_is_no_file_has_none(self, tmp_path: Path) -> None:
+    def test_folders_and_missing_files_name_no_file(self, tmp_path: Path) -> None:
         assert files_beside(tmp_path) == files_beside(tmp_path / "nothing.onnx") == files_beside("a\0b") == ()
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes there")
-    def test_a_pipe_has_none(self, tmp_path: Path) -> None:
+    def test_a_pipe_names_no_file(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "m.onnx")
         assert files_beside(tmp_path / "m.onnx") == ()

@@ -71,7 +71,7 @@ def test_after_passes_they_may_still_be_replaced(text: str, names: tuple[str, ..
 
 
 @pytest.mark.parametrize("text", [TWICE, SPLIT, STRIDED])
-def test_nothing_changes_but_in_old_versions_of_the_format(text: str) -> None:
+def test_only_old_versions_of_the_format_are_rewritten(text: str) -> None:
     model = from_proto(model_of(text))
     whole = ir.serde.serialize_model(model)
     assert not any(rewrite(model).changes.values())
@@ -86,7 +86,7 @@ def test_a_gated_split_by_sizes_that_may_be_replaced_is_not_hardened() -> None:
 
 
 @pytest.mark.parametrize("text", [TWICE, SPLIT, STRIDED])
-def test_lowering(text: str) -> None:
+def test_replaceable_parameters_are_refused_by_lower(text: str) -> None:
     program = onnx_ops.lower(model_of(text))
     assert {node.reason and node.reason.code for node in program.nodes} <= {"dynamic_parameter", "missing_shape"}
     assert any(node.reason and "is not a constant" in node.reason.message for node in program.nodes)
@@ -105,14 +105,14 @@ def test_a_model_that_is_given_to_lower_is_as_before() -> None:
     assert ir.serde.serialize_model(model) == whole
 
 
-def test_rules_leave_them() -> None:
+def test_rules_leave_replaceable_parameters() -> None:
     model = from_proto(model_of(TWICE))
     rewriter.rewrite(model, pattern_rewrite_rules=rules())
     assert [node.op_type for node in model.graph].count("Slice") == 2
 
 
-def test_inputs_of_a_loops_body() -> None:
-    """It is the loop that gives them, whatever initializer stands beside."""
+def test_inputs_of_a_loops_body_are_not_constants() -> None:
+    """Check that the loop gives its body's inputs, even beside an initializer of the same name."""
     body = parser.parse_graph("""body (int64 n, bool c, float[9] v) => (bool d, float[9] w, float[k] part) {
         d = Identity(c)  w = Neg(v)  e = Constant<value_ints=[3]>()  s = Unsqueeze(n, z)  part = Slice(v, z, e)
         p = Slice(part, s, e)

@@ -30,7 +30,7 @@ def parsed(text: str, opset: int = 13, extra: str = "") -> onnx.ModelProto:
 
 
 def shapes(model: onnx.ModelProto, **input_shapes: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
-    """The output shapes of each slicing node of a model."""
+    """Return the output shapes of each slicing node of a model."""
     nodes = onnx_ops.lower(model, input_shapes=input_shapes).nodes
     assert all(n.reason is None for n in nodes), [n.reason for n in nodes]
     return [[cut.region.output_shape for cut in n.resolved.cuts] for n in nodes]
@@ -49,7 +49,7 @@ def slice_model(
     shape: Sequence[int | str] | None = (4, 6),
     **parameters: npt.ArrayLike | None,
 ) -> onnx.ModelProto:
-    """One Slice with its parameters as initializers; None leaves one out."""
+    """Return one Slice with its parameters as initializers; None leaves one out."""
     given = {name: values for name, values in parameters.items() if values is not None}
     names = [name if name in given else "" for name in ("starts", "ends", "axes", "steps")]
     graph = helper.make_graph(
@@ -85,7 +85,7 @@ class TestSliceVersions:
         assert shapes(slice_model(starts=[1], ends=[3], axes=[1])) == [[(4, 2)]]
         assert shapes(slice_model(starts=[3, 5], ends=[0, 0], steps=[-1, -2])) == [[(3, 3)]]
 
-    def test_sentinels(self) -> None:
+    def test_sentinels_reach_the_ends_of_the_axis(self) -> None:
         assert shapes(slice_model(starts=[-1, MIN], ends=[MIN, MAX], steps=[-1, 1])) == [[(4, 6)]]
         i32 = np.iinfo(np.int32)
         assert shapes(slice_model(13, np.int32, starts=[-1, i32.min], ends=[i32.min, i32.max], steps=[-1, 1])) == [
@@ -111,14 +111,14 @@ class TestSplitVersions:
         assert shapes(model) == [[(2, 6), (2, 6)]]
 
     @pytest.mark.parametrize("opset", [1, 2, 11, 12])
-    def test_split_attribute(self, opset: int) -> None:
+    def test_split_sizes_are_an_attribute_below_13(self, opset: int) -> None:
         model = parsed(
             "g (float[4,6] x) => (float[4,1] a, float[4,5] b) { a, b = Split <axis=-1, split=[1,5]> (x) }", opset
         )
         assert shapes(model) == [[(4, 1), (4, 5)]]
 
     @pytest.mark.parametrize("opset", [1, 13, 18])
-    def test_split_input(self, opset: int) -> None:
+    def test_split_sizes_are_an_input_from_13_on(self, opset: int) -> None:
         model = parsed(
             "g (float[4,6] x) => (float[1,6] a, float[0,6] b, float[3,6] c)"
             " { s = Constant <value = int64[3] {1, 0, 3}> () a, b, c = Split (x, s) }",
@@ -176,8 +176,8 @@ class TestWhereParametersComeFrom:
         assert [n.verdict for n in program.nodes] == ["folded", "lowered"]
         assert program.nodes[1].resolved.cuts[0].region.ranges[0] == range(4, 5)
 
-    def test_folding_follows_the_onnx_text_where_numpy_does_not(self) -> None:
-        """A backward start below the axis is index 0; NumPy, and with it the reference evaluator, selects nothing."""
+    def test_folding_follows_the_onnx_text_rather_than_numpy(self) -> None:
+        """Check a backward start below the axis: index 0, where NumPy and the reference evaluator select nothing."""
         text = """g (float[4,6] x) => (float[m,6] y) {
             shape = Shape (x)
             far = Constant <value_ints = [-9]> ()
@@ -253,7 +253,7 @@ class TestWhatExportersWrite:
         assert shapes(parsed(text, opset)) == [[(2, 9), (2, 9)]]
 
     def test_a_constant_whose_declared_shape_is_open(self) -> None:
-        """TorchScript's indices from NonZero of a constant: their number is only known once they are folded."""
+        """Check TorchScript's indices from NonZero of a constant: their number is known once they are folded."""
         text = """g (float[4,6] x) => (float[n] y) {
             mask = Constant <value = bool[4] {1, 0, 1, 1}> ()
             found = NonZero (mask)
@@ -270,12 +270,12 @@ class TestWhatExportersWrite:
 
 
 class TestScopes:
-    def test_branches_of_an_if(self, models: Path) -> None:
+    def test_branches_of_an_if_are_lowered(self, models: Path) -> None:
         program = onnx_ops.lower(models / "rule_subgraphs.onnx")
         assert [n.node.scope for n in program.nodes] == [("if_y.then_branch",), ("if_y.else_branch",)]
         assert program.summary["lowered"] == 2
 
-    def test_a_loop_body(self) -> None:
+    def test_a_loop_body_is_lowered(self) -> None:
         text = """g (float[4,6] x, int64 n) => (float[4,6] y) {
             go = Constant <value = bool {1}> ()
             y, parts = Loop (n, go, x) <
@@ -337,7 +337,7 @@ class TestRefusals:
             ({"starts": [0], "ends": None}, "ends is missing"),
         ],
     )
-    def test_slices_that_break_the_specification(self, parameters: dict[str, Any], message: str) -> None:
+    def test_slices_that_break_a_rule_are_refused(self, parameters: dict[str, Any], message: str) -> None:
         code, got = reason(slice_model(**parameters))
         assert code == "invalid"
         assert got.startswith(f"Slice 's': {message}")
@@ -361,7 +361,7 @@ class TestRefusals:
             (11, "a, b = Split (x, x)", "Split of opset 11 has 1 inputs, got 2"),
         ],
     )
-    def test_nodes_that_break_the_specification(self, opset: int, node: str, message: str) -> None:
+    def test_nodes_that_break_a_rule_are_refused(self, opset: int, node: str, message: str) -> None:
         code, got = reason(parsed(f"g (float[4,6] x) => (float[N] a) {{ {node} }}", opset))
         assert code == "invalid"
         assert message in got
@@ -422,7 +422,7 @@ class TestRefusals:
 
 
 class TestInputShapes:
-    def test_symbols_stand_for_one_size_everywhere(self) -> None:
+    def test_a_symbol_has_one_size_everywhere(self) -> None:
         text = "g (float[n,6] x, float[n,2] z) => (float[n,3] a, float[n,3] b) { a, b = Split <axis = 1> (x) }"
         assert shapes(parsed(text), x=(4, 6)) == [[(4, 3), (4, 3)]]
 
@@ -522,13 +522,13 @@ class TestTheOtherNameOfTheStandardDomain:
         (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(self.TEXT).SerializeToString())
         return tmp_path / "m.onnx"
 
-    def test_it_is_lowered_and_compared(self, path: Path) -> None:
+    def test_the_model_is_lowered_and_compared(self, path: Path) -> None:
         assert onnx_ops.lower(path).summary == onnx_ops.lower(onnx.load(path)).summary
         assert onnx_ops.lower(ir.load(path)).summary["lowered"] == 2
         assert sliceport.compare(path).is_clean
 
     @pytest.mark.parametrize("command", ["rewrite", "harden"])
-    def test_it_is_rewritten(self, path: Path, tmp_path: Path, command: str) -> None:
+    def test_the_model_is_rewritten(self, path: Path, tmp_path: Path, command: str) -> None:
         options = {"target": "onnxruntime-dml"} if command == "harden" else {"passes": ("split", "gather", "siblings")}
         getattr(sliceport, command)(path, tmp_path / "o.onnx", **options)
         onnx.checker.check_model(tmp_path / "o.onnx", full_check=True)

@@ -22,7 +22,7 @@ def tensor(name: str, *, data_type: int = TensorProto.FLOAT) -> onnx.TensorProto
 
 
 def build() -> onnx.ModelProto:
-    """A model with a tensor wherever one may be."""
+    """Return a model with a tensor wherever one may be."""
     output = helper.make_tensor_value_info("out", TensorProto.FLOAT, [2])
     body = helper.make_graph(
         [helper.make_node("Identity", ["inner"], ["out"])], "body", [], [output], [tensor("inner")]

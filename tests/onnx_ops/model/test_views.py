@@ -32,7 +32,7 @@ SLOW_MODULES = ("onnx_ir", "sympy", "onnxscript", "onnxruntime", "openvino")
 
 
 def outcome(read: Callable[[], onnx.ModelProto | ir.Model], input_shapes: InputShapes) -> Any:
-    """The nodes of the program, or the error."""
+    """Return the nodes of the program, or the error."""
     try:
         return onnx_ops.lower(read(), input_shapes=input_shapes).nodes
     except (ModelError, UsageError) as error:
@@ -49,7 +49,7 @@ def sizes_of_inputs(proto: onnx.ModelProto, of_open_ones: int) -> dict[str, list
 
 
 @pytest.mark.parametrize("entry", json.loads((MODELS / "models.json").read_text()), ids=lambda entry: entry["file"])
-def test_models(entry: dict[str, Any]) -> None:
+def test_both_views_read_the_same_of_models(entry: dict[str, Any]) -> None:
     path = MODELS / entry["file"]
     if path.suffix == ".onnx":
         proto = read_proto(path)
@@ -58,7 +58,7 @@ def test_models(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", [*ZOO, *DEFECTS], ids=lambda path: path.name)
-def test_models_beside_the_project(path: Path) -> None:
+def test_both_views_read_the_same_of_exports(path: Path) -> None:
     try:
         proto = read_proto(path)
     except ModelError:
@@ -73,7 +73,7 @@ def test_single_nodes(numbers: range) -> None:
         assert_read_alike(model_of(generate(load("one_node"), "views", number)))
 
 
-def test_graphs() -> None:
+def test_both_views_read_the_same_of_random_graphs() -> None:
     for number in range(FUZZED // 3):
         case = generate(load("graphs"), "views", number)
         assert_read_alike(onnx.ModelProto.FromString(base64.b64decode(case["model"])))
@@ -81,7 +81,7 @@ def test_graphs() -> None:
 
 @pytest.mark.parametrize("ir_version", [3, 8])
 def test_defaults_of_graphs_in_graphs(ir_version: int) -> None:
-    """Only those of the main graph were constants once; a loop gives the inputs of its body."""
+    """Check that only those of the main graph were constants once; a loop gives the inputs of its body."""
     proto = onnx.parser.parse_model(f"""<ir_version: {ir_version}, opset_import: ["" : 17]>
         g (float[9] x, int64[1] e) => (float[9] y, float[a, b] parts) <int64[1] e = {{3}}> {{
             z = Constant<value_ints=[0]>()  m = Constant<value_int=2>()  t = Constant<value_int=1>()  c = Cast<to=9>(t)
@@ -109,7 +109,7 @@ def test_damaged_files() -> None:
 
 
 def loaded_by(*words: str) -> list[str]:
-    """Which of the slow modules a command line loads."""
+    """Return the slow modules that a command line loads."""
     code = "import sys; from sliceport.cli.main import main; main(sys.argv[1:]); "
     code += f"print([name for name in {SLOW_MODULES} if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)

@@ -129,3 +129,19 @@ def test_slices_of_the_first_version_become_no_split(opset: int, kinds: list[str
     x = np.arange(1, 9, dtype=np.float32)
     parts = compute(ir.serde.serialize_model(graph), x=x)
     assert [part.tolist() for part in parts] == [x[:3].tolist(), x[3:].tolist()]
+
+
+@pytest.mark.parametrize(("opset", "is_left"), [(10, True), (11, False)])
+def test_branches_of_different_sizes_stay_as_onnx_accepts_them(opset: int, is_left: bool) -> None:
+    """onnx merges the shapes of both branches below operator set 11, and a constant would make it infer them."""
+    model = onnx.parser.parse_model(f"""<ir_version: 6, opset_import: ["" : {opset}]>
+        g (float[3, 9] x, bool c) => (int64[n] y) <int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
+            s = Shape(x)
+            y = If (c) <
+                then_branch = t () => (int64[a] u) {{ u = Slice(s, zero, one) }},
+                else_branch = e () => (int64[b] v) {{ v = Slice(s, zero, two) }}> }}""")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2]), "two"))
+    before = from_proto(model)
+    report = rewrite(before)
+    assert any(node.op == "If" for node in report.contested) == is_left
+    assert any(report.changes.values()) != is_left

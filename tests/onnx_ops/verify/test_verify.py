@@ -149,7 +149,7 @@ class TestCommand:
                     ["y"],
                     i=np.array(0),
                 ),
-                "input 'x' is no tensor",
+                "input 'x' is not a tensor",
             ),
         ],
         ids=["open shape", "invalid", "sequence input"],

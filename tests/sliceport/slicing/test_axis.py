@@ -17,7 +17,7 @@ STEPS = (1, 2, 3, 4, -1, -2, -3, -4, INT64_MAX, INT64_MIN, 2**80)
 
 
 def test_sentinels_are_the_ends_of_int64() -> None:
-    """What is written for "as far as possible" fits, and nothing beyond it does."""
+    """Check that the sentinels for "as far as possible" fit int64, and no greater numbers do."""
     assert (INT64_MIN.to_bytes(8, "little", signed=True), INT64_MAX.to_bytes(8, "little", signed=True)) == (
         b"\0" * 7 + b"\x80",
         b"\xff" * 7 + b"\x7f",

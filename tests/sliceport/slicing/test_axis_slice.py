@@ -1,4 +1,4 @@
-"""What slices of one axis do one after another, and what a Split makes of them: exhaustively at small size."""
+"""Slices of one axis, composed and joined into a Split: exhaustively at small size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strategies import bounds, steps
 
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, progression, resolve_axis, shift
 from sliceport.slicing.spec import cut_shape
-from sliceport.slicing.tiling import fill_gaps, find_tiling, select_disjoint
+from sliceport.slicing.tiling import fill_gaps, find_tilings, select_disjoint
 
 ENDS = (*range(-5, 6), INT64_MAX, INT64_MIN)
 SLICES = [AxisSlice(*entry) for entry in itertools.product((*range(-5, 6), INT64_MAX), ENDS, (1, 2, -1, -2))]
@@ -109,14 +109,15 @@ def test_tilings_and_disjoint_runs_are_the_largest() -> None:
             assert found == sorted(found, key=lambda run: run.start)
             assert (len(found), sum(map(len, found))) == (len(most), sum(map(len, most)))
             tilings = [s for s in subsets if sum(map(len, s)) == size]
-            tiles = find_tiling(runs, size)
-            if tilings:
-                assert tiles is not None
+            sets = find_tilings(runs, size)
+            assert bool(sets) == bool(tilings)
+            assert len(sets[0] if sets else ()) == max(map(len, tilings), default=0)
+            assert len({i for tiles in sets for i in tiles}) == sum(map(len, sets))
+            for tiles in sets:
                 assert sum(len(runs[i]) for i in tiles) == size
-                assert len(tiles) == max(map(len, tilings))
                 assert fill_gaps([runs[i] for i in tiles], size) == [runs[i] for i in tiles]
-            else:
-                assert tiles is None
+            left = set(chosen) - {runs[i] for tiles in sets for i in tiles}
+            assert not any(left.issuperset(tiling) for tiling in tilings)
             parts = fill_gaps(found, size)
             assert [i for part in parts for i in part] == list(range(size))
             assert all(run in parts for run in found)

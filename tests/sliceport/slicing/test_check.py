@@ -16,7 +16,7 @@ from sliceport.slicing.masks import MASK_ATTRIBUTES
 
 
 def message(work: Callable[..., object], *arguments: object) -> str | None:
-    """What is refused; None where nothing is."""
+    """Return the message of a refusal, if any."""
     try:
         work(*arguments)
     except InvalidSlice as error:
@@ -32,7 +32,7 @@ def slice_specs() -> Iterator[tuple[int, SliceSpec]]:
                     yield rank, SliceSpec((0,) * count, (1,) * ends, axes, steps)
 
 
-def test_slice_by_rank_alone() -> None:
+def test_slices_are_checked_by_rank_alone() -> None:
     refused = set()
     for rank, spec in slice_specs():
         found = message(spec.check, rank)

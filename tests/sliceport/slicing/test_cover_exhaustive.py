@@ -15,7 +15,7 @@ def every_region(shape: tuple[int, ...]) -> list[Region]:
 
 
 def tiled_axis(regions: tuple[Region, ...]) -> tuple[int, list[int]] | None:
-    """The axis along which the regions, put one after another in some order, are the whole tensor; and that order."""
+    """Return the axis that the regions tile in some order, and that order."""
     shape = regions[0].input_shape
     for axis, size in enumerate(shape):
         for order in itertools.permutations(range(len(regions))):
@@ -62,7 +62,7 @@ def test_every_partition_of_an_axis_tiles_it_in_every_order() -> None:
 
 @pytest.mark.parametrize("spoilt", range(3))
 def test_no_partition_with_one_part_moved_turned_shortened_or_told_apart_by_its_shape(spoilt: int) -> None:
-    """Each near miss differs from a tiling of 6 elements by 1, 3 and 2 in one part alone."""
+    """Check that each near miss differs from a tiling of 6 elements by 1, 3 and 2 in one part alone."""
     runs = [range(1), range(1, 4), range(4, 6)]
     good = [Region.of((6,), (run,)) for run in runs]
     assert find_tiled_axis(good) == (0, [0, 1, 2])

@@ -24,7 +24,7 @@ Positions = tuple[int, ...]
 
 
 def positions(shape: Positions, indices: tuple[range, ...]) -> Positions:
-    """The elements on the grid of the indices of each axis, as positions in the packed buffer, in output order."""
+    """Return the positions of the selected elements in the packed buffer, in output order."""
     found = []
     for index in itertools.product(*indices):
         position = 0
@@ -35,7 +35,7 @@ def positions(shape: Positions, indices: tuple[range, ...]) -> Positions:
 
 
 def nested_progressions(flat: Positions) -> int:
-    """How many nested arithmetic progressions the positions are made of, counted from the innermost one."""
+    """Count the nested arithmetic progressions of the positions, from the innermost one."""
     count = 0
     while len(flat) > 1:
         run = 2
@@ -48,12 +48,12 @@ def nested_progressions(flat: Positions) -> int:
 
 
 def fewest_axes(region: Region) -> int:
-    """One element of many still needs an axis to lie on; a buffer of one element needs none."""
+    """Return one element of many still needs an axis to lie on; a buffer of one element needs none."""
     return max(nested_progressions(positions(region.input_shape, region.ranges)), int(prod(region.input_shape) > 1))
 
 
 def factorizations(size: int, axes: int) -> list[Positions]:
-    """The shapes of `axes` axes longer than 1 that a buffer of `size` elements can be seen with."""
+    """Return the shapes of `axes` axes longer than 1 that a buffer of `size` elements can be seen with."""
     if axes == 1:
         return [(size,)]
     return [
@@ -66,7 +66,7 @@ def factorizations(size: int, axes: int) -> list[Positions]:
 
 @cache
 def selectable(size: int, axes: int) -> frozenset[Positions]:
-    """Everything that can be selected of a buffer of `size` elements seen with `axes` axes."""
+    """Return everything that can be selected of a buffer of `size` elements seen with `axes` axes."""
     return frozenset(
         positions(shape, kept)
         for shape in factorizations(size, axes)
@@ -75,7 +75,7 @@ def selectable(size: int, axes: int) -> frozenset[Positions]:
 
 
 def regions(shape: Positions) -> list[Region]:
-    """Every region of a shape that selects something."""
+    """Return every region of a shape that selects something."""
     return [Region.of(shape, kept) for kept in itertools.product(*(small_ranges(size)[1:] for size in shape))]
 
 

@@ -21,7 +21,7 @@ def distinct(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int, ...]) -> list[Any]:
-    """The elements on the grid of the indices of each axis, one by one, in the shape they come out in."""
+    """Return the elements on the grid of the indices of each axis, one by one, in the shape they come out in."""
     elements = [int(data[index]) for index in itertools.product(*indices)]
     nested: list[Any] = np.array(elements).reshape(shape).tolist()
     return nested
@@ -99,7 +99,7 @@ def test_drawn_slices_select_something(data: st.DataObject, shape: tuple[int, ..
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_every_selection_of_an_axis_has_a_spelling_of_each_kind(size: int) -> None:
-    """No spelling is left out that would select the same: near and far, from either end."""
+    """Check that no spelling is left out that would select the same: near and far, from either end."""
     kept = range(size - 1, -1, -1)
     seen = set()
 

@@ -86,7 +86,7 @@ class TestSplit:
                     for expected, region in zip(onnx_split(data, axis, sizes), parts, strict=True):
                         assert_same(expected, selected(data, region))
 
-    def test_evenly(self) -> None:
+    def test_even_parts_have_the_sizes_of_each_version(self) -> None:
         for dim, parts in itertools.product(range(9), range(1, 6)):
             chunk = -(-dim // parts)
             sizes = [max(0, min(chunk, dim - chunk * i)) for i in range(parts)]
@@ -136,7 +136,7 @@ class TestStridedSlice:
         return True
 
     def test_every_begin_end_stride_and_mask_of_one_entry(self) -> None:
-        """What is two beyond an end is clamped as all that is further away, up to the ends of the integers."""
+        """Check that bounds two beyond an end are clamped as all farther ones."""
         allowed = 0
         for size in range(5):
             data = distinct(size)
@@ -150,7 +150,7 @@ class TestStridedSlice:
     @pytest.mark.parametrize("rank", [0, 1, 2, 3])
     @pytest.mark.parametrize("entries", [2, 3])
     def test_every_combination_of_five_masks(self, rank: int, entries: int) -> None:
-        """All 2^(5 x entries) combinations, with bounds and strides that differ from entry to entry."""
+        """Check that all 2^(5 x entries) combinations, with bounds and strides that differ from entry to entry."""
         data = distinct(*(3, 2, 4)[:rank])
         begin, end, strides = (1, -1, 0)[:entries], (-1, -9, 3)[:entries], (1, -1, 2)[:entries]
         masks = list(itertools.product((0, 1), repeat=entries))
@@ -193,7 +193,7 @@ class TestStridedSlice:
             SliceSpec((0,), (1,), axes=(-1,)).by_axis(None)
 
     def test_without_axes_and_steps(self) -> None:
-        """The first axes are meant, all of them at most, and each step is 1."""
+        """Check that the first axes are meant, all of them at most, and each step is 1."""
         assert SliceSpec((0, 1), (2, 4)).resolve((3, 4)).ranges == (range(2), range(1, 4))
         assert SliceSpec((1,), (3,)).resolve((3, 4)).ranges == (range(1, 3), range(4))
         with pytest.raises(InvalidSlice, match="3 starts are more than the tensor's rank 2"):
@@ -204,7 +204,7 @@ class TestStridedSlice:
             SliceSpec((), ()).resolve(())
 
     def test_entries_say_what_each_does_to_which_axis(self) -> None:
-        """Each kind, in output order: new axes consume none, an ellipsis and the end keep what nobody names."""
+        """Check each kind in output order: new axes consume none, an ellipsis and the end keep the other axes."""
         masks = Masks(new_axis=(1, 0, 0, 1), shrink_axis=(0, 1), ellipsis=(0, 0, 1))
         assert StridedSliceSpec((0,) * 5, (1,) * 5, masks=masks).entries(4) == [
             ("new", 0, -1),

@@ -104,7 +104,7 @@ def test_ctrl_c_in_the_middle_of_a_request_ends_everything(directml: device.Devi
     code += "from sliceport.directml.tensor import BufferTensor, DataType\n"
     code += "t = BufferTensor.of(DataType.UINT32, (2**24, 2))\n"
     code += "o = d.open(); o.facts(); print(o._process.pid, flush=True)\n"
-    code += "o.run(Slice1(t, t, 2, (0, 0), (2**24, 2), (-1, 1)), np.zeros(2**27, np.uint8))\n"
+    code += "while True: o.run(Slice1(t, t, 2, (0, 0), (2**24, 2), (-1, 1)), np.zeros(2**27, np.uint8))\n"
     client = subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,

@@ -46,7 +46,7 @@ while (head := sys.stdin.buffer.read(12)):
 
 
 def host(folder: Path, *plan: str, retries: bool = True, timeout: float = 60) -> Device:
-    """A device whose host answers the first requests, whichever process they reach, by a plan."""
+    """Return a device whose host answers the first requests by a plan, across restarts of the process."""
     command = [sys.executable, "-c", HOST, str(folder / "state"), json.dumps(plan)]
     return Device(command, timeout, retries=retries)
 
@@ -80,15 +80,16 @@ def test_what_fails_twice_in_the_same_way_is_lasting(tmp_path: Path) -> None:
     assert asked(tmp_path) == 2
 
 
-def test_what_fails_each_time_in_another_way_is_asked_three_times(tmp_path: Path) -> None:
+def test_a_request_that_fails_differently_each_time_is_sent_three_times(tmp_path: Path) -> None:
     with host(tmp_path, "one", "die", "three", "answer") as device, pytest.raises(CallFailed, match="three"):
         device.facts()
     assert asked(tmp_path) == 3
-    with host(tmp_path / "..", "one", "die", "answer") as device:
-        (tmp_path / ".." / "state").unlink(missing_ok=True)
+
+
+def test_a_third_request_may_be_answered(tmp_path: Path) -> None:
+    with host(tmp_path, "one", "die", "answer") as device:
         assert device.facts() == {}
         assert len(device.transient) == 2
-    (tmp_path / ".." / "state").unlink()
 
 
 @pytest.mark.parametrize("retries", [True, False])
@@ -111,13 +112,13 @@ def test_without_retries_it_is_asked_once(tmp_path: Path) -> None:
     assert asked(tmp_path) == 2
 
 
-def test_what_took_too_long_is_not_asked_again(tmp_path: Path) -> None:
-    with (
-        host(tmp_path, "hang", timeout=0.5) as device,
-        pytest.raises(HostTimedOut, match="did not answer within 0.5 s"),
-    ):
-        device.facts()
-    assert asked(tmp_path) == 1
+def test_a_request_that_took_too_long_is_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with host(tmp_path, "answer", "hang") as device:
+        device.facts()  # a start may take longer than the time below
+        monkeypatch.setattr(device, "_start", lambda: pytest.fail("a second host"))
+        device._timeout = 0.5
+        with pytest.raises(HostTimedOut, match="did not answer within 0.5 s"):
+            device.facts()
 
 
 def test_strings_are_no_input(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_strings_are_no_input(tmp_path: Path) -> None:
 
 
 def glu(folder: Path) -> Path:
-    """Its Mul and Sigmoid run fused; alone, the smaller installation cannot compile the Mul."""
+    """Save a model whose Mul and Sigmoid run fused; alone, the smaller installation cannot compile the Mul."""
     nodes = [
         helper.make_node("Split", ["x"], ["a", "b"], "halves", axis=1, num_outputs=2),
         helper.make_node("Sigmoid", ["b"], ["s"], "gate"),

@@ -1,0 +1,42 @@
+"""A cache for reads of constants, which many nodes may share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_cache: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("cache", default=None)
+
+
+@contextmanager
+def caching_reads() -> Iterator[None]:
+    """Cache the results of `cached_read` inside the context, in which constants may be replaced but not changed."""
+    if _cache.get() is not None:
+        yield
+        return
+    token = _cache.set({})
+    try:
+        yield
+    finally:
+        _cache.reset(token)
+
+
+def cached_read(source: object, what: Hashable, read: Callable[[], T]) -> T:
+    """Read something of a constant, or return it from the cache.
+
+    Args:
+        source: The tensor or the attribute, which is recognized by its identity.
+        what: A name for the property that is read.
+        read: Reads the property.
+    """
+    cache = _cache.get()
+    if cache is None:
+        return read()
+    key = (id(source), what)
+    if key not in cache:
+        cache[key] = source, read()  # the cache keeps the source alive, so that no other object gets its `id`
+    result: T = cache[key][1]
+    return result
