@@ -1,4 +1,4 @@
-"""How wheels are built: hatchling, and the operators in C++ where this machine can compile them.
+"""Build backend: hatchling, and the operators in C++ if this machine can compile them.
 
 Such a wheel is of one platform; elsewhere, and with SLICEPORT_NATIVE=no, it is pure Python. A build that fails leaves
 the reason in the wheel, which `sliceport doctor` tells; with SLICEPORT_NATIVE=yes it fails the wheel.
@@ -23,12 +23,12 @@ ROOT = Path(__file__).parent
 VARIABLE = "SLICEPORT_NATIVE"
 LIBRARY_FOLDER = "ov_ext/native/lib"
 OPENVINO_PLATFORMS = ("linux-x86_64", "linux-aarch64", "win-amd64")
-"""Where openvino has wheels; on macOS for one processor."""
+"""Platforms with wheels of openvino. On macOS they exist for one processor only."""
 OPENVINO_GLIBC = (2, 28)
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
-    """What a build needs besides hatchling; an editable one, which compiles nothing, has hatchling's own function."""
+    """Return the requirements of a build. An editable build compiles nothing and uses hatchling's own function."""
     needed = hatchling_build.get_requires_for_build_wheel(config_settings)
     if why_not_native() is None:
         needed += find_requirements()
@@ -36,7 +36,7 @@ def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) 
 
 
 def find_requirements() -> list[str]:
-    """What compiling needs of a package index: openvino for its headers, and tools that this machine lacks."""
+    """Return the packages that compiling needs: openvino for its headers, and tools that this machine lacks."""
     from ov_ext.native import build
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -49,7 +49,7 @@ def find_requirements() -> list[str]:
 
 
 def why_not_native() -> str | None:
-    """Why nothing is compiled; None where it is tried."""
+    """Return why nothing is compiled, or None if the operators are compiled."""
     if os.environ.get(VARIABLE, "") not in ("", "no", "yes"):
         raise SystemExit(f"{VARIABLE} must be yes or no, got {os.environ[VARIABLE]!r}.")
     if os.environ.get(VARIABLE) == "no":
@@ -122,6 +122,6 @@ def build_library(folder: Path) -> bool:
     except build.BuildError as error:
         if os.environ.get(VARIABLE) == "yes":
             raise SystemExit(str(error)) from None
-        build.put_failure(folder, str(error))
+        build.write_failure_record(folder, str(error))
         return False
     return True

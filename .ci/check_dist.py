@@ -24,7 +24,7 @@ ADDED_TO_SDIST = {"PKG-INFO", ".gitignore"}
 
 
 def list_tracked() -> set[str]:
-    """The files that git knows, relative to the project's folder."""
+    """Return the files that git tracks, relative to the project's folder."""
     found = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     return {name for name in found.stdout.split("\0") if name and name not in NOT_SHIPPED}
 
@@ -68,7 +68,7 @@ def check_wheel(path: Path, tracked: set[str], version: str) -> None:
 
 
 def check_library(path: Path, archive: zipfile.ZipFile, version: str) -> set[str]:
-    """The files of the library in a wheel of one platform: all there, built for one release, of no machine's paths."""
+    """Check the library in a wheel for one platform, which must not contain paths of this machine; return its files."""
     (library,) = (f"{LIBRARY_FOLDER}/{name}" for name in LIBRARIES if f"{LIBRARY_FOLDER}/{name}" in archive.namelist())
     record = json.loads(archive.read(f"{LIBRARY_FOLDER}/built.json"))
     assert sorted(record) == ["library", "openvino", "sources"], f"{path.name}: {record}"
@@ -81,7 +81,7 @@ def check_library(path: Path, archive: zipfile.ZipFile, version: str) -> set[str
 
 
 def check_pythons() -> None:
-    """The interpreters that the metadata name are those that CI tests."""
+    """Check that the metadata name the interpreters that CI tests."""
     named = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     tested = re.findall(r'"(3\.\d+)"', re.search(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)[1])  # type: ignore[index]

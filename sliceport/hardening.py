@@ -114,13 +114,13 @@ class Hardening:
         lines = []
         for change in self.changes:
             if change.replacement is not None:
-                done = f"is now {change.replacement}"
+                outcome = f"is now {change.replacement}"
             elif any(defect.is_contested for defect in change.defects):
-                done = "is left as it is"
+                outcome = "is left as it is"
             else:
-                done = "is not fixed, as no replacement is known to be right"
+                outcome = "is not fixed, as no replacement is known to be right"
             reasons = "; ".join(defect.reason for defect in change.defects)
-            lines.append(f"{change.op} {change.node!r} {done}: {reasons}")
+            lines.append(f"{change.op} {change.node!r} {outcome}: {reasons}")
         lines += map(str, self.invalid)
         unfixed = sum(change.replacement is None for change in self.changes)
         count = f"{self.nodes} slicing node" + ("" if self.nodes == 1 else "s")

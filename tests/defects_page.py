@@ -1,4 +1,4 @@
-"""What `docs/defects.md` is made of: run as a script it writes the page."""
+"""Script that writes `docs/defects.md`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CRASH = SYMPTOMS[EndsProcess]
 
 
 def page() -> str:
-    """The page."""
+    """Return the page."""
     lines = [INTRODUCTION]
     for engine, title in TITLES.items():
         lines += [
@@ -70,7 +70,7 @@ def page() -> str:
 
 
 def row(defect: Defect, divergence: Divergence) -> str:
-    """What one engine does, as a row of its table."""
+    """Return the row of one defect in the table of an engine."""
     examples = defect.examples_on(divergence.engine)
     seen = [example.seen[divergence.engine] for example in examples]
     cases = "".join(f"<br>`{example.case}`" for example in examples)
@@ -86,25 +86,25 @@ def row(defect: Defect, divergence: Divergence) -> str:
 
 
 def symptom(divergence: Divergence, seen: Sequence[Outcome]) -> str:
-    """What a user sees, in a few words."""
+    """Describe in a few words what a user sees."""
     words = [SYMPTOMS[type(outcome)] for outcome in seen] + [CRASH] * divergence.is_unsafe
     return " or ".join(dict.fromkeys(words))
 
 
 def messages(seen: Sequence[Outcome]) -> str:
-    """The error messages that were seen, to be searched for."""
+    """Return the error messages, so that a user can search for them."""
     found = dict.fromkeys(outcome.message for outcome in seen if isinstance(outcome, Fails) and outcome.message)
     return "".join(f"<br>`{message}`" for message in found)
 
 
 def link(issue: str) -> str:
-    """A report, as a link."""
+    """Return a report as a link."""
     repository, _, number = issue.partition("#")
     return f"[{repository.partition('/')[2]} {number}](https://github.com/{repository}/issues/{number})"
 
 
 def capitalize(text: str) -> str:
-    """A cell or title with a capital at its start, unless that is a name."""
+    """Capitalize the first letter of a cell or title, unless it belongs to a name."""
     return text if text.startswith(("onnx", "begin_mask", "sliceport", "`")) else text[:1].upper() + text[1:]
 
 

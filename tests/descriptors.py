@@ -16,7 +16,7 @@ STEPS = (1, 1, 2, 3, -1, -2, 2**31 - 1, -(2**31))
 
 
 def strides(pick: random.Random, sizes: tuple[int, ...], *, written: bool) -> tuple[int, ...] | None:
-    """Packed (None), permuted, padded or, for what is read, broadcast."""
+    """Choose strides: packed (None), permuted, padded or, for an input, broadcast."""
     if pick.random() < 0.6:
         return None
     order = list(range(len(sizes)))
@@ -39,7 +39,7 @@ def tensor(pick: random.Random, data_type: DataType, sizes: tuple[int, ...], *, 
 def good(
     pick: random.Random, kind: type[Operator] | None = None, data_type: DataType | None = None, rank: int | None = None
 ) -> Operator:
-    """An operator that keeps every rule; kind, type and rank at random unless they are given."""
+    """Build an operator that keeps every rule; kind, type and rank are random by default."""
     kind = kind or pick.choice((Slice1, Slice1, Slice, Split, ElementWiseIdentity))
     data_type = data_type or pick.choice(TYPES)
     sizes = tuple(pick.randint(1, 4) for _ in range(rank or pick.randint(1, 8)))
@@ -65,7 +65,7 @@ def good(
 
 
 def spoilt(pick: random.Random, operator: Operator) -> tuple[str, Operator]:
-    """The operator with another value in one field, which may or may not break a rule, and the field."""
+    """Change the value of one field, which may break a rule, and return the field and the operator."""
     field = pick.choice([field for field in operator.schema.fields if field.kind != "null"])
     value = getattr(operator, field.attribute)
     if field.kind in ("input", "output"):

@@ -28,12 +28,12 @@ def read(name: str) -> str:
 
 
 def pages() -> list[str]:
-    """The README and the pages."""
+    """List the README and the pages."""
     return ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
-    """The fenced blocks of a page, each with its language."""
+    """Return the fenced blocks of a page, each with its language."""
     found = re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```$", read(name), re.MULTILINE | re.DOTALL)
     return [(match[1], match[2]) for match in found]
 
@@ -51,7 +51,7 @@ def synopses(name: str) -> list[str]:
 
 
 def make_clone(folder: Path) -> Path:
-    """What a clone has: the files that git knows. An installed package is not copied."""
+    """Copy the files that git tracks; an installed package is not copied."""
     for name in FOLDERS:
         if not (ROOT / name).is_dir():
             assert name in ("sliceport", "onnx_ops", "ov_ext")
@@ -68,7 +68,7 @@ def skip_without_directml(text: str) -> None:
 
 
 def checked(text: str) -> str:
-    """A block of Python in which what comments say of expressions became assertions."""
+    """Turn the comments after expressions in a block of Python into assertions."""
     lines = []
     for line in text.splitlines():
         found = VALUE.match(line)
@@ -83,7 +83,7 @@ def run_python(text: str, clone: Path) -> None:
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of an example, each with the lines that it prints."""
+    """Yield the commands of an example, each with the lines that it prints."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, *lines = part.splitlines()
         yield command, lines

@@ -68,7 +68,7 @@ Device = device.Device
 
 
 def examples_of(kind: type[Case], *handlings: Handling) -> dict[str, tuple[Defect, Example]]:
-    """The examples of a kind of case, of entries that are handled in some way, by names for tests."""
+    """Return the examples with a kind of case and some handlings, by names for tests."""
     return {
         f"{defect.id} {i}": (defect, example)
         for defect in DEFECTS
@@ -78,7 +78,7 @@ def examples_of(kind: type[Case], *handlings: Handling) -> dict[str, tuple[Defec
 
 
 def seen_by(*names: str) -> list[Any]:
-    """What some engines were seen to do: entry, example, engine."""
+    """List the outcomes of some engines as parameters: entry, example, engine."""
     return [
         pytest.param(defect, example, engine, id=f"{defect.id} {i} {engine}")
         for defect in DEFECTS
@@ -89,7 +89,7 @@ def seen_by(*names: str) -> list[Any]:
 
 
 def check_seen(defect: Defect, example: Example, engine: str, seen: Outcome, version: str) -> None:
-    """What an engine does is what the table says; wrong where it is said to diverge, and else right."""
+    """Check that the outcome of an engine is the one in the table: wrong if it diverges, and right otherwise."""
     (tried,) = [one.versions for one in defect.divergences if one.engine == engine] or [(version,)]
     assert version in tried, f"{engine} was tried in {tried}, not in {version}: try it and say so"
     expected = example.seen[engine]
@@ -132,13 +132,13 @@ def data_of(example: Example) -> np.ndarray:
 
 
 def listed(arrays: Iterable[Any]) -> Outcome:
-    """Which elements came out, by their indices."""
+    """Return the outputs by the indices of their elements."""
     found = [gives((array.reshape(-1) - FIRST).tolist(), shape=array.shape) for array in arrays]
     return Gives(tuple(output for one in found for output in one.outputs))
 
 
 def with_shapes(outcome: Outcome) -> Outcome:
-    """The same with all shapes given."""
+    """Fill in the shapes of all outputs."""
     if not isinstance(outcome, Gives):
         return outcome
     shapes = shapes_of(outcome)
@@ -147,7 +147,7 @@ def with_shapes(outcome: Outcome) -> Outcome:
 
 
 def in_full(example: Example) -> Example:
-    """The example with all shapes given, as engines give them."""
+    """Fill in the shapes of all outputs of an example, which engines always return."""
     return Example(example.case, with_shapes(example.right), {e: with_shapes(o) for e, o in example.seen.items()})
 
 
@@ -183,7 +183,7 @@ session.run(None, {"x": numpy.arange(1, 5, dtype=numpy.float32)})
 
 
 def by_onnxruntime_elsewhere(example: Example) -> Outcome:
-    """In a process of its own, which may end."""
+    """Run an example in another process, which it may end."""
     assert isinstance(example.case, OnnxCase)
     done = run(["-c", IN_A_PROCESS, example.case.text])
     has_crashed = done.returncode < 0 or done.returncode >= LEAST_CRASH
@@ -208,7 +208,7 @@ class TestOnnx:
     @pytest.mark.parametrize(
         ("defect", "example", "engine"), seen_by(ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED, ONNX_REFERENCE)
     )
-    def test_what_the_engine_does(self, defect: Defect, example: Example, engine: str) -> None:
+    def test_engine_computes_what_the_table_says(self, defect: Defect, example: Example, engine: str) -> None:
         if engine == ONNX_REFERENCE:
             version, seen = onnx.__version__, by_reference(example)
         elif defect.is_unsafe_on(engine):
@@ -219,7 +219,7 @@ class TestOnnx:
         check_seen(defect, in_full(example), engine, seen, version)
 
     @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(ONNXRUNTIME_DML))
-    def test_what_the_directml_provider_does(
+    def test_directml_provider_computes_what_the_table_says(
         self, directml: Device, defect: Defect, example: Example, engine: str
     ) -> None:
         seen = by_provider(model_of(example), example, directml)
@@ -227,7 +227,7 @@ class TestOnnx:
 
     @pytest.mark.parametrize("name", examples_of(OnnxCase))
     def test_ours_is_right(self, name: str) -> None:
-        """What a slicing node computes, ours computes; what others do, onnxruntime's CPU provider."""
+        """Slicing nodes are checked by our lowering, other nodes by onnxruntime's CPU provider."""
         _, example = examples_of(OnnxCase)[name]
         data = data_of(example)
         model = model_of(example)
@@ -248,8 +248,8 @@ class TestOnnx:
         assert listed(got[name] for name in names) == with_shapes(example.right)
 
     @pytest.mark.parametrize("name", examples_of(OnnxCase))
-    def test_what_harden_does(self, name: str) -> None:
-        """What is rewritten is right on the CPU provider, and what is named stays."""
+    def test_harden_rewrites_or_names_the_node(self, name: str) -> None:
+        """Rewritten nodes are right on the CPU provider, and named nodes stay."""
         defect, example = examples_of(OnnxCase)[name]
         model = model_of(example)
         if not {ONNXRUNTIME_DML, ONNXRUNTIME_CPU_OPTIMIZED}.intersection(defect.engines):
@@ -303,7 +303,7 @@ def as_outcome(answered: Mapping[str, Any]) -> Outcome:
 
 @cache
 def answers_to_all(**how: bool) -> dict[tuple[str, int, str], dict[str, Any]]:
-    """What is answered to every example on the engines that are wrong, by entry, number and engine."""
+    """Run every example on the engines that are wrong, and return the answers by entry, number and engine."""
     asked = {
         (defect.id, i, engine): ask(example, engine, **how)
         for defect in DEFECTS
@@ -316,7 +316,7 @@ def answers_to_all(**how: bool) -> dict[tuple[str, int, str], dict[str, Any]]:
 
 class TestOpenVINO:
     @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(*ASKED))
-    def test_what_the_engine_does(self, defect: Defect, example: Example, engine: str) -> None:
+    def test_engine_computes_what_the_table_says(self, defect: Defect, example: Example, engine: str) -> None:
         seen = as_outcome(answer(ask(example, engine)))
         check_seen(defect, in_full(example), engine, seen, OPENVINO_VERSION)
 
@@ -346,7 +346,9 @@ class TestOpenVINO:
 
 class TestDirectML:
     @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(DIRECTML))
-    def test_what_it_does(self, directml: Device, defect: Defect, example: Example, engine: str) -> None:
+    def test_outcome_is_the_one_in_the_table(
+        self, directml: Device, defect: Defect, example: Example, engine: str
+    ) -> None:
         case = example.case
         assert isinstance(case, DirectMLCase)
         hresult = directml.create_operator(case.operator)
@@ -406,8 +408,8 @@ def front_end_files() -> list[Path]:
     return [path for package in (onnx_ops, ov_ext) for path in Path(package.__path__[0]).rglob("*.py")]
 
 
-def test_every_entry_has_a_condition_or_none_can_find_it() -> None:
-    """Entries are imported where a condition finds them; linters see to it that nothing is imported for nothing."""
+def test_every_entry_with_a_condition_is_imported_by_a_front_end() -> None:
+    """Entries are imported in the files with their conditions; linters refuse unused imports."""
     used = set()
     for path in front_end_files():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

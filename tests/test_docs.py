@@ -26,19 +26,19 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_clone(tmp_path_factory.mktemp("clone"))
 
 
-def test_there_is_something_to_run() -> None:
+def test_every_example_is_collected() -> None:
     assert (len(PYTHON), len(EXAMPLES)) == (10, 8)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
     assert len(values) == 5
 
 
 @pytest.mark.parametrize(("name", "number"), PYTHON)
-def test_python(clone: Path, name: str, number: int) -> None:
+def test_python_blocks_run(clone: Path, name: str, number: int) -> None:
     run_python(python_blocks(name)[number], clone)
 
 
 @pytest.mark.parametrize(("name", "number"), EXAMPLES)
-def test_examples(clone: Path, name: str, number: int) -> None:
+def test_examples_print_what_the_page_says(clone: Path, name: str, number: int) -> None:
     run_example(name, examples(name)[number], clone)
 
 
@@ -112,7 +112,7 @@ def test_passes_and_targets_are_listed() -> None:
 
 
 def sentences(name: str) -> set[str]:
-    """The sentences and table rows of a page of at least eight words, without code blocks."""
+    """Return the sentences and table rows of a page that have at least eight words, without code blocks."""
     text = re.sub(r"^```.*?^```$", "", read(name), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     parts = re.split(r"(?<=[.:;!?])\s+|\n\s*\n|\n(?=[-|#])|\s*\|\s*", text)

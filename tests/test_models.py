@@ -70,7 +70,7 @@ def test_models_are_small() -> None:
 
 
 @pytest.mark.parametrize("entry", EXPORTS, ids=lambda entry: entry["file"])
-def test_export(entry: dict[str, Any]) -> None:
+def test_export_is_equal_to_the_reference(entry: dict[str, Any]) -> None:
     model = onnx.load(MODELS / entry["file"])
     assert {o.version for o in model.opset_import if not o.domain} == {entry["opset"]}
     check(MODELS / entry["file"], {name: tuple(shape) for name, shape in entry["input_shapes"].items()})
@@ -93,7 +93,7 @@ def test_export_at_older_feature_levels(entry: dict[str, Any], level: str) -> No
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
-def test_rule(name: str) -> None:
+def test_rule_model_has_its_verdicts(name: str) -> None:
     program = onnx_ops.lower(MODELS / f"{name}.onnx")
     assert [node.verdict for node in program.nodes] == RULES[name].split()
     if program.summary["refused"] == 0:
@@ -111,7 +111,7 @@ def test_siblings_share_one_split() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ZOO))
-def test_zoo(zoo: Path, name: str) -> None:
+def test_zoo_is_equal_to_the_reference(zoo: Path, name: str) -> None:
     check(zoo / f"{name}.onnx", ZOO[name])
 
 

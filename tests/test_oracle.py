@@ -15,7 +15,7 @@ MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsi
 
 
 def parameter(case: dict[str, Any], position: int, attribute: str) -> list[int] | None:
-    """A parameter by its place among the inputs, or by its name among the attributes; None where it is left out."""
+    """Return a parameter by its position among the inputs or its name among the attributes, or None."""
     if attribute in case["attrs"]:
         return list(case["attrs"][attribute])
     given = case["inputs"][position] if position < len(case["inputs"]) else {"omitted": True}
@@ -23,7 +23,7 @@ def parameter(case: dict[str, Any], position: int, attribute: str) -> list[int] 
 
 
 def sizes_of(case: dict[str, Any], dim: int) -> list[int]:
-    """The parts of a Split: as given, or equal ones of which (opset 18) the last may be smaller."""
+    """Return the parts of a Split: explicit, or equal with (since opset 18) a smaller last part."""
     split = parameter(case, 1, "split")
     if split is not None:
         return split
@@ -58,7 +58,7 @@ def is_disputed(case: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     "case", [c for c in ONNXRUNTIME if "expected" in c and not is_disputed(c)], ids=lambda c: c["name"]
 )
-def test_onnxruntime(case: dict[str, Any]) -> None:
+def test_oracle_agrees_with_onnxruntime(case: dict[str, Any]) -> None:
     expected = [array(tensor) for tensor in case["expected"]]
     got = by_oracle(case)
     assert [part.shape for part in got] == [part.shape for part in expected]
@@ -79,7 +79,7 @@ def test_onnxruntime_errors(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", TENSORFLOW, ids=lambda c: c["name"])
-def test_tensorflow(case: dict[str, Any]) -> None:
+def test_oracle_agrees_with_tensorflow(case: dict[str, Any]) -> None:
     data, expected = array(case["input"]), array(case["expected"])
     got = oracle.strided_slice(
         data, case["begin"], case["end"], case["strides"], **{name: case[name] for name in MASKS}

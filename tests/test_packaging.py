@@ -1,4 +1,4 @@
-"""What is installed says what it is and what it needs."""
+"""The metadata of the installed distribution: version, types and requirements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import sliceport
 
 PACKAGES = [Path(package.__path__[0]) for package in (sliceport, onnx_ops, ov_ext)]
 MODULES = {"onnx-ir": "onnx_ir", "ml-dtypes": "ml_dtypes", "rich-argparse": "rich_argparse"}
-"""What a distribution is imported as, where that is not its name."""
+"""Import names that differ from the name of the distribution."""
 
 
 def test_the_version_is_that_of_the_distribution() -> None:

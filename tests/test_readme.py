@@ -24,12 +24,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_clone(tmp_path_factory.mktemp("clone"))
 
 
-def test_there_is_something_to_run() -> None:
+def test_every_example_is_collected() -> None:
     assert (len(PYTHON), len(EXAMPLES), len(blocks(README))) == (2, 5, 8)  # and the block of `make`
     assert sum(VALUE.match(line) is not None for text in PYTHON for line in text.splitlines()) == 2
 
 
-def test_it_is_short() -> None:
+def test_readme_is_short() -> None:
     assert (ROOT / README).stat().st_size <= 8192
 
 
@@ -40,12 +40,12 @@ def test_links_lead_somewhere() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(PYTHON)))
-def test_python(clone: Path, number: int) -> None:
+def test_python_blocks_run(clone: Path, number: int) -> None:
     run_python(PYTHON[number], clone)
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_examples(clone: Path, number: int) -> None:
+def test_examples_print_what_the_page_says(clone: Path, number: int) -> None:
     run_example(README, EXAMPLES[number], clone)
 
 
@@ -53,7 +53,7 @@ def test_examples(clone: Path, number: int) -> None:
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 class TestMake:
     def planned(self, clone: Path, *words: str) -> str:
-        """What make would do, whatever the one does that runs the tests."""
+        """Return the commands that make would run, independent of a make that runs the tests."""
         given = {"MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "DIRECTML", "SHUFFLE"}
         environment = {name: value for name, value in os.environ.items() if name not in given}
         done = subprocess.run(

@@ -96,17 +96,13 @@ def _split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Fa
     count = len(node.output)
     if data.dims is None or not data.dims:
         return [Facts(data.element) for _ in range(count)]
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-    axis = normalize_axis(axis, len(data.dims))
+    axis = normalize_axis(next((a.i for a in node.attribute if a.name == "axis"), 0), len(data.dims))
     size = data.dims[axis]
     has_input = (opset == 1 or opset >= _SPLIT_INPUT_OPSET) and len(node.input) > 1 and bool(node.input[1])
     parts: Sequence[int | None] | None = _read_list(inputs, 1) if has_input else _attribute(node, "split")
-    if has_input and parts is None:
-        parts = [None] * count
-    elif parts is None and isinstance(size, int):
-        is_uneven = opset >= _UNEVEN_OPSET
-        parts = SplitSpec.evenly(0, (size,), count, uneven_last=is_uneven).sizes
-    elif parts is None:
+    if parts is None and not has_input and isinstance(size, int):
+        parts = SplitSpec.evenly(0, (size,), count, uneven_last=opset >= _UNEVEN_OPSET).sizes
+    if parts is None:
         parts = [None] * count
     if len(parts) != count or any(part is not None and part < 0 for part in parts):
         raise InvalidSlice(f"split={list(parts)} must have a size of at least 0 for each of the {count} outputs")
@@ -134,18 +130,13 @@ def _shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]
     if dims is None:
         return [Facts(onnx.TensorProto.INT64, (None,))]
     bounds = {a.name: a.i for a in node.attribute}
-    kept = dims[slice(*_clamp(bounds.get("start", 0), bounds.get("end"), len(dims)))]
+    kept = dims[bounds.get("start") : bounds.get("end")]
     fact = Facts(onnx.TensorProto.INT64, (len(kept),))
     if len(kept) <= shape_arithmetic.MAX_ELEMENTS:
         listed = shape_arithmetic.make_open((len(kept),))
         listed[:] = [dim if isinstance(dim, int) else None for dim in kept]
         fact.set_integers(listed)
     return [fact]
-
-
-def _clamp(start: int, end: int | None, rank: int) -> tuple[int, int]:
-    first, last = (min(max(at + rank if at < 0 else at, 0), rank) for at in (start, rank if end is None else end))
-    return first, max(first, last)
 
 
 def _size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
@@ -174,29 +165,25 @@ def _constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 def _reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     """Infer a Reshape to a shape with open entries: onnx leaves all sizes open."""
-    if len(inputs) < 2 or inputs[1].data is not None:
-        return None
-    wanted = inputs[1].list_integers()
-    if wanted is None or wanted.ndim != 1:
+    wanted = _read_open_list(inputs, 1)
+    if wanted is None:
         return None
     allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)
-    return [Facts(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, list(wanted), allowzero=allowzero))]
+    return [Facts(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, wanted, allowzero=allowzero))]
 
 
 def _expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
     """Infer an Expand to a shape with open entries: onnx does not use the known ones."""
-    if len(inputs) < 2 or inputs[1].data is not None or inputs[0].dims is None:
+    wanted = _read_open_list(inputs, 1)
+    if wanted is None or inputs[0].dims is None:
         return None
-    wanted = inputs[1].list_integers()
-    if wanted is None or wanted.ndim != 1:
-        return None
-    return [Facts(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, list(wanted)))]
+    return [Facts(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, wanted))]
 
 
 def _constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     """Infer a ConstantOfShape with open entries: onnx leaves all sizes open."""
-    wanted = inputs[0].list_integers() if inputs else None
-    if wanted is None or wanted.ndim != 1:
+    wanted = _read_open_list(inputs, 0)
+    if wanted is None:
         return None
     value = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
     element = onnx.TensorProto.FLOAT if value is None else value.data_type
@@ -226,6 +213,14 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
     if fact.data is None or fact.element not in _INDEX_TYPES or fact.data.ndim != 1:
         return None
     return tuple(fact.data.tolist())
+
+
+def _read_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
+    """Read an input that is a list of integers, some of them open; None if it is not."""
+    if index >= len(inputs) or inputs[index].data is not None:
+        return None
+    integers = inputs[index].list_integers()
+    return integers.tolist() if integers is not None and integers.ndim == 1 else None
 
 
 def _attribute(node: onnx.NodeProto, name: str) -> tuple[int, ...] | None:

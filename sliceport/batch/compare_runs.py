@@ -197,7 +197,7 @@ def compare_runs(
     Raises:
         UsageError: The runs are of different commands, or have no model in common.
     """
-    masks: tuple[_Mask, _Mask] = (_keep, _keep)
+    masks: tuple[_Mask, _Mask] = (_mask_nothing, _mask_nothing)
     versions: tuple[VersionChange, ...] = ()
     options: tuple[OptionChange, ...] = ()
     if headers is not None:
@@ -207,7 +207,10 @@ def compare_runs(
         versions = _compare_versions(*headers)
         options = _compare_options(*headers)
         upgraded = [one for one in versions if one.before and one.after]
-        masks = (_mask([one.before for one in upgraded]), _mask([one.after for one in upgraded]))
+        masks = (
+            _make_mask([one.before for one in upgraded], {one.option: one.before for one in options}),
+            _make_mask([one.after for one in upgraded], {one.option: one.after for one in options}),
+        )
     earlier = {row["model"]: _Earlier.of(row, masks[0]) for row in rows_a}
     found = _compare_rows(earlier, rows_b, masks[1])
     if earlier and found.added and not found.common:
@@ -341,21 +344,34 @@ def _compare_options(a: Header, b: Header) -> tuple[OptionChange, ...]:
     return tuple(pair for pair in pairs if pair.before != pair.after)
 
 
-def _keep(text: str) -> str:
+def _mask_nothing(text: str) -> str:
+    """Return the text of a row as it is: the runs have no headers, so no version or option is known to differ."""
     return text
 
 
-def _mask(versions: Iterable[str | None]) -> _Mask:
-    """A function that takes versions, with a build's suffix or without, out of JSON text; a number alone is none."""
+def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _Mask:
+    """Return a function that masks the versions and options of a run in JSON text.
+
+    A version may have a build's suffix; a number alone is not one. An option is masked where the text names it, as a
+    key or on a command line.
+    """
     patterns = []
     for version in sorted({one for one in versions if one and "." in one}, key=len, reverse=True):
         name = re.escape(version)  # stands first, so that the search for it is fast
         patterns.append((version, re.compile(rf"{name}(?<![\w.]{name})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)")))
+    named = []
+    for option, value in options.items():
+        flag = re.escape(option.replace("_", "-"))
+        key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
+        # A value of a shell ends at a space, unless it is quoted; JSON escapes the quotes.
+        named.append(re.compile(rf""",? ?{key}|(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""))
 
-    def take_out(text: str) -> str:
+    def mask(text: str) -> str:
         for version, pattern in patterns:
             if version in text:
                 text = pattern.sub("{version}", text)
+        for pattern in named:
+            text = pattern.sub("", text)
         return text
 
-    return take_out
+    return mask

@@ -1,14 +1,14 @@
 "use strict";
 // Draws the models of a run. Everything from the data reaches the page as textContent, with what is unseen escaped.
 (async () => {
-  const PAGE = 100, FEW = 12, MANY = 50;
+  const PAGE = 100, FEW = 12;
   const VERDICTS = ["error", "crash", "timeout", "memory", "lost", "finding", "clean"];
   const SINCE = ["new", "fixed", "changed", "added", "same"];
   const COLUMNS = ["Model", "Verdict", "Reasons", "Findings", "Message"];
   const GROUPS = [
     ["Since the earlier run", (row) => row.since],
-    ["Verdict", (row) => [row.verdict]],
     ["Reason", (row) => row.reasons],
+    ["Verdict", (row) => [row.verdict]],
     ["Operator", (row) => row.operators],
     ["Engine", (row) => row.engines],
     ["Defect", (row) => row.defects],
@@ -18,111 +18,50 @@
 
   // Control, format, direction and zero-width characters, lone surrogates, and blanks other than a space, as escapes.
   const escapeOne = (char) => {
-    const code = char.codePointAt(0);
-    const short = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
-    if (short) return short;
-    if (code < 0x100) return "\\x" + code.toString(16).padStart(2, "0");
-    return code < 0x10000 ? "\\u" + code.toString(16).padStart(4, "0") : "\\U" + code.toString(16).padStart(8, "0");
+    const code = char.codePointAt(0), [letter, digits] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+    return { 9: "\\t", 10: "\\n", 13: "\\r" }[code] ?? `\\${letter}${code.toString(16).padStart(digits, "0")}`;
   };
   const show = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, escapeOne);
 
   const make = (tag, properties = {}, ...children) => {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
-      if (name === "class") element.className = value;
-      else if (name === "on") element.addEventListener(...value);
-      else if (value !== null) element.setAttribute(name, value);
+      element.setAttribute(name, value);
     }
     for (const child of children) {
-      if (child instanceof Node) element.append(child);
-      else if (child !== "" && child !== null) element.append(document.createTextNode(child));
+      if (child !== "" && child !== null) element.append(child);
     }
     return element;
   };
 
-  const unpack = (element) => {
+  const unpack = async (element) => {
     const bytes = Uint8Array.from(atob(element.textContent), (char) => char.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
   };
 
-  // JSON text, indented. It is not parsed: an integer beyond 2^53 stays what it is.
-  const indent = (text) => {
-    const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) ?? [];
-    const parts = [];
-    let depth = 0;
-    const newLine = () => parts.push("\n" + "  ".repeat(depth));
-    for (let i = 0; i < tokens.length; i++) {
-      const token = tokens[i];
-      if (token === "[" || token === "{") {
-        let end = i + 1;
-        if (token === "[") while (tokens[end] === "," || /^[-\d"ntf]/.test(tokens[end] ?? "]")) end++;
-        if (tokens[end] === "]" && token === "[" || tokens[end] === "}" && end === i + 1) {
-          parts.push(tokens.slice(i, end + 1).map((one) => (one === "," ? ", " : show(one))).join(""));
-          i = end;
-        } else {
-          parts.push(token);
-          depth++;
-          newLine();
-        }
-      } else if (token === "]" || token === "}") {
-        depth--;
-        newLine();
-        parts.push(token);
-      } else if (token === ",") {
-        parts.push(",");
-        newLine();
-      } else parts.push(token === ":" ? ": " : show(token));
-    }
-    return parts.join("");
-  };
-
-  const trouble = (sentence) => {
-    byId("trouble").textContent = sentence;
-    byId("trouble").hidden = false;
-  };
-  if (typeof DecompressionStream === "undefined") {
-    trouble("The table of models needs a browser of 2023 or later.");
-    return;
-  }
-  let index;
-  try {
-    index = await unpack(byId("index"));
-  } catch {
-    trouble("The data in this file cannot be read: it is not complete.");
-    return;
-  }
+  const trouble = (sentence) => { byId("trouble").textContent = sentence; byId("trouble").hidden = false; };
+  if (typeof DecompressionStream === "undefined") return trouble("The table of models needs a browser of 2023 or later.");
+  const index = await unpack(byId("index")).catch(() => null);
+  if (!index) return trouble("The data in this file cannot be read: it is not complete.");
 
   const severity = (verdict) => Math.max(VERDICTS.indexOf(verdict), 0);
   const rows = index.rows.map(([model, verdict, reasons, operators, engines, defects, count, message, nodes, since], at) => ({
-    model, verdict, reasons, operators, engines, defects, count, message, since, at,
-    severity: severity(verdict),
+    model, verdict, reasons, operators, engines, defects, count, message, since, at, severity: severity(verdict),
     text: [model, show(model), verdict, message, ...reasons, ...operators, ...engines, ...defects, ...nodes, ...since].join("\n").toLowerCase(),
   }));
   const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
   const isNew = (row) => (row.since.includes("new") ? 0 : 1);
   const byAttention = (a, b) => isNew(a) - isNew(b) || a.severity - b.severity || compare(a.model, b.model) || a.at - b.at;
-  rows.sort(byAttention);
-  rows.forEach((row, place) => { row.place = place; });
-  const ORDERS = {
-    Model: (a, b) => compare(a.model, b.model),
-    Verdict: (a, b) => a.severity - b.severity,
-    Reasons: (a, b) => compare(a.reasons.join(), b.reasons.join()),
-    Findings: (a, b) => a.count - b.count,
-    Message: (a, b) => compare(a.message, b.message),
-  };
+  rows.sort(byAttention).forEach((row, place) => { row.place = place; });
+  const KEYS = { Model: (row) => row.model, Verdict: (row) => row.severity, Reasons: (row) => row.reasons.join(), Findings: (row) => row.count, Message: (row) => row.message };
 
   const state = { chosen: GROUPS.map(() => new Set()), words: [], column: "Verdict", descending: false, page: 0, found: rows };
   const open = new Map(); // by row, the elements of its detail
 
   // Filters
   const matchesWords = (row) => state.words.every((word) => row.text.includes(word));
-  const failing = (row) => { // the groups whose filter the row fails
-    const groups = [];
-    GROUPS.forEach(([, names], g) => {
-      if (state.chosen[g].size && !names(row).some((name) => state.chosen[g].has(name))) groups.push(g);
-    });
-    return groups;
-  };
+  const fails = (row, g) => state.chosen[g].size && !GROUPS[g][1](row).some((name) => state.chosen[g].has(name));
+  const failing = (row) => GROUPS.map((_, g) => g).filter((g) => fails(row, g)); // the groups whose filter hides the row
 
   const filterGroups = GROUPS.map(([title, names], g) => {
     const totals = new Map();
@@ -130,36 +69,18 @@
     const fixed = { Verdict: VERDICTS, "Since the earlier run": SINCE }[title];
     const sorted = [...totals].sort((a, b) => (fixed ? fixed.indexOf(a[0]) - fixed.indexOf(b[0]) : b[1] - a[1] || compare(a[0], b[0])));
     if (!sorted.length) return null;
-    const most = Math.max(...totals.values());
-    const buttons = new Map();
-    const list = make("ul");
+    const most = Math.max(...totals.values()), buttons = new Map();
+    const list = make("ul"), rest = make("ul");
     sorted.forEach(([name], place) => {
-      const bar = make("span", { class: "bar" });
-      const count = make("span", { class: "count" });
+      const bar = make("span", { class: "bar" }), count = make("span", { class: "count" });
       const label = make("span", { class: title === "Verdict" && VERDICTS.includes(name) ? name : "" }, show(name));
       const button = make("button", { type: "button", class: "filter", "aria-pressed": "false" }, bar, label, count);
-      button.addEventListener("click", () => {
-        const chosen = state.chosen[g];
-        if (!chosen.delete(name)) chosen.add(name);
-        update();
-      });
-      const item = make("li", {}, button);
-      item.hidden = place >= FEW;
+      button.addEventListener("click", () => { if (!state.chosen[g].delete(name)) state.chosen[g].add(name); update(); });
       buttons.set(name, { button, bar, count });
-      list.append(item);
+      (place < FEW ? list : rest).append(make("li", {}, button));
     });
-    const group = make("section", { class: "group", "aria-label": title }, make("h3", {}, title), list);
-    if (sorted.length > FEW) {
-      const more = make("button", { type: "button", class: "link" }, `${number(sorted.length - FEW)} more`);
-      more.addEventListener("click", () => {
-        const first = list.children[FEW];
-        for (const item of list.children) item.hidden = false;
-        more.remove();
-        first.querySelector("button").focus();
-      });
-      group.append(more);
-    }
-    byId("filters").append(group);
+    const more = rest.childElementCount ? make("details", {}, make("summary", {}, `${number(rest.childElementCount)} more`), rest) : null;
+    byId("filters").append(make("section", { class: "group", "aria-label": title }, make("h3", {}, title), list, more));
     return { buttons, most };
   });
 
@@ -208,8 +129,7 @@
   };
 
   const drawPage = () => {
-    const start = state.page * PAGE;
-    const shown = state.found.slice(start, start + PAGE);
+    const start = state.page * PAGE, shown = state.found.slice(start, start + PAGE);
     byId("rows").replaceChildren(...shown.flatMap(drawRow));
     byId("range").textContent = shown.length ? `${number(start + 1)} to ${number(start + shown.length)} of ${number(state.found.length)}` : "";
     byId("previous").disabled = !state.page;
@@ -220,7 +140,7 @@
       : `${number(state.found.length)} of ${number(rows.length)} models`;
   };
 
-  const update = (page = 0) => {
+  const update = () => {
     const counts = GROUPS.map(() => new Map());
     const add = (row, g) => {
       for (const name of GROUPS[g][1](row)) counts[g].set(name, (counts[g].get(name) ?? 0) + 1);
@@ -234,15 +154,13 @@
         for (let g = 0; g < GROUPS.length; g++) add(row, g);
       } else if (failed.length === 1) add(row, failed[0]);
     }
-    const order = ORDERS[state.column], sign = state.descending ? -1 : 1;
-    if (state.column !== "Verdict" || state.descending) state.found.sort((a, b) => sign * order(a, b) || a.place - b.place);
-    for (const [column, head] of heads) {
-      if (column === state.column) head.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
-      else head.removeAttribute("aria-sort");
-    }
+    const key = KEYS[state.column], sign = state.descending ? -1 : 1;
+    if (state.column !== "Verdict" || state.descending) state.found.sort((a, b) => sign * compare(key(a), key(b)) || a.place - b.place);
+    for (const head of heads.values()) head.removeAttribute("aria-sort");
+    heads.get(state.column).setAttribute("aria-sort", state.descending ? "descending" : "ascending");
     byId("clear").disabled = !state.words.length && state.chosen.every((chosen) => !chosen.size);
     countFilters(counts);
-    state.page = page;
+    state.page = 0;
     drawPage();
   };
 
@@ -264,41 +182,22 @@
     return make("li", {}, what, message ? make("div", {}, show(message)) : null);
   };
 
-  const drawFindings = (findings) => {
-    const list = make("ul", { class: "findings" });
-    const extend = () => {
-      const from = list.children.length;
-      list.append(...findings.slice(from, from + MANY).map(drawFinding));
-      return findings.length - list.children.length;
-    };
-    const left = extend();
-    if (!left) return [list];
-    const more = make("button", { type: "button", class: "link" }, `${number(left)} more`);
-    more.addEventListener("click", () => {
-      const rest = extend();
-      more.textContent = `${number(rest)} more`;
-      if (!rest) more.remove();
-    });
-    return [list, more];
-  };
-
   const drawDetail = (row, detail) => {
     const facts = make("dl");
     const fact = (name, value) => value && facts.append(make("div", {}, make("dt", {}, name), make("dd", {}, make("code", {}, value))));
     fact("Key", detail.key);
-    fact("Input shapes", detail.input_shapes && indent(detail.input_shapes).replace(/\s+/g, " "));
+    fact("Input shapes", show(detail.input_shapes));
     fact("Output", detail.output && show(detail.output));
-    const link = make("a", { href: `#model=${encodeURIComponent(show(row.model))}` }, "link to this model");
     const parts = [row.message ? make("p", {}, show(row.message)) : null, facts];
-    if (detail.findings.length) parts.push(make("h3", {}, "Findings"), ...drawFindings(detail.findings));
+    if (detail.findings.length) parts.push(make("h3", {}, "Findings"), make("ul", { class: "findings" }, ...detail.findings.map(drawFinding)));
     if (detail.stderr.length) parts.push(make("h3", {}, "Last lines of stderr"), make("pre", { tabindex: "0" }, detail.stderr.map(show).join("\n")));
     if (detail.result) {
       const text = make("pre", { tabindex: "0", "aria-label": "Result" });
       const result = make("details", {}, make("summary", {}, `Result, ${number(detail.result.length)} characters of JSON`), text);
-      result.addEventListener("toggle", () => { if (!text.textContent) text.textContent = indent(detail.result); });
+      result.addEventListener("toggle", () => { text.textContent ||= detail.result.split("\n").map(show).join("\n"); });
       parts.push(result);
     }
-    parts.push(make("p", {}, link));
+    parts.push(make("p", {}, make("a", { href: `#model=${encodeURIComponent(show(row.model))}` }, "link to this model")));
     return parts.filter(Boolean);
   };
 
@@ -314,51 +213,41 @@
     open.set(row, make("tr", { role: "row", id: `detail-${row.at}` }, cell));
     row.element.after(open.get(row));
     row.button.setAttribute("aria-expanded", "true");
-    try {
-      cell.append(...drawDetail(row, await load(row)));
-    } catch {
-      cell.append("The data of this model cannot be read: the file is not complete.");
-    }
+    const parts = await load(row).then((detail) => drawDetail(row, detail), () => ["The data of this model cannot be read."]);
+    cell.append(...parts);
   };
 
   const goToHash = async () => {
-    const match = /^#model=(.*)$/.exec(location.hash);
-    if (!match) return;
+    const [, kind, text] = /^#(model|reason)=(.*)$/.exec(location.hash) ?? [];
+    if (!kind) return;
     let name;
-    try {
-      name = decodeURIComponent(match[1]);
-    } catch {
+    try { name = decodeURIComponent(text); } catch { return; }
+    if (kind === "reason") {
+      clear();
+      state.chosen[GROUPS.findIndex(([title]) => title === "Reason")].add(rows.flatMap((row) => row.reasons).find((one) => show(one) === name));
+      update();
+      byId("models-section").scrollIntoView();
       return;
     }
     const row = rows.find((one) => show(one.model) === name);
     if (!row) return;
     clear();
-    update(Math.floor(state.found.indexOf(row) / PAGE));
+    update(); // before the row is looked for: a filter may have hidden it
+    state.page = Math.floor(state.found.indexOf(row) / PAGE);
+    drawPage();
     await toggle(row, true);
     row.button.focus({ preventScroll: true });
     row.element.scrollIntoView();
   };
 
   // Controls
-  const clear = () => {
-    state.chosen.forEach((chosen) => chosen.clear());
-    state.words = [];
-    byId("search").value = "";
-  };
+  const clear = () => { state.chosen.forEach((chosen) => chosen.clear()); state.words = []; byId("search").value = ""; };
   byId("search").addEventListener("input", (event) => {
     state.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
     update();
   });
-  byId("clear").addEventListener("click", () => {
-    clear();
-    update();
-    byId("search").focus();
-  });
-  const turn = (by) => {
-    state.page += by;
-    drawPage();
-    byId("models-section").scrollIntoView();
-  };
+  byId("clear").addEventListener("click", () => { clear(); update(); byId("search").focus(); });
+  const turn = (by) => { state.page += by; drawPage(); byId("models-section").scrollIntoView(); };
   byId("previous").addEventListener("click", () => turn(-1));
   byId("next").addEventListener("click", () => turn(1));
   addEventListener("hashchange", goToHash);

@@ -14,11 +14,12 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from sliceport.batch.compare_runs import RunComparison, describe_finding, show_value
-from sliceport.batch.row import MAX_LISTED, Header, Row, reasons_of
+from sliceport.batch.row import MAX_LISTED, MEANINGS, VERDICTS, Header, Row, reasons_of
 from sliceport.batch.summary import Summary
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
+_MAX_CAUSES = 10
 _CHUNK = 2**18
 """Characters of findings and results that are compressed, and opened in the browser, together."""
 
@@ -57,7 +58,7 @@ def write_page(
     except ImportError:
         raise MissingExtra.of("jinja2", "batch", "by --html") from None
 
-    data = _Data(_since(comparison) if comparison is not None else None)
+    data = _Data(_changes_by_model(comparison) if comparison is not None else None)
     for row in rows:
         data.add(row)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -73,7 +74,11 @@ def write_page(
         template.generate(
             header=header,
             comparison=comparison,
+            versions=[(one.package, one.before, one.after) for one in comparison.versions] if comparison else [],
+            options=[(one.option, one.before, one.after) for one in comparison.options] if comparison else [],
             gap=gap,
+            causes=list(dict(data.summary.groups())["reason"].items())[:_MAX_CAUSES],
+            verdicts=[(verdict, MEANINGS[verdict]) for verdict in VERDICTS if data.summary.verdicts[verdict]],
             listed=MAX_LISTED,
             title=printable(f"sliceport {header['command']}: {' '.join(header['sources'])}"),
             summary_line=data.summary.verdict_line(),
@@ -147,12 +152,12 @@ def _detail(row: Row) -> dict[str, Any]:
         "input_shapes": json.dumps(shapes, ensure_ascii=False) if shapes else "",
         "stderr": row.get("stderr", []),
         "output": row.get("output", ""),
-        "result": "" if result is None else json.dumps(result, ensure_ascii=False),
+        "result": "" if result is None else json.dumps(result, ensure_ascii=False, indent=1),
     }
 
 
-def _since(comparison: RunComparison) -> dict[str, list[str]]:
-    """By model, in what it differs from the earlier run; those that are the same are left out."""
+def _changes_by_model(comparison: RunComparison) -> dict[str, list[str]]:
+    """Map each model that changed since the earlier run to its kinds of change."""
     since: dict[str, list[str]] = {}
     for word, changes in (("new", comparison.new), ("fixed", comparison.fixed), ("changed", comparison.changed)):
         for change in changes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -107,11 +109,24 @@ def make_result(command: str, path: str, output: Path, made: Mapping[str, Any]) 
         **made,
     }
     whole["message"] = whole["message"].removeprefix(f"'{path}': ")
-    prefix, escaped, literal = f"{output}{os.sep}", _escape(path), _escape(repr(path)[1:-1])
+    escaped, literal = _escape(path), _escape(repr(path)[1:-1])
+    # Folders that differ from machine to machine, the innermost first.
+    folders = [
+        str(output),
+        str(output.parent),
+        os.path.dirname(path),
+        sys.prefix,
+        sys.base_prefix,
+        tempfile.gettempdir(),
+    ]
+    prefixes = [os.path.join(folder, "") for folder in folders if len(folder) > 1]
 
     def hide(text: str) -> str:
-        hidden = _escape(text.replace(prefix, "")).replace(escaped, MODEL)
-        return hidden if literal == escaped else hidden.replace(literal, MODEL)
+        hidden = _escape(text).replace(escaped, MODEL)
+        hidden = hidden if literal == escaped else hidden.replace(literal, MODEL)
+        for prefix in map(_escape, prefixes):
+            hidden = hidden.replace(prefix, "")
+        return hidden
 
     hidden = {key: _map_texts(value, hide) for key, value in whole.items()}
     if isinstance(line := (whole["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it

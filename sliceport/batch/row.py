@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, NotRequired, TypedDict
 
 from sliceport.commands.outcome import Finding
@@ -15,6 +16,19 @@ VERDICTS: tuple[Verdict, ...] = (*FAILURES, "finding", "clean")
 
 MAX_LISTED = 20
 """The number of models, findings or names that a report lists of one kind."""
+
+_MAX_CAUSE = 80
+
+MEANINGS: dict[Verdict, str] = {
+    "error": "The model cannot be read, or does not go with the options. Its message says what to mend.",
+    "crash": "The model ended its process. Its last lines of stderr say where; report it with the model.",
+    "timeout": "The model took longer than --timeout. Give it more time.",
+    "memory": "The model needed more than --memory. Give it more memory, and fewer --jobs.",
+    "lost": "No worker could finish the model, or somebody removed its result. Run the same command again.",
+    "finding": "The command alone would exit with 1: something is refused, differs or is not fixed.",
+    "clean": "The command alone would exit with 0.",
+}
+"""The meaning of each verdict, and what to do about it."""
 
 INFORMATIVE = frozenset({"rewritten", "contested"})
 """Reasons of findings that tell what was done with a model, or left, and are nothing wrong."""
@@ -53,9 +67,25 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """The reasons of a row's findings, each once and in order; where there are none, the verdict unless it is clean."""
-    found = sorted({finding["reason"] for finding in row["findings"]})
-    return found or [row["verdict"]] * (row["verdict"] != "clean")
+    """Return the reasons of a row's findings, each once and sorted; for a failure without findings, its cause."""
+    reasons = sorted({finding["reason"] for finding in row["findings"]})
+    return reasons or [cause_of(row["message"]) or row["verdict"]] * (row["verdict"] != "clean")
+
+
+def cause_of(message: str) -> str:
+    """Return a message without what differs from model to model: names, numbers, and all that follows its first part.
+
+    >>> cause_of("Slice 'a': the shape of input 'x' is open: give sizes, as in --input-shapes x:1,16 (an example).")
+    'the shape of input … is open'
+    >>> cause_of("this cannot be done with it (ZeroDivisionError: it divides by 0).")
+    'internal error (ZeroDivisionError)'
+    """
+    if unforeseen := re.match(r"(?:this cannot be done with it|internal error) \((\w+)", message):
+        return f"internal error ({unforeseen[1]})"
+    text = re.sub(r"^\w+ '[^']*': ", "", message)
+    text = re.split(r" \(|: |; |, ", text, maxsplit=1)[0].rstrip(".")
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|\d+(\.\d+)?", "…", text)
+    return text if len(text) <= _MAX_CAUSE else f"{text[:_MAX_CAUSE]}…"
 
 
 def severity(verdict: str) -> int:

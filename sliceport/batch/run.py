@@ -147,7 +147,8 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
     Raises:
         UsageError: No source has a model.
     """
-    suffixes = [suffix for one in formats().values() for suffix in one.suffixes if suffix]
+    takes = [one for one in formats().values() if batch.command != "rewrite" or any(one.passes())]
+    suffixes = [suffix for one in takes for suffix in one.suffixes if suffix]
     own = [f"{batch.root.rstrip('/')}/{name}" for name in FOLDERS]  # the results may lie in the very source
     found = list(expand(batch.sources, suffixes, leave_out=[batch.root, *own]))
     bad = [one for one in found if isinstance(one, BadSource)]

@@ -19,6 +19,7 @@ from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS, Command
 from sliceport.errors import MissingExtra, UsageError
+from sliceport.report.table import printable
 from sliceport.sandbox.place import check_output, write_files
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def _add_options(parser: Parser, command: Command) -> None:
     run.add_argument("--manifest", metavar="FILE", help="options of single models, in TOML or JSON lines")
     run.add_argument("--shard", metavar="I/N", help="only part I of N of the models")
     run.add_argument("--retry", action="store_true", help="try models again that failed before")
+    run.add_argument("--dry-run", action="store_true", help="only list the models, and the sources without any")
     run.add_argument("--cluster", metavar="URL", help="let a cluster do the work: dask://HOST:PORT")
     if command.writes == "if asked":
         run.add_argument("--write", action="store_true", help=f"also keep what -o of {command.name} writes")
@@ -97,6 +99,8 @@ def _run(options: argparse.Namespace, command: Command) -> int:
 
     _check_page(options)
     batch = _read_batch(options, command)
+    if options.dry_run:
+        return _list(batch, options)
     shown = Progress(lists=options.verbose > 0)
     with shown:
         finished = run_batch(batch, begin=shown.begin, observe=shown.add)
@@ -105,6 +109,22 @@ def _run(options: argparse.Namespace, command: Command) -> int:
     say(f"wrote {options.output}")
     _emit(finished.run, finished.summary, None, options)
     return finished.summary.exit_code
+
+
+def _list(batch: Batch, options: argparse.Namespace) -> int:
+    """List the models of a run, and write nothing."""
+    from sliceport.batch.run import list_models
+
+    models, bad = list_models(batch)
+    if options.format == "json":
+        sources = [{"source": one.name, "reason": one.reason} for one in bad]
+        emit_json({"schema_version": 1, "models": models, "bad_sources": sources})
+    else:
+        for model in models:
+            emit(printable(model))
+        for one in bad:
+            say(one.reason)
+    return 2 if bad else 0
 
 
 def _read_batch(options: argparse.Namespace, command: Command) -> Batch:

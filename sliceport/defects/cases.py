@@ -38,7 +38,7 @@ class OnnxCase:
         return {"onnx": self.text} | ({} if self.shape is None else {"shape": list(self.shape)})
 
     def __str__(self) -> str:
-        """Return the nodes with constants in place of their names; two spaces separate nodes in `graph`.
+        """Return the nodes, with the values of constants instead of names. Two spaces separate nodes in `graph`.
 
         >>> str(OnnxCase("(float[4] x) => (float[n] y) <int64[1] a = {0}, int64[1] b = {2}> { y = Slice(x, a, b) }"))
         'y = Slice(x[4], [0], [2])'

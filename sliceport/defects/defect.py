@@ -180,7 +180,7 @@ class Defect:
     right: str
     divergences: tuple[Divergence, ...]
     examples: tuple[Example, ...] = field(hash=False)
-    handling: Handling
+    handling: Handling = "rewritten"
     workaround: str
     is_contested: bool = False
 

@@ -5,6 +5,8 @@ Elements of examples are indices of the data. The data are 1001, 1002 and so on,
 
 from __future__ import annotations
 
+from functools import partial
+
 from sliceport.defects.cases import OnnxCase
 from sliceport.defects.defect import Defect, Divergence, EndsProcess, Example, Fails, Unwritten, gives
 from sliceport.defects.engines import (
@@ -20,12 +22,15 @@ DIRECTML_PROVIDER = ("1.24.4",)
 INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 
+_directml = partial(Divergence, ONNXRUNTIME_DML, versions=DIRECTML_PROVIDER)
+_cpu = partial(Divergence, ONNXRUNTIME_CPU, versions=ONNXRUNTIME)
+
 REFUSES_TO_LOAD = Fails("80070057 Invalid parameter")
 NEVER_WRITES = "skips every node that it fuses with the empty one, so that their outputs are never written"
 SPLITS_EVENLY = "ignores the empty list and splits evenly"
 
 
-def _slice(start: int, end: int, step: int, *, axes: str = "axes") -> str:
+def _slice_graph(start: int, end: int, step: int, *, axes: str = "axes") -> str:
     """Return the graph of a Slice of a vector of 4 elements; an empty `axes` leaves this input out."""
     bounds = {"starts": start, "ends": end, "axes": 0, "steps": step}
     constants = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in bounds.items() if axes or name != "axes")
@@ -39,11 +44,9 @@ ONE_PART_GATES_ANOTHER = Defect(
     trigger="a Split whose part p is multiplied by the Sigmoid of another part q, as in a GLU",
     right="by Mul-13 and Sigmoid-13, the result is p * Sigmoid(q)",
     divergences=(
-        Divergence(
-            ONNXRUNTIME_DML,
+        _directml(
             "fuses the two and computes q * Sigmoid(q)",
-            DIRECTML_PROVIDER,
-            ("microsoft/onnxruntime#32146",),
+            issues=("microsoft/onnxruntime#32146",),
         ),
     ),
     examples=(
@@ -53,14 +56,13 @@ ONE_PART_GATES_ANOTHER = Defect(
             seen={ONNXRUNTIME_CPU: gives((0, 1)), ONNXRUNTIME_DML: gives((2, 3))},
         ),
     ),
-    handling="rewritten",
     workaround="each part becomes a Slice; no pass of `rewrite` makes such a Split",
 )
 EMPTY_PART = Defect(
     id="a part is empty",
     trigger="a Split with an empty part",
     right="by Split-13, split [0, 4] gives nothing and the whole input",
-    divergences=(Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),),
+    divergences=(_directml(NEVER_WRITES, issues=("microsoft/onnxruntime#25496",)),),
     examples=(
         Example(
             OnnxCase("(float[4] x) => (float[a] y, float[b] z) <int64[2] split = {0, 4}> { y, z = Split(x, split) }"),
@@ -68,14 +70,13 @@ EMPTY_PART = Defect(
             seen={ONNXRUNTIME_CPU: gives((), (0, 1, 2, 3)), ONNXRUNTIME_DML: Unwritten()},
         ),
     ),
-    handling="rewritten",
     workaround="parts become Slices, and empty parts of a known shape constants",
 )
 NOTHING_SELECTED = Defect(
     id="nothing is selected",
     trigger="a Slice that selects nothing",
     right="by Slice-13, its output is empty, and no other output depends on it",
-    divergences=(Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),),
+    divergences=(_directml(NEVER_WRITES, issues=("microsoft/onnxruntime#25496",)),),
     examples=(
         Example(
             OnnxCase(
@@ -86,45 +87,42 @@ NOTHING_SELECTED = Defect(
             seen={ONNXRUNTIME_CPU: gives((2, 3), ()), ONNXRUNTIME_DML: Unwritten()},
         ),
     ),
-    handling="rewritten",
     workaround="it becomes a constant if its shape is known",
 )
 STEPS_WITHOUT_AXES = Defect(
     id="steps without axes",
     trigger="a Slice with steps and without axes",
     right="by Slice-13, axes that are left out are [0, 1, ...]",
-    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
+    divergences=(_directml("refuses the model"),),
     examples=(
         Example(
-            OnnxCase(_slice(0, 4, 2, axes="")),
+            OnnxCase(_slice_graph(0, 4, 2, axes="")),
             right=gives((0, 2)),
             seen={ONNXRUNTIME_CPU: gives((0, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
         ),
     ),
-    handling="rewritten",
     workaround="it gets explicit axes",
 )
 FROM_THE_LEAST = Defect(
     id="from the least integer to a negative end",
     trigger="a Slice with a positive step that starts at -2^31 or below and has a negative end",
     right="by Slice-13, a start is clamped to [0, dim] for a positive step, so that the Slice starts at index 0",
-    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
+    divergences=(_directml("refuses the model"),),
     examples=tuple(
         Example(
-            OnnxCase(_slice(start, -1, 1)),
+            OnnxCase(_slice_graph(start, -1, 1)),
             right=gives((0, 1, 2)),
             seen={ONNXRUNTIME_CPU: gives((0, 1, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
         )
         for start in (INT64_MIN, INT32_MIN)
     ),
-    handling="rewritten",
     workaround="its start becomes 0",
 )
 ALLOWZERO = Defect(
     id="allowzero and a -1",
     trigger="a Reshape with allowzero=1 and a -1 in its shape, as torch's dynamo exporter writes it",
     right="by Reshape-14, allowzero=1 forbids a 0 beside a -1, and has no other effect beside a -1",
-    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),),
+    divergences=(_directml("refuses the model"),),
     examples=(
         Example(
             OnnxCase(
@@ -135,14 +133,13 @@ ALLOWZERO = Defect(
             seen={ONNXRUNTIME_CPU: gives((0, 1, 2, 3), shape=(2, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
         ),
     ),
-    handling="rewritten",
     workaround="its allowzero is removed",
 )
 MORE_THAN_EIGHT_AXES = Defect(
     id="more than 8 axes",
     trigger="a Slice or Split of more than 8 axes",
     right="by Slice-13 and Split-13, a tensor may have any rank",
-    divergences=(Divergence(ONNXRUNTIME_DML, "refuses the model, as it does with any operator", DIRECTML_PROVIDER),),
+    divergences=(_directml("refuses the model, as it does with any operator"),),
     examples=(
         Example(
             OnnxCase(
@@ -175,16 +172,14 @@ BACKWARD_TO_THE_GREATEST = Defect(
     trigger="a Slice with a negative step that ends at INT64_MAX or INT32_MAX",
     right="by Slice-13, ends of a negative step are clamped to [-1, dim - 1], so that nothing is selected",
     divergences=(
-        Divergence(
-            ONNXRUNTIME_CPU,
+        _cpu(
             "reads either as no limit and continues to element 0",
-            ONNXRUNTIME,
-            ("microsoft/onnxruntime#11107", "microsoft/onnxruntime#2272"),
+            issues=("microsoft/onnxruntime#11107", "microsoft/onnxruntime#2272"),
         ),
     ),
     examples=tuple(
         Example(
-            OnnxCase(_slice(-1, end, -1)),
+            OnnxCase(_slice_graph(-1, end, -1)),
             right=gives(()),
             seen={ONNXRUNTIME_CPU: gives((3, 2, 1, 0)), ONNXRUNTIME_DML: gives(())},
         )
@@ -200,7 +195,7 @@ DROPPED_STEPS = Defect(
     right="by Slice-13, steps apply with and without axes",
     divergences=(
         Divergence(ONNXRUNTIME_CPU_OPTIMIZED, "drops the node, its steps included (EliminateSlice)", ONNXRUNTIME),
-        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
+        _directml("refuses the model"),
     ),
     examples=(
         Example(
@@ -225,8 +220,8 @@ EMPTY_LAST_PART = Defect(
     trigger="a Split by num_outputs whose last part is empty",
     right="by Split-18, parts have ceil(dim / num_outputs) elements and the last one the rest: 2, 2 and 0 of 4",
     divergences=(
-        Divergence(ONNXRUNTIME_CPU, "computes the full size for the last part, and fails", ONNXRUNTIME),
-        Divergence(ONNXRUNTIME_DML, NEVER_WRITES, DIRECTML_PROVIDER, ("microsoft/onnxruntime#25496",)),
+        _cpu("computes the full size for the last part, and fails"),
+        _directml(NEVER_WRITES, issues=("microsoft/onnxruntime#25496",)),
     ),
     examples=(
         Example(
@@ -249,12 +244,12 @@ BELOW_THE_AXIS = Defect(
     trigger="a Slice with a negative step that starts below the axis",
     right="by Slice-13, a start is clamped to [0, dim - 1] for a negative step, so that the Slice starts at index 0",
     divergences=(
-        Divergence(ONNXRUNTIME_DML, "refuses the model", DIRECTML_PROVIDER),
+        _directml("refuses the model"),
         Divergence(ONNX_REFERENCE, "slices like NumPy, which selects nothing", ONNX),
     ),
     examples=(
         Example(
-            OnnxCase(_slice(-100, -200, -1)),
+            OnnxCase(_slice_graph(-100, -200, -1)),
             right=gives((0,)),
             seen={
                 ONNXRUNTIME_CPU: gives((0,)),
@@ -263,7 +258,6 @@ BELOW_THE_AXIS = Defect(
             },
         ),
     ),
-    handling="rewritten",
     workaround="its start becomes 0",
     is_contested=True,
 )
@@ -274,7 +268,7 @@ OUTPUT_LEFT_OUT = Defect(
     id="an output is left out",
     trigger="a Split with an output that has no name",
     right="by the ONNX specification, trailing outputs may be left out, by an empty name",
-    divergences=(Divergence(ONNXRUNTIME_CPU, "ends the process", ONNXRUNTIME, is_unsafe=True),),
+    divergences=(_cpu("ends the process", is_unsafe=True),),
     examples=(
         Example(
             OnnxCase('(float[4] x) => (float[n] y) <int64[2] split = {1, 3}> { y, "" = Split(x, split) }'),
@@ -290,8 +284,8 @@ NO_PARTS = Defect(
     trigger="a Split by an empty list of parts, of data whose sizes are open",
     right="by Split-13, there is one size per output, and the sizes add up to the size of the axis",
     divergences=(
-        Divergence(ONNXRUNTIME_CPU, SPLITS_EVENLY, ONNXRUNTIME),
-        Divergence(ONNXRUNTIME_DML, SPLITS_EVENLY, DIRECTML_PROVIDER),
+        _cpu(SPLITS_EVENLY),
+        _directml(SPLITS_EVENLY),
     ),
     examples=(
         Example(

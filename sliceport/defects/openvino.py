@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sliceport.defects.cases import slice8, strided_slice
 from sliceport.defects.defect import Defect, Divergence, EndsProcess, Example, Fails, Unwritten, gives
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
@@ -17,6 +19,9 @@ ALL = (True, True, True)
 NO_EXECUTOR = Fails("doesn't have compiled executor")
 OTHER_DIMS = Fails("Can not clone with new dims")
 NO_LIST = Fails("Check '!!ptr' failed")
+_cpu_plugin = partial(Divergence, OPENVINO_CPU, versions=VERSIONS)
+_evaluate = partial(Divergence, OPENVINO, versions=VERSIONS)
+
 BUILT_IN = "by built-in operators"
 OURS = "by the operator of `ov_ext`"
 
@@ -24,11 +29,7 @@ NEW_AND_SHRINK = Defect(
     id="new axis and shrink with entries left out",
     trigger="a new axis and a shrunk one, with fewer entries than axes",
     right="by StridedSlice-1, axes without an entry are kept whole: x[1, newaxis] of 2 x 3 is the second row",
-    divergences=(
-        Divergence(
-            OPENVINO_CPU, "returns memory that was never written", VERSIONS, ("openvinotoolkit/openvino#27103",)
-        ),
-    ),
+    divergences=(_cpu_plugin("returns memory that was never written", issues=("openvinotoolkit/openvino#27103",)),),
     examples=(
         Example(
             strided_slice([2, 3], [1, 0], [2, 0], new_axis_mask=[0, 1], shrink_axis_mask=[1, 0]),
@@ -36,14 +37,13 @@ NEW_AND_SHRINK = Defect(
             seen={OPENVINO_CPU: Unwritten()},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 BEGIN_MASK_AND_SHRINK = Defect(
     id="begin mask on a shrunk axis",
     trigger="begin_mask and shrink_axis_mask that share a bit",
     right="by shape inference and Model.evaluate, a shrunk axis takes element begin, whatever the masks are",
-    divergences=(Divergence(OPENVINO_CPU, "takes element 0 instead of element begin", VERSIONS),),
+    divergences=(_cpu_plugin("takes element 0 instead of element begin"),),
     examples=(
         Example(
             strided_slice([3, 2], [1], [2], begin_mask=[1], shrink_axis_mask=[1]),
@@ -51,18 +51,13 @@ BEGIN_MASK_AND_SHRINK = Defect(
             seen={OPENVINO_CPU: gives((0, 1)), OPENVINO: gives((2, 3))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 BITS_BEYOND = Defect(
     id="mask bits beyond the entries",
     trigger="bits of new_axis_mask, shrink_axis_mask or ellipsis_mask beyond the last entry",
     right="by StridedSlice-1, bits beyond the last entry are ignored",
-    divergences=(
-        Divergence(
-            OPENVINO_CPU, "does not ignore them, and returns memory that was never written", VERSIONS, is_unsafe=True
-        ),
-    ),
+    divergences=(_cpu_plugin("does not ignore them, and returns memory that was never written", is_unsafe=True),),
     examples=(
         Example(
             strided_slice([3, 2], [1], [3], new_axis_mask=[0, 1]),
@@ -70,21 +65,13 @@ BITS_BEYOND = Defect(
             seen={OPENVINO_CPU: Unwritten()},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 SHORT_MASKS = Defect(
     id="masks shorter than the entries",
     trigger="masks shorter than the entries, with an ellipsis that stands for no axis, or a new axis and a shrunk one",
     right="by StridedSlice-1, missing bits are 0: x[..., 1:3] of a vector has an ellipsis that stands for no axis",
-    divergences=(
-        Divergence(
-            OPENVINO_CPU,
-            "reads beyond the masks, and takes another entry's indices for an axis",
-            VERSIONS,
-            is_unsafe=True,
-        ),
-    ),
+    divergences=(_cpu_plugin("reads beyond the masks, and takes another entry's indices for an axis", is_unsafe=True),),
     examples=(
         Example(
             strided_slice([3], [-2, 1], [-1, 3], ellipsis_mask=[1]),
@@ -92,14 +79,13 @@ SHORT_MASKS = Defect(
             seen={OPENVINO_CPU: gives((0, 1))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 SHARED_ELLIPSIS = Defect(
     id="ellipsis shares its bit",
     trigger="an ellipsis that shares its bit with a new axis or a shrunk one",
     right="by shape inference and the CPU plugin, the ellipsis has precedence over the mask that shares its bit",
-    divergences=(Divergence(OPENVINO, "computes another shape than the inferred one", VERSIONS),),
+    divergences=(_evaluate("computes another shape than the inferred one"),),
     examples=(
         Example(
             strided_slice([2], [0], [0], ellipsis_mask=[1], shrink_axis_mask=[1]),
@@ -107,16 +93,13 @@ SHARED_ELLIPSIS = Defect(
             seen={OPENVINO: gives(()), OPENVINO_CPU: gives((0, 1))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 REVERSED_NOTHING = Defect(
     id="backward through an empty axis",
     trigger="a negative stride over an axis that is empty, or may be empty",
     right="by shape inference and the CPU plugin, nothing is selected",
-    divergences=(
-        Divergence(OPENVINO, "returns one element, from memory that is not the input's", VERSIONS, is_unsafe=True),
-    ),
+    divergences=(_evaluate("returns one element, from memory that is not the input's", is_unsafe=True),),
     examples=(
         Example(
             strided_slice([0, 2], [0], [0], [-1], begin_mask=[1], end_mask=[1]),
@@ -124,14 +107,13 @@ REVERSED_NOTHING = Defect(
             seen={OPENVINO: Unwritten((1, 2)), OPENVINO_CPU: gives((), shape=(0, 2))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 SCALAR = Defect(
     id="of a scalar",
     trigger="a StridedSlice of a scalar",
     right="by StridedSlice-1, new axes may stand before a scalar",
-    divergences=(Divergence(OPENVINO, "returns memory that is not the input's", VERSIONS, is_unsafe=True),),
+    divergences=(_evaluate("returns memory that is not the input's", is_unsafe=True),),
     examples=(
         Example(
             strided_slice([], [0], [0], new_axis_mask=[1], is_constant=True, element="i64"),
@@ -139,16 +121,13 @@ SCALAR = Defect(
             seen={OPENVINO: Unwritten()},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 FAR_STRIDE = Defect(
     id="stride beyond 32 bits",
     trigger="a step or stride of -2^31 or below",
     right="by Slice-8, a backward step beyond the axis takes the first element of the walk",
-    divergences=(
-        Divergence(OPENVINO_CPU, "divides INT32_MIN by -1, which ends the process", VERSIONS, is_unsafe=True),
-    ),
+    divergences=(_cpu_plugin("divides INT32_MIN by -1, which ends the process", is_unsafe=True),),
     examples=(
         Example(
             slice8([5], [4], [-9], [-(2**31)], [0]),
@@ -156,16 +135,13 @@ FAR_STRIDE = Defect(
             seen={OPENVINO_CPU: EndsProcess(8), OPENVINO: gives((4,))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 MANY_ELEMENTS = Defect(
     id="more than 2^24 elements on an axis",
     trigger="more than 2^24 elements on an axis of the output",
     right="by Slice-8, all elements from start to stop are taken",
-    divergences=(
-        Divergence(OPENVINO_CPU, "counts them in 32-bit floats, so that the last ones are never written", VERSIONS),
-    ),
+    divergences=(_cpu_plugin("counts them in 32-bit floats, so that the last ones are never written"),),
     examples=(
         Example(
             slice8([2**25 + 3], [1], [INT64_MAX], [1], [0], element="i8"),
@@ -173,21 +149,13 @@ MANY_ELEMENTS = Defect(
             seen={OPENVINO_CPU: Unwritten()},
         ),
     ),
-    handling="rewritten",
     workaround=f"by VariadicSplit, or for steps other than 1 {OURS}",
 )
 FIXED_SHAPE = Defect(
     id="indices at run time, all shapes known",
     trigger="indices that are known at run time only, while the shapes of data and output are known",
     right="by StridedSlice-1, indices may be inputs: x[i] is row i",
-    divergences=(
-        Divergence(
-            OPENVINO_CPU,
-            "prepares no executor, so that it fails or returns memory of others",
-            VERSIONS,
-            is_unsafe=True,
-        ),
-    ),
+    divergences=(_cpu_plugin("prepares no executor, so that it fails or returns memory of others", is_unsafe=True),),
     examples=(
         Example(
             strided_slice([3, 2], [2], [3], shrink_axis_mask=[1], run_time=ALL),
@@ -195,14 +163,13 @@ FIXED_SHAPE = Defect(
             seen={OPENVINO_CPU: NO_EXECUTOR, OPENVINO: gives((4, 5))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 ELLIPSIS_THEN_NEW = Defect(
     id="new axis after an ellipsis, begin at run time",
     trigger="a new axis after an ellipsis, with an index that is known at run time only",
     right="by StridedSlice-1, the new axis comes after all axes that the ellipsis stands for",
-    divergences=(Divergence(OPENVINO_CPU, "infers the new axis at the wrong place, and fails", VERSIONS),),
+    divergences=(_cpu_plugin("infers the new axis at the wrong place, and fails"),),
     examples=(
         Example(
             strided_slice(
@@ -212,14 +179,13 @@ ELLIPSIS_THEN_NEW = Defect(
             seen={OPENVINO_CPU: OTHER_DIMS},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 UNSIGNED_INDEX = Defect(
     id="unsigned index beyond 63 bits",
     trigger="an unsigned index of 2^63 or more",
     right="by Slice-8, an index beyond the axis is clamped to its end",
-    divergences=(Divergence(OPENVINO, "reads it as a negative one, and so does shape inference", VERSIONS),),
+    divergences=(_evaluate("reads it as a negative one, and so does shape inference"),),
     examples=(
         Example(
             slice8([5], [0], [2**64 - 1], [1], [0], index_types=("u64",) * 4),
@@ -227,25 +193,23 @@ UNSIGNED_INDEX = Defect(
             seen={OPENVINO: gives((0, 1, 2, 3))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 WRONG_BOUNDS = Defect(
     id="sizes known by bounds",
     trigger="a size with bounds, between which the slice selects more than at either bound",
     right="by Slice-8, x[-7:1] of up to 9 elements has one element, if x has seven or less",
-    divergences=(Divergence(OPENVINO_CPU, "infers a smaller output, and fails if the output is larger", VERSIONS),),
+    divergences=(_cpu_plugin("infers a smaller output, and fails if the output is larger"),),
     examples=(
         Example(slice8([(0, 9)], [-7], [1], [1], [0], shape=(3,)), right=gives((0,)), seen={OPENVINO_CPU: OTHER_DIMS}),
     ),
-    handling="rewritten",
     workaround=OURS,
 )
 NO_ENTRIES = Defect(
     id="no entries, at run time",
     trigger="empty lists of indices that are not constants",
     right="by Slice-8, a Slice without entries selects all of the data",
-    divergences=(Divergence(OPENVINO_CPU, "reads indices from unrelated memory, and fails", VERSIONS, is_unsafe=True),),
+    divergences=(_cpu_plugin("reads indices from unrelated memory, and fails", is_unsafe=True),),
     examples=(
         Example(
             slice8([5], [], [], [], [], run_time=(*ALL, True)),
@@ -253,7 +217,6 @@ NO_ENTRIES = Defect(
             seen={OPENVINO_CPU: NO_LIST},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 NARROW_NO_ENTRIES = Defect(
@@ -261,11 +224,9 @@ NARROW_NO_ENTRIES = Defect(
     trigger="empty constant lists of indices of 8 bits or less",
     right="by Slice-8, a Slice without entries selects all of the data",
     divergences=(
-        Divergence(
-            OPENVINO_CPU,
+        _cpu_plugin(
             "reads indices from unrelated memory: it fails or selects nothing, and a later inference may end the "
             "process",
-            VERSIONS,
             is_unsafe=True,
         ),
     ),
@@ -276,14 +237,13 @@ NARROW_NO_ENTRIES = Defect(
             seen={OPENVINO_CPU: NO_LIST},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 AXES_AT_RUN_TIME = Defect(
     id="axes alone at run time",
     trigger="axes that are known at run time only, while the shape of the data and all other indices are known",
     right="by Slice-8, axes may be an input of the model while start, stop and step are constants",
-    divergences=(Divergence(OPENVINO_CPU, "reads unrelated memory, which ends the process", VERSIONS, is_unsafe=True),),
+    divergences=(_cpu_plugin("reads unrelated memory, which ends the process", is_unsafe=True),),
     examples=(
         Example(
             slice8([3, 4], [1], [9], [1], [0], run_time=(False, False, False, True)),
@@ -291,7 +251,6 @@ AXES_AT_RUN_TIME = Defect(
             seen={OPENVINO_CPU: EndsProcess(11)},
         ),
     ),
-    handling="rewritten",
     workaround=OURS,
 )
 PACKED_INDEX = Defect(
@@ -299,29 +258,15 @@ PACKED_INDEX = Defect(
     trigger="lists of indices of 4 bits (i4, u4)",
     right="by Slice-8, indices may be of any integer type",
     divergences=(
-        Divergence(
-            OPENVINO,
-            "reads a byte per element and so beyond their end, as shape inference does",
-            VERSIONS,
-            is_unsafe=True,
-        ),
+        _evaluate("reads a byte per element and so beyond their end, as shape inference does", is_unsafe=True),
     ),
     examples=(
         Example(
-            slice8(
-                [-1, -1],
-                [1, 1],
-                [3, 2],
-                [1, 1],
-                shape=(3, 0),
-                index_types=("u4", "u4", "i64"),
-                run_time=ALL,
-            ),
+            slice8([-1, -1], [1, 1], [3, 2], [1, 1], shape=(3, 0), index_types=("u4", "u4", "i64"), run_time=ALL),
             right=gives((), shape=(2, 0)),
             seen={OPENVINO: gives((), shape=(0, 0))},
         ),
     ),
-    handling="rewritten",
     workaround=BUILT_IN,
 )
 SUB_BYTE = Defect(
@@ -329,15 +274,10 @@ SUB_BYTE = Defect(
     trigger="elements of less than a byte",
     right="by StridedSlice-1, data may be of any type: elements 3 and 4 of a u4 tensor are in bytes 1 and 2",
     divergences=(
-        Divergence(
-            OPENVINO,
-            "indexes bytes as if they were elements in StridedSlice: byte 3, which is elements 6 and 7",
-            VERSIONS,
-            is_unsafe=True,
+        _evaluate(
+            "indexes bytes as if they were elements in StridedSlice: byte 3, which is elements 6 and 7", is_unsafe=True
         ),
-        Divergence(
-            OPENVINO_CPU, "indexes bytes as if they were elements, except for u4 and i4", VERSIONS, is_unsafe=True
-        ),
+        _cpu_plugin("indexes bytes as if they were elements, except for u4 and i4", is_unsafe=True),
     ),
     examples=(
         Example(
@@ -351,7 +291,6 @@ SUB_BYTE = Defect(
             seen={OPENVINO_CPU: gives((6, 7))},
         ),
     ),
-    handling="rewritten",
     workaround=f"as a constant, or {OURS}; u3 and u6 are named and left",
 )
 STRINGS = Defect(
@@ -359,15 +298,11 @@ STRINGS = Defect(
     trigger="data that are strings",
     right="by Slice-8 and StridedSlice-1, data may be of any type",
     divergences=(
-        Divergence(
-            OPENVINO_CPU,
+        _cpu_plugin(
             "copies the string objects as bytes, so that their memory is freed twice, which ends the process",
-            VERSIONS,
             is_unsafe=True,
         ),
-        Divergence(
-            OPENVINO, "copies them in the same way in StridedSlice, and has no Slice of them", VERSIONS, is_unsafe=True
-        ),
+        _evaluate("copies them in the same way in StridedSlice, and has no Slice of them", is_unsafe=True),
     ),
     examples=(
         Example(
@@ -375,7 +310,6 @@ STRINGS = Defect(
         ),
         Example(strided_slice([4], [1], [3], element="string"), right=gives((1, 2)), seen={OPENVINO: EndsProcess(6)}),
     ),
-    handling="rewritten",
     workaround=OURS,
 )
 
@@ -386,11 +320,9 @@ NARROWED = Defect(
     trigger="indices that are known at run time only and need more than 32 bits",
     right="by Slice-8, an index beyond the axis is clamped, so INT64_MAX means up to the end",
     divergences=(
-        Divergence(
-            OPENVINO_CPU,
+        _cpu_plugin(
             "truncates them to their low 32 bits: INT64_MAX becomes -1, and INT64_MIN 0",
-            VERSIONS,
-            ("openvinotoolkit/openvino#37957", "openvinotoolkit/openvino#24072"),
+            issues=("openvinotoolkit/openvino#37957", "openvinotoolkit/openvino#24072"),
         ),
     ),
     examples=(
@@ -417,7 +349,7 @@ FAR_STRIDE_AT_RUN_TIME = Defect(
     id="far stride at run time",
     trigger="a stride known at run time only, whose low 32 bits are -2^31, or with StridedSlice 0",
     right="by Slice-8, such a step takes the first element of the walk; by StridedSlice-1, a stride of 0 is an error",
-    divergences=(Divergence(OPENVINO_CPU, "divides by it, which ends the process", VERSIONS, is_unsafe=True),),
+    divergences=(_cpu_plugin("divides by it, which ends the process", is_unsafe=True),),
     examples=(
         Example(
             slice8([5], [4], [-6], [-(2**31)], [0], run_time=(*ALL, False)),
@@ -437,7 +369,7 @@ UNSIGNED_AT_RUN_TIME = Defect(
     id="unsigned index beyond 63 bits at run time",
     trigger="an unsigned index of 2^63 or more that is known at run time only",
     right="by Slice-8, an index beyond the axis is clamped to its end",
-    divergences=(Divergence(OPENVINO, "reads it as a negative one", VERSIONS),),
+    divergences=(_evaluate("reads it as a negative one"),),
     examples=(
         Example(
             slice8([5], [0], [2**64 - 1], [1], [0], index_types=("u64",) * 4, run_time=(*ALL, False)),
@@ -453,11 +385,9 @@ LOST_ERROR = Defect(
     trigger="a node that fails at run time, in an inference by one thread: on one core, or INFERENCE_NUM_THREADS is 1",
     right="by Slice-8, a step of 0 is an error, and `start_async` with `wait` raises it",
     divergences=(
-        Divergence(
-            OPENVINO_CPU,
+        _cpu_plugin(
             "loses the error: `infer` returns with outputs that were never written, and a later inference of any model "
             "may end the process",
-            VERSIONS,
             is_unsafe=True,
         ),
     ),
@@ -475,7 +405,7 @@ SHRUNK_BEYOND = Defect(
     id="shrunk index out of range at run time",
     trigger="a shrunk index that is known at run time only and is out of range",
     right="by shape inference and Model.evaluate, such an index is an error",
-    divergences=(Divergence(OPENVINO_CPU, "takes the nearest element", VERSIONS),),
+    divergences=(_cpu_plugin("takes the nearest element"),),
     examples=(
         Example(
             strided_slice([-1, 2], [7], [8], shrink_axis_mask=[1], run_time=ALL, shape=(3, 2)),

@@ -39,7 +39,7 @@ def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operat
     Raises:
         NotLoweredError: SPLIT does not take the copy at this level.
     """
-    return _choose_carrier(copy, element, level, Split.schema, _build_split)
+    return _build_with_best_carrier(copy, element, level, Split.schema, _build_split)
 
 
 def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, selects_all: bool) -> Operator:
@@ -57,21 +57,21 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
     if selects_all:
         carried = _BITS_OF.get(element, element)
         try:
-            return _choose_carrier(copy, carried, level, ElementWiseIdentity.schema, _build_identity)
+            return _build_with_best_carrier(copy, carried, level, ElementWiseIdentity.schema, _build_identity)
         except NotLoweredError:
             pass  # SLICE takes more data types at the lowest levels
     if SLICE1.support(level):
-        return _choose_carrier(copy, element, level, SLICE1, _build_slice1)
+        return _build_with_best_carrier(copy, element, level, SLICE1, _build_slice1)
     if any(selected.step < 0 for selected in copy.selected[0]):
         raise NotLoweredError(
             "feature_level",
             f"a backward step needs DML_OPERATOR_SLICE1, which feature level {level} does not have; lower for feature "
             f"level 2.1 or higher",
         )
-    return _choose_carrier(copy, element, level, SLICE, _build_slice)
+    return _build_with_best_carrier(copy, element, level, SLICE, _build_slice)
 
 
-def _choose_carrier(
+def _build_with_best_carrier(
     copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
 ) -> Operator:
     """Return the operator that moves the elements as the best data type of those that it takes.

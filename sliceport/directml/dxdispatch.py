@@ -19,19 +19,8 @@ from sliceport.sandbox.place import write_json
 
 MAX_INPUT_BYTES = 64 * 2**20
 """Size from which on inputs are not written as `.npy`; DxDispatch then fills them with a sequence."""
-NUMPY_TYPES: dict[DataType, str] = {
-    DataType.FLOAT64: "f8",
-    DataType.FLOAT32: "f4",
-    DataType.FLOAT16: "f2",
-    DataType.INT64: "i8",
-    DataType.INT32: "i4",
-    DataType.INT16: "i2",
-    DataType.INT8: "i1",
-    DataType.UINT64: "u8",
-    DataType.UINT32: "u4",
-    DataType.UINT16: "u2",
-    DataType.UINT8: "u1",
-}
+NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataType if kind.bits >= 8}
+"""Type codes of NumPy, such as `f4` for FLOAT32."""
 
 
 def example_input(operator: Operator) -> npt.NDArray[Any]:

@@ -11,35 +11,16 @@ from dataclasses import dataclass
 
 from sliceport.directml.tensor import DataType
 
-_NATIVE = {
-    "FLOAT": DataType.FLOAT32,
-    "FLOAT16": DataType.FLOAT16,
-    "DOUBLE": DataType.FLOAT64,
-    "INT8": DataType.INT8,
-    "INT16": DataType.INT16,
-    "INT32": DataType.INT32,
-    "INT64": DataType.INT64,
-    "UINT8": DataType.UINT8,
-    "UINT16": DataType.UINT16,
-    "UINT32": DataType.UINT32,
-    "UINT64": DataType.UINT64,
-}
-ELEMENT_BITS = {name: data_type.bits for name, data_type in _NATIVE.items()} | {
-    "BOOL": 8,
-    "BFLOAT16": 16,
-    "FLOAT8E4M3FN": 8,
-    "FLOAT8E4M3FNUZ": 8,
-    "FLOAT8E5M2": 8,
-    "FLOAT8E5M2FNUZ": 8,
-    "FLOAT8E8M0": 8,
-    "COMPLEX64": 64,
-    "COMPLEX128": 128,
-    "INT4": 4,
-    "UINT4": 4,
-    "FLOAT4E2M1": 4,
-    "INT2": 2,
-    "UINT2": 2,
-}
+_SAME_NAME = ("FLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+_NATIVE = {"FLOAT": DataType.FLOAT32, "DOUBLE": DataType.FLOAT64} | {name: DataType[name] for name in _SAME_NAME}
+_FLOAT8 = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0")
+ELEMENT_BITS = (
+    {name: data_type.bits for name, data_type in _NATIVE.items()}
+    | {"BFLOAT16": 16, "COMPLEX64": 64, "COMPLEX128": 128}
+    | dict.fromkeys(("BOOL", *_FLOAT8), 8)
+    | dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4)
+    | dict.fromkeys(("INT2", "UINT2"), 2)
+)
 """Bits of one element by the ONNX name of its type. Types of less than a byte are packed without gaps, as in ONNX."""
 
 _UINTS = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: DataType.UINT64}

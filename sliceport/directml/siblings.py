@@ -24,13 +24,14 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
     for members in by_input.values():
         for runs, size in _list_runs(resolved, members) if len(members) > 1 else ():
             for group in find_tilings(runs, size):
+                # A member may drop or add axes of size 1, which a SPLIT cannot do.
                 if find_tiled_axis([resolved[i].cuts[0].region for i in group]):
                     groups.update(dict.fromkeys(group, group))
     return groups
 
 
 def _list_runs(nodes: Mapping[int, Resolved], members: Sequence[int]) -> Iterator[tuple[dict[int, range], int]]:
-    """Yield for each axis of the members' common input its size and the runs of members that slice only this axis."""
+    """Yield for each axis of the members' common input the runs of members that slice no other axis, and its size."""
     by_axis: dict[int, dict[int, range]] = defaultdict(dict)
     for i in members:
         region = nodes[i].cuts[0].region

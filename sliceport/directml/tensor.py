@@ -6,6 +6,7 @@ DirectML's documentation. Sizes, strides and offsets are in elements, buffer siz
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -48,22 +49,7 @@ class DataType(IntEnum):
         return _BITS[self]
 
 
-_BITS = {
-    DataType.UNKNOWN: 0,
-    DataType.FLOAT32: 32,
-    DataType.FLOAT16: 16,
-    DataType.UINT32: 32,
-    DataType.UINT16: 16,
-    DataType.UINT8: 8,
-    DataType.INT32: 32,
-    DataType.INT16: 16,
-    DataType.INT8: 8,
-    DataType.FLOAT64: 64,
-    DataType.UINT64: 64,
-    DataType.INT64: 64,
-    DataType.UINT4: 4,
-    DataType.INT4: 4,
-}
+_BITS = {data_type: int(re.sub(r"\D", "", data_type.name) or 0) for data_type in DataType}
 
 
 def axis_order(layout: str) -> tuple[int, ...]:

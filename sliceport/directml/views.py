@@ -101,7 +101,7 @@ class Buffers:
 
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
-    """Return the strides of the region's output over the buffer of its input; 0 for axes of size 1."""
+    """Return the strides of the region's output over the buffer of its input; 0, which has no effect, for size 1."""
     both = zip(region.ranges, input_strides, strict=True)
     steps = iter([selected.step * stride for selected, stride in both if len(selected) > 1])
     return tuple(0 if n == 1 else next(steps) for n in region.output_shape)

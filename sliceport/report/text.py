@@ -51,7 +51,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
             c.lowered.verdict,
             c.executor or "-",
             str(c.bytes_compared or "-"),
-            _status(c),
+            _format_status(c),
         )
         for c in report.comparisons
     ]
@@ -81,10 +81,10 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
         (
             _shorten(o.name),
             o.element,
-            _dims(o.shape),
+            _format_dims(o.shape),
             o.status,
-            _number(o.difference),
-            _number(o.tolerance),
+            _format_number(o.difference),
+            _format_number(o.tolerance),
         )
         for o in run.outputs
     ]
@@ -99,11 +99,11 @@ def run_text(run: ModelRun, *, columns: int | None = None) -> str:
     return "\n".join([*head, *map(printable, lines), printable(run.summary)])
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
 
 
-def _status(comparison: Comparison) -> str:
+def _format_status(comparison: Comparison) -> str:
     return comparison.status + (" (alone, random data)" if comparison.alone else "")
 
 
@@ -116,39 +116,38 @@ def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
         return lowered.reason.code
     parts = [_format_call(call, verbose) for call in lowered.calls]
     for alias in lowered.aliases:
-        if alias.tensor is None:
-            parts.append(f"{alias.output} = {alias.value}")
-        else:
-            parts.append(
-                f"{alias.output} = {alias.value} + {alias.byte_offset} bytes, strides {_dims(alias.tensor.strides)}"
-            )
+        text = f"{alias.output} = {alias.value}"
+        if alias.tensor is not None:
+            text += f" + {alias.byte_offset} bytes, strides {_format_dims(alias.tensor.strides)}"
+        parts.append(text)
     return "; ".join(parts) or {"folded": "constant", "empty": "no elements"}.get(lowered.verdict, "")
 
 
 def _format_call(call: Call, verbose: bool) -> str:
     operator = call.operator
     name = operator.schema.type.removeprefix("DML_OPERATOR_")
-    text = f"#{call.id} {name} {operator.input_tensor.data_type.name} {_dims(operator.input_tensor.sizes)}"
+    text = f"#{call.id} {name} {operator.input_tensor.data_type.name} {_format_dims(operator.input_tensor.sizes)}"
     return text + _format_parameters(operator) if verbose else text
 
 
 def _format_parameters(operator: Operator) -> str:
     if isinstance(operator, Slice1):
         return (
-            f" offsets {_dims(operator.input_window_offsets)} sizes {_dims(operator.input_window_sizes)}"
-            f" strides {_dims(operator.input_window_strides)}"
+            f" offsets {_format_dims(operator.input_window_offsets)} sizes {_format_dims(operator.input_window_sizes)}"
+            f" strides {_format_dims(operator.input_window_strides)}"
         )
     if isinstance(operator, Slice):
-        return f" offsets {_dims(operator.offsets)} sizes {_dims(operator.sizes)} strides {_dims(operator.strides)}"
+        fields = (("offsets", operator.offsets), ("sizes", operator.sizes), ("strides", operator.strides))
+        return "".join(f" {name} {_format_dims(values)}" for name, values in fields)
     if isinstance(operator, Split):
         parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
-        return f" axis {operator.axis} into {_dims(parts)}"
+        return f" axis {operator.axis} into {_format_dims(parts)}"
     assert isinstance(operator, ElementWiseIdentity)
-    strides = [_dims(tensor.effective_strides) for tensor in (operator.input_tensor, operator.output_tensor)]
+    strides = [_format_dims(tensor.effective_strides) for tensor in (operator.input_tensor, operator.output_tensor)]
     return f" strides {strides[0]} to {strides[1]}"
 
 
-def _dims(values: Sequence[int] | None) -> str:
+def _format_dims(values: Sequence[int] | None) -> str:
     return "packed" if values is None else f"[{','.join(map(str, values))}]"
 
 

@@ -62,7 +62,7 @@ def test_write_needs_the_model_no_more(tmp_path: Path) -> None:
 
 
 def test_weights_are_only_read_to_write_them(tmp_path: Path) -> None:
-    """Those that a model in memory reads when they are needed."""
+    """The weights of a model in memory are lazy."""
 
     def fail() -> ir.Tensor[Any]:
         raise OSError("the disk is gone")
@@ -92,7 +92,7 @@ def test_what_is_no_model(model: object) -> None:
         sliceport.lower(model)
 
 
-def test_compare(tmp_path: Path) -> None:
+def test_compare_runs_the_named_executors(tmp_path: Path) -> None:
     onnx.save(slice_proto(), tmp_path / "m.onnx")
     report = sliceport.compare(tmp_path / "m.onnx", executors=["dml-emulator"], seed=2)
     assert [c.status for c in report.comparisons] == ["equal"]
@@ -126,7 +126,7 @@ def test_rewrite_and_harden_write_files(tmp_path: Path) -> None:
         ("m.onnx", "o.xml", "onnxruntime-dml", ("onnx", "onnxruntime-dml")),
     ],
 )
-def test_targets(model: str, output: str, target: str | None, chosen: tuple[str, ...]) -> None:
+def test_target_is_chosen_by_the_files(model: str, output: str, target: str | None, chosen: tuple[str, ...]) -> None:
     format_, engine = choose_target(model, output, target)
     assert (format_.name, engine) == chosen
 
@@ -150,7 +150,7 @@ def test_rewrite_takes_no_openvino_model(tmp_path: Path) -> None:
     assert format_of("m.xml").passes() == ({}, {})
 
 
-def test_formats_name_the_executors_that_their_comparisons_have() -> None:
+def test_default_executors_are_those_of_the_comparisons() -> None:
     from onnx_ops.verify import run
     from ov_ext import compare
 

@@ -29,7 +29,7 @@ Call = Callable[..., Any]
 
 @pytest.fixture
 def onnx_file(tmp_path: Path) -> Path:
-    """A model that needs a size, and whose slice needs inference."""
+    """Save a model that needs a size, and whose slice needs inference."""
     proto = onnx.parser.parse_model(
         """<ir_version: 9, opset_import: ["" : 17]> g (float[n,6] x) => (float[m,k] y) {
             s = Constant <value_ints = [1]> ()
@@ -77,12 +77,12 @@ SIZES = [
 
 @pytest.mark.parametrize("sizes", SIZES, ids=repr)
 class TestSizesOfOtherLibraries:
-    def test_they_become_ints(self, sizes: Any) -> None:
+    def test_sizes_become_ints(self, sizes: Any) -> None:
         (read,) = read_input_shapes({"x": sizes}).values()
         assert read == (4, 6)
         assert {type(size) for size in read} == {int}
 
-    def test_onnx(self, sizes: Any, onnx_file: Path) -> None:
+    def test_onnx_takes_the_sizes(self, sizes: Any, onnx_file: Path) -> None:
         expected = sliceport.lower(onnx_file, input_shapes={"x": (4, 6)}).to_json()
         assert expected["summary"]["lowered"] == 1
         for lower in LOWER:
@@ -94,7 +94,7 @@ class TestSizesOfOtherLibraries:
         assert rewrite(onnx_file, verify=True, input_shapes={"x": sizes}).is_clean
         assert verify(onnx_file, input_shapes={"x": sizes}).is_equal
 
-    def test_openvino(self, sizes: Any, openvino_file: Path) -> None:
+    def test_openvino_takes_the_sizes(self, sizes: Any, openvino_file: Path) -> None:
         for lower in (sliceport.lower, ov_ext.lower):
             assert lower(openvino_file, input_shapes={"x": sizes}).summary["lowered"] == 1
         for compare in (sliceport.compare, openvino_compare):
@@ -201,7 +201,7 @@ def test_what_is_no_model_of_a_format(lower: Call, model: Any) -> None:
         (None, "the seed must be an integer, got None"),
     ],
 )
-def test_seeds(seed: Any, message: str, onnx_file: Path, openvino_file: Path) -> None:
+def test_wrong_seed_is_named(seed: Any, message: str, onnx_file: Path, openvino_file: Path) -> None:
     shapes = {"x": (4, 6)}
     calls = [(call, onnx_file) for call in RUN] + [(call, openvino_file) for call in OPENVINO[2:]]
     for call, model in calls:
@@ -268,7 +268,7 @@ def test_bad_layouts(layout: Any, message: str, option: str, onnx_file: Path, op
             lower(model, **{option: layout})
 
 
-def test_strides_of_numpy(onnx_file: Path) -> None:
+def test_strides_of_numpy_are_taken(onnx_file: Path) -> None:
     given: list[Any] = [(1, 4), np.array([1, 4])]
     lowered = [
         sliceport.lower(onnx_file, input_shapes={"x": (4, 6)}, input_layout={"z": strides}).to_json()
@@ -307,7 +307,7 @@ def run_alone(code: str, *words: str) -> str:
 
 
 def test_another_thread_may_be_importing_onnx_ir(onnx_file: Path) -> None:
-    """What such a thread has put into `sys.modules` has no names yet."""
+    """The module that such a thread has put into `sys.modules` has no names yet."""
     code = """
 import sys, types, onnx, onnx_ops
 sys.modules["onnx_ir"] = types.ModuleType("onnx_ir")

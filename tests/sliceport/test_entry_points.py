@@ -67,7 +67,7 @@ def test_the_help_lists_them(folder: Path) -> None:
     assert "reversed" in openvino
 
 
-def test_they_take_part(folder: Path, models: Path) -> None:
+def test_engines_of_other_packages_take_part(folder: Path, models: Path) -> None:
     names = "onnx-reference,reversed,raising"
     done = sliceport(folder, "compare", str(models / "rule_coalesce.onnx"), "--executors", names, "--format", "json")
     assert done.returncode == 1, done.stderr

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -78,16 +77,22 @@ class Device:
     def __enter__(self) -> Device:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End the host program and everything that it started."""
+        self._end_host()
+
+    def _end_host(self, *, kill: bool = False) -> None:
+        """End the host program: at once with `kill`, else by closing its input, which it waits for."""
         process, self._process = self._process, None
         if process is None:
             return
+        if kill:
+            # The thread of a request may still read from the pipes, and closing them would wait for the thread.
+            process.kill()
+            process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -168,6 +173,8 @@ class Device:
             InvalidDescriptor: A buffer ends before a tensor in it does.
         """
         written = {b.value: (node, i) for node, call in enumerate(calls) for i, b in enumerate(call.outputs)}
+        # Input edges are [graph input, node, 0], intermediate edges [node, output, node, 0], and output edges
+        # [node, output, graph output]; 0 is the only input of a slicing operator.
         edges: dict[str, list[list[int]]] = {"input_edges": [], "output_edges": [], "intermediate_edges": []}
         inputs: dict[Binding, int] = {}
         for node, call in enumerate(calls):
@@ -296,20 +303,23 @@ class Device:
         frame = protocol.encode(request, payload)
         if self._process is None:
             self._process = self._start()
-        exchange = _Exchange(self._process, frame)
+        # Pipes have no time-out on every platform, so a thread waits for the answer. It ends when the host ends.
+        executor = ThreadPoolExecutor(1)
         try:
-            header, reply = exchange.result(self._timeout)
+            header, reply = executor.submit(_exchange, self._process, frame).result(self._timeout)
         except TimeoutError:
-            self._kill()
+            self._end_host(kill=True)
             raise HostTimedOut(f"the DirectML host program did not answer within {self._timeout:g} s.") from None
         except (OSError, EOFError, ValueError) as error:
-            self._kill()
+            self._end_host(kill=True)
             raise HostDied(
                 f"the DirectML host program ended while it was asked to {request['do']!r} ({error})."
             ) from None
         except BaseException:  # an interrupted request leaves the pipe in the middle of a frame, so nobody can go on
-            self._kill()
+            self._end_host(kill=True)
             raise
+        finally:
+            executor.shutdown(wait=False)
         if "error" in header:
             failed = header["error"]
             raise CallFailed(failed["call"], int(failed["hresult"], 16), failed["message"])
@@ -330,68 +340,31 @@ class Device:
             reason = error.strerror or error
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
 
-    def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
 
+def _exchange(process: subprocess.Popen[bytes], frame: bytes) -> tuple[dict[str, Any], bytes]:
+    """Send a frame and return the header and the payload of the answer.
 
-class _Exchange(threading.Thread):
-    """A thread that sends one frame and reads its answer, because pipes have no time-out on every platform.
-
-    The thread ends when the host program ends.
+    Raises:
+        OSError, EOFError, ValueError: The host program ended, or wrote something else than an answer.
     """
+    assert process.stdin is not None
+    rest = memoryview(frame)
+    while rest:
+        rest = rest[process.stdin.write(rest) :]
+    header_size, payload_size = protocol.PREFIX.unpack(_read_exactly(process, protocol.PREFIX.size))
+    return protocol.decode_header(_read_exactly(process, header_size)), _read_exactly(process, payload_size)
 
-    def __init__(self, process: subprocess.Popen[bytes], frame: bytes) -> None:
-        super().__init__(daemon=True)
-        self._process = process
-        self._frame = frame
-        self._answer: tuple[dict[str, Any], bytes] | None = None
-        self._error: Exception | None = None
-        self.start()
 
-    def result(self, timeout: float) -> tuple[dict[str, Any], bytes]:
-        """Wait for the answer and return it.
-
-        Raises:
-            TimeoutError: The answer is not there after `timeout` seconds.
-            OSError, EOFError, ValueError: The host program ended, or wrote something else than an answer.
-        """
-        self.join(timeout)
-        if self.is_alive():
-            raise TimeoutError
-        if self._error is not None:
-            raise self._error
-        assert self._answer is not None
-        return self._answer
-
-    def run(self) -> None:
-        """Send the frame and read the answer; the body of the thread."""
-        try:
-            assert self._process.stdin is not None
-            rest = memoryview(self._frame)
-            while rest:
-                rest = rest[self._process.stdin.write(rest) :]
-            header_size, payload_size = protocol.PREFIX.unpack(self._read(protocol.PREFIX.size))
-            header = protocol.decode_header(self._read(header_size))
-            self._answer = header, self._read(payload_size)
-        except Exception as error:  # the thread that waits raises it
-            self._error = error
-
-    def _read(self, size: int) -> bytes:
-        assert self._process.stdout is not None
-        parts: list[bytes] = []
-        while size:
-            part = self._process.stdout.read(min(size, 2**20))
-            if not part:
-                raise EOFError("it ended without an answer")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+def _read_exactly(process: subprocess.Popen[bytes], size: int) -> bytes:
+    assert process.stdout is not None
+    parts: list[bytes] = []
+    while size:
+        part = process.stdout.read(min(size, 2**20))
+        if not part:
+            raise EOFError("it ended without an answer")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def _fit_buffer(data: Bytes, binding: Binding, calls: Sequence[Call]) -> Bytes:

@@ -36,14 +36,14 @@ def is_installed(*, full: bool = False) -> bool:
 
 
 def missing(*, full: bool = False) -> str | None:
-    """Return what this machine lacks for every way to install DirectML, or None if it can be installed."""
+    """Return what this machine lacks for an installation, as part of a sentence, or None."""
     if sys.platform not in ("linux", "win32"):
         return f"this platform is {sys.platform}, and only Linux and Windows can have it"
     chosen = backend(full=full)
     lacking = chosen.missing()
     if lacking is None or not isinstance(chosen, DebianChroot) or full:
         return lacking
-    return f"{MachineWine().missing()}, and {lacking}"
+    return f"{MachineWine().missing()}, and {lacking}"  # either of the two backends would do
 
 
 def host_command(*, full: bool = False) -> list[str]:

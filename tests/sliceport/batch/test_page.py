@@ -18,7 +18,7 @@ from browser import Page, Unusable, find_chromium, open_browser
 
 from sliceport.batch.compare_runs import RunComparison, compare_runs
 from sliceport.batch.page import render_page, write_page
-from sliceport.batch.row import Row
+from sliceport.batch.row import Row, reasons_of
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
@@ -97,7 +97,18 @@ class TestText:
         rows = [*evil_rows(), make_row("last", "crash", result=None)]
         index, details = embedded(render_page(make_header(), rows))
         assert [line[0] for line in index["rows"]] == [row["model"] for row in rows]
-        assert index["rows"][-1] == ["last", "crash", ["crash"], [], [], [], 0, "It ended as crash.", [], []]
+        assert index["rows"][-1] == [
+            "last",
+            "crash",
+            ["It ended as crash"],
+            [],
+            [],
+            [],
+            0,
+            "It ended as crash.",
+            [],
+            [],
+        ]
         for row, line, detail in zip(rows[:-1], index["rows"], details, strict=False):
             name = row["model"]
             assert line == [name, "finding", [name], [name], [name], [name], 1, name, [name], []]
@@ -136,7 +147,11 @@ class TestText:
         page = render_page(make_header(), rows, compared(rows))
         elements = Elements(page)
         assert not [attrs["src"] for _, attrs, _ in elements.found if "src" in attrs]
-        assert all((attrs["href"] or "").startswith("#model=") for _, attrs, _ in elements.found if "href" in attrs)
+        assert all(
+            (attrs["href"] or "").startswith(("#model=", "#reason="))
+            for _, attrs, _ in elements.found
+            if "href" in attrs
+        )
         style, script = elements.texts("style")[0], elements.texts("script")[-1]
         assert not re.search(r"url\(|@import", style)
         assert not re.search(
@@ -248,15 +263,10 @@ class TestBrowser:
         self.wait_for_detail(browser)
         browser.run("document.querySelector('.detail details').open = true")
         browser.wait("document.querySelector('.detail details pre').textContent")
-        name = EVIL[8]
-        assert browser.run("document.querySelector('.detail details pre').textContent") == (
-            "{\n"
-            f'  "{name}": ["{name}", 9223372036854775807, -0.5, true, null],\n'
-            '  "empty": [\n    {},\n    []\n  ],\n'
-            '  "ends": [1, 2],\n'
-            '  "deep": [\n    [1],\n    {\n      "a": 1\n    }\n  ]\n'
-            "}"
-        )
+        result = next(row["result"] for row in evil_rows() if row["model"] == EVIL[8])
+        shown = "\n".join(map(printable, json.dumps(result, ensure_ascii=False, indent=1).split("\n")))
+        assert browser.run("document.querySelector('.detail details pre').textContent") == shown
+        assert "9223372036854775807" in shown
         assert "9007199254740993" in browser.run("document.querySelector('.detail dl').textContent")
 
     def test_a_link_opens_its_model(self, browser: Page, files: Path) -> None:
@@ -269,6 +279,20 @@ class TestBrowser:
         for row in ("nothing", "%E0"):
             browser.open(files / "many.html", f"#model={row}")
             assert browser.run("document.querySelector('.detail')") is None
+
+    def test_a_link_finds_its_model_under_a_filter(self, browser: Page, files: Path) -> None:
+        browser.open(files / "many.html")
+        self.click(browser, "[aria-label=Verdict] .filter", "crash")
+        browser.run("location.hash = '#model=zoo%2Fvision%2Fmodel_00999.onnx'")
+        browser.wait("document.activeElement.textContent === 'zoo/vision/model_00999.onnx'")
+        assert "zoo/vision/model_00999.onnx" in self.models(browser)
+
+    def test_a_top_cause_filters_the_models(self, browser: Page, files: Path) -> None:
+        browser.open(files / "many.html")
+        cause = browser.run("document.querySelector('a[href^=\"#reason\"]').textContent")
+        browser.run("document.querySelector('a[href^=\"#reason\"]').click()")
+        expected = [row["model"] for row in make_rows(1000) if cause in reasons_of(row)]
+        browser.wait(f"document.getElementById('status').textContent === '{len(expected)} of 1,000 models'")
 
     def test_every_link_of_the_comparison_leads_to_its_model(self, browser: Page, files: Path) -> None:
         browser.open(files / "evil.html")
@@ -322,9 +346,9 @@ class TestBrowser:
 
     def test_bars_filter_and_count(self, browser: Page, files: Path) -> None:
         browser.open(files / "many.html")
-        self.click(browser, ".filter", "finding")
+        self.click(browser, "[aria-label=Verdict] .filter", "finding")
         assert self.status(browser) == "125 of 1,000 models"
-        self.click(browser, ".filter", "crash")
+        self.click(browser, "[aria-label=Verdict] .filter", "crash")
         assert self.status(browser) == "150 of 1,000 models"
         self.click(browser, ".filter", "ov_ext")
         found = [row for row in make_rows(1000) if any(one["engine"] == "ov_ext" for one in row["findings"])]
@@ -349,7 +373,7 @@ class TestBrowser:
 
     def test_the_keyboard_opens_and_closes(self, browser: Page, files: Path) -> None:
         browser.open(files / "many.html")
-        self.click(browser, ".filter", "crash")
+        self.click(browser, "[aria-label=Verdict] .filter", "crash")
         browser.run("document.querySelector('#models .open').focus()")
         browser.press("Enter", 13)
         self.wait_for_detail(browser)

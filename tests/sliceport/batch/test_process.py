@@ -20,7 +20,7 @@ from platforms import POSIX, ended_by
 
 from sliceport.batch import process as process_module
 from sliceport.batch.process import RunStopped, process
-from sliceport.batch.result import read_result, read_stderr, result_name, to_row
+from sliceport.batch.result import make_result, read_result, read_stderr, result_name, to_row
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
@@ -260,6 +260,15 @@ def test_what_is_no_file_is_not_waited_for(job: Job, tmp_path: Path) -> None:
     for name in ("pipe.onnx", "folder.onnx"):
         done = do(job, tmp_path / name)
         assert (done.verdict, done.message) == ("error", "it is a folder, a pipe or a device, not a file.")
+
+
+def test_results_have_no_path_of_the_machine(job: Job, tmp_path: Path) -> None:
+    folder, scratch = tmp_path / "zoo", tmp_path / "run" / "scratch" / "1"
+    message = (
+        f"'{folder}/m.data' and '{scratch}/x', '{sys.prefix}/lib/a.so', '{tempfile.gettempdir()}/b', '{folder}/m.onnx'"
+    )
+    made = make_result("lower", str(folder / "m.onnx"), scratch / "output", {"message": message})
+    assert made["message"] == "'m.data' and 'x', 'lib/a.so', 'b', '{model}'"
 
 
 def test_messages_name_no_scratch_folder(job: Job, tmp_path: Path) -> None:

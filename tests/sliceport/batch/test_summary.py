@@ -38,9 +38,9 @@ def test_what_was_rewritten_counts_for_a_clean_model() -> None:
     assert summary.exit_code == 0
 
 
-def test_a_verdict_without_findings_is_a_reason() -> None:
+def test_the_cause_of_a_failure_is_its_reason() -> None:
     summary = Summary.of([make_row("a.onnx", "crash"), make_row("b.onnx", "clean"), make_row("c.onnx", "crash")])
-    assert summary.to_json()["reasons"] == [{"name": "crash", "models": 2, "findings": 0}]
+    assert summary.to_json()["reasons"] == [{"name": "It ended as crash", "models": 2, "findings": 0}]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_text() -> None:
         "reason    models  findings\n"
         "--------  ------  --------\n"
         "mismatch  1       2\n"
-        "error     1       0\n"
+        "No shape  1       0\n"
         "\n"
         "operator  models  findings\n"
         "--------  ------  --------\n"

@@ -141,6 +141,29 @@ class TestRuns:
         assert "'zoo/rule_gul.onnx' matches no model" in capsys.readouterr().err
 
 
+def test_a_dry_run_lists_the_models_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+) -> None:
+    words = ["batch", "lower", str(zoo), str(tmp_path / "none.onnx"), "-o", str(tmp_path / "run"), "--dry-run"]
+    models = sorted(file.as_posix() for file in zoo.iterdir())
+    reason = f"source '{tmp_path.as_posix()}/none.onnx' is not there."
+    assert main(words) == 2
+    assert capsys.readouterr() == ("".join(f"{model}\n" for model in models), f"sliceport: {reason}\n")
+    assert main([*words, "--format", "json"]) == 2
+    listed = json.loads(capsys.readouterr().out)
+    assert (listed["models"], listed["bad_sources"][0]["reason"]) == (models, reason)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_of_rewrite_finds_only_models_that_rewrite_takes(
+    capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+) -> None:
+    shutil.copy(MODELS / "rule_new_axis.xml", zoo)
+    for command, count in (("rewrite", 3), ("lower", 4)):
+        assert main(["batch", command, str(zoo), "-o", str(tmp_path / "run"), "--dry-run"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == count
+
+
 class TestReports:
     def test_two_runs_are_compared(self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path) -> None:
         before, after = str(tmp_path / "before"), str(tmp_path / "after")
@@ -153,6 +176,18 @@ class TestReports:
         assert [Path(change["model"]).stem for change in compared["new"]] == ["rule_glu"]
         assert main(["batch", "report", after, before]) == 0
         assert "rule_glu.onnx" in capsys.readouterr().out
+
+    def test_an_option_that_differs_changes_no_model(
+        self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path
+    ) -> None:
+        runs = [str(tmp_path / name) for name in ("before", "after")]
+        for run, seed in zip(runs, ("7", "11"), strict=True):
+            main(["batch", "compare", str(zoo), "-o", run, "--seed", seed])
+        capsys.readouterr()
+        assert main(["batch", "report", *runs, "--format", "json"]) == 0
+        compared = json.loads(capsys.readouterr().out)["comparison"]
+        assert compared["options"] == [{"option": "seed", "before": 7, "after": 11}]
+        assert compared["summary"]["same"] == 3
 
     def test_shards_are_joined_and_one_run_is_told_again(
         self, capsys: pytest.CaptureFixture[str], zoo: Path, tmp_path: Path

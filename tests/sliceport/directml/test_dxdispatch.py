@@ -20,7 +20,7 @@ TYPES = {data_type.name for data_type in NUMPY_TYPES}
 
 
 def check_resource(resource: dict[str, Any], folder: Path) -> int:
-    """The size of a resource in bytes; the parser's rules for it hold."""
+    """Check the parser's rules for a resource, and return its size in bytes."""
     values = resource["initialValues"]
     if "sourcePath" in values:
         array = np.load(folder / values["sourcePath"])
@@ -80,7 +80,7 @@ def check_file(path: Path) -> None:
         assert write["targetPath"].endswith(".npy")
 
 
-def test_every_file_of_every_model(models: Path, tmp_path: Path) -> None:
+def test_every_file_of_every_model_is_valid(models: Path, tmp_path: Path) -> None:
     written = 0
     for path in sorted(models.glob("rule_*.onnx")):
         program = onnx_ops.lower(path)

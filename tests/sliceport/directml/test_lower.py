@@ -93,7 +93,9 @@ class TestFewestDimensions:
             (Region.of((5, 1, 7), (range(4, 0, -2), range(1), range(7))), (5, 7), [(2, 3, -2), (0, 7, 1)]),
         ],
     )
-    def test_slice1(self, region: Region, sizes: tuple[int, ...], windows: list[tuple[int, ...]]) -> None:
+    def test_slice_becomes_slice1_with_fewest_axes(
+        self, region: Region, sizes: tuple[int, ...], windows: list[tuple[int, ...]]
+    ) -> None:
         op = operator(lower_one(region))
         assert isinstance(op, Slice1)
         assert op.input_tensor.sizes == sizes
@@ -246,7 +248,7 @@ class TestElementTypes:
         assert (op.input_tensor.data_type, op.outputs[0].sizes) == (DataType.UINT8, (2, 1))
 
     def test_4_bit_cut_on_bytes_beside_an_axis_of_one_kept_element(self) -> None:
-        """How far apart the elements of an axis lie says nothing where one is kept."""
+        """The stride of an axis does not matter if one index of it is selected."""
         region = Region.of((3, 4), (range(1, 2), range(2)))
         op = operator(lower_one(region, element="UINT4", input_layout={"x": (6, 1)}))
         assert (op.input_tensor.data_type, op.outputs[0].sizes) == (DataType.UINT8, (1, 1))
@@ -274,7 +276,7 @@ class TestElementTypes:
         assert lowered.reason.code == "unaligned_type"
         assert "INT4 elements have 4 bits, and a bound falls inside an element" in lowered.reason.message
 
-    def test_4_bit_tail_of_an_odd_buffer(self) -> None:
+    def test_4_bit_tail_of_an_odd_buffer_is_lowered(self) -> None:
         op = operator(lower_one(Region.of((7,), (range(4, 7),)), element="UINT4"))
         assert (op.input_tensor.sizes, op.outputs[0].sizes) == ((4,), (2,))
 
@@ -306,7 +308,7 @@ class TestLimits:
         assert lowered.reason.code == "size_limit"
         assert lower_one(Region.of((2**32 - 4,), (range(1, 2**32 - 4),)), element="UINT8").verdict == "lowered"
 
-    def test_pairs_count_double(self) -> None:
+    def test_pairs_are_counted_as_two_elements(self) -> None:
         region = Region.of((2**16, 2**15), (range(2**16), range(5)))
         assert lower_one(region, element="INT64").verdict == "lowered"
         assert lower_one(region, element="INT64", level="4.0").verdict == "refused"
@@ -338,7 +340,7 @@ class TestSiblings:
         assert [binding.value for binding in call.outputs] == ["s1_0", "s0_0"]
         assert [n.calls for n in program.nodes] == [(call,), (call,)]
 
-    def test_a_gap_or_an_overlap_does_not(self) -> None:
+    def test_slices_with_a_gap_or_an_overlap_stay_slices(self) -> None:
         for runs in ((range(3), range(4, 6)), (range(4), range(3, 6)), (range(4), range(4, 5))):
             assert all(isinstance(c.operator, Slice1) for c in lower_nodes(self.slices(*runs)).calls)
 
@@ -486,7 +488,7 @@ def buffer_of(element: str, elements: int, random: np.random.Generator) -> np.nd
 
 
 def bits_of(data: np.ndarray, bits: int) -> np.ndarray:
-    """The elements of a packed buffer, one row of bits each."""
+    """Return the elements of a packed buffer, one row of bits each."""
     return np.unpackbits(data, bitorder="little").reshape(-1, bits)
 
 

@@ -204,11 +204,11 @@ class TestFeatureLevels:
         with pytest.raises(InvalidDescriptor, match="the operator does not exist at feature level 2.0"):
             check(GOOD_SLICE1, FeatureLevel.V2_0)
 
-    def test_rank_by_level(self) -> None:
+    def test_rank_beyond_the_level_is_refused(self) -> None:
         with pytest.raises(InvalidDescriptor, match="feature level 2.1 takes 4 to 5 dimensions, got 2"):
             check(GOOD_SLICE1, FeatureLevel.V2_1)
 
-    def test_type_by_level(self) -> None:
+    def test_type_beyond_the_level_is_refused(self) -> None:
         tensor = t(4, data_type=DataType.INT64)
         with pytest.raises(InvalidDescriptor, match="feature level 4.0 does not take INT64"):
             check(ElementWiseIdentity(tensor, tensor), FeatureLevel.V4_0)
@@ -251,7 +251,7 @@ class TestAbi:
     """Against sizes, offsets and values that a program compiled with DirectML.h printed."""
 
     @pytest.mark.parametrize("name", sorted(STRUCTS))
-    def test_layout(self, name: str) -> None:
+    def test_struct_has_the_layout_of_the_header(self, name: str) -> None:
         struct, expected = STRUCTS[name], ABI["structs"][name]
         assert ctypes.sizeof(struct) == expected["size"]
         assert ctypes.alignment(struct) == expected["align"]

@@ -23,7 +23,7 @@ def test_each_belongs_to_one_group() -> None:
     assert {tuple(groups[i]) for i in groups} == {(0, 3), (2, 4), (5, 1)}
 
 
-def test_those_of_other_axes_and_values_are_no_siblings() -> None:
+def test_slices_of_other_axes_and_values_are_not_siblings() -> None:
     assert not group_siblings([slice_of(range(2)), slice_of(range(2, 6), 1), slice_of(range(2, 6), value="y")])
 
 

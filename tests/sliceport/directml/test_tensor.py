@@ -14,7 +14,7 @@ F32 = DataType.FLOAT32
 
 
 def memory_of(text: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> str:
-    """The letters of a logical tensor, row by row, as they lie in memory; `x` where none does."""
+    """Return the memory of a tensor whose elements are letters, row by row; `x` stands for padding."""
     tensor = BufferTensor.of(DataType.UINT8, sizes, strides)
     memory = ["x"] * tensor.physical_size
     for letter, coordinates in zip(text, np.ndindex(*sizes), strict=True):
@@ -23,11 +23,11 @@ def memory_of(text: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> st
 
 
 class TestStridesPage:
-    def test_row_major_hw(self) -> None:
+    def test_row_major_strides_are_those_of_the_page(self) -> None:
         assert packed_strides((2, 3)) == (3, 1)
         assert memory_of("ABCDEF", (2, 3), (3, 1)) == "ABCDEF"
 
-    def test_column_major_wh(self) -> None:
+    def test_column_major_strides_are_those_of_the_page(self) -> None:
         assert packed_strides((2, 3), axis_order("WH")) == (1, 2)
         assert memory_of("ABCDEF", (2, 3), (1, 2)) == "ADBECF"
 
@@ -58,19 +58,19 @@ class TestStridesPage:
     def test_hw_pads_to_4d_with_leading_ones(self) -> None:
         assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
 
-    def test_packed_nchw_implicit(self) -> None:
+    def test_packed_nchw_needs_no_strides(self) -> None:
         tensor = BufferTensor.of(F32, (1, 1, 3, 5))
         assert tensor.strides is None
         assert tensor.total_tensor_size_in_bytes == 60
 
-    def test_packed_nchw_explicit(self) -> None:
+    def test_packed_nchw_strides_are_dropped(self) -> None:
         assert packed_strides((1, 1, 3, 5), axis_order("NCHW")) == (15, 15, 5, 1)
         assert BufferTensor.of(F32, (1, 1, 3, 5), (15, 15, 5, 1)) == BufferTensor.of(F32, (1, 1, 3, 5))
 
-    def test_packed_nhwc(self) -> None:
+    def test_nhwc_strides_are_those_of_the_page(self) -> None:
         assert packed_strides((1, 1, 3, 5), axis_order("NHWC")) == (15, 1, 5, 1)
 
-    def test_ncdhw_and_ndhwc(self) -> None:
+    def test_layouts_of_rank_5_are_packed(self) -> None:
         sizes = (2, 3, 4, 5, 6)
         assert packed_strides(sizes, axis_order("NCDHW")) == (360, 120, 30, 6, 1)
         assert packed_strides(sizes, axis_order("NDHWC")) == (360, 1, 90, 18, 3)
@@ -109,7 +109,7 @@ class TestBufferSize:
             (DataType.UINT8, (1,), None, 4),
         ],
     )
-    def test_measured(
+    def test_size_equals_the_measured_one(
         self, data_type: DataType, sizes: tuple[int, ...], strides: tuple[int, ...] | None, expected: int
     ) -> None:
         assert buffer_size(data_type, sizes, strides) == expected

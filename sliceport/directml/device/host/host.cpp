@@ -2,16 +2,15 @@
 //
 // It reads requests from stdin and writes one answer each to stdout, both as frames (see protocol.py):
 //   u32 header bytes, u64 payload bytes, the header (JSON), the payload (tensor bytes, concatenated).
-// A failed call comes back as {"error": {"call", "hresult", "message"}}; only `quit` and a closed pipe end the process.
+// The answer to a failed call is {"error": {"call", "hresult", "message"}}; only a closed pipe ends the process.
 //
 // Requests by "do":
 //   facts                                                 versions, adapter, feature level, data types
 //   create  operator                                      CreateOperator alone
 //   run     operator | graph, inputs, outputs             create, compile, initialise, run; operators are kept compiled
-//   onnx    model, inputs, outputs, fallback, optimize,   a model on the DirectML provider; which nodes ran where with
-//           fusion, trace                                 trace, node by node with fusion off
-//   quit
-// Operators are the JSON of a lowered program. Numbers go to DirectML as they are, also bad ones.
+//   onnx    model, inputs, outputs, fallback, fusion,     a model on the DirectML provider; with trace, the provider of
+//           trace                                         each node, and with fusion off, of each single node
+// Operators are the JSON of a lowered program. Numbers are passed to DirectML unchecked, wrong ones too.
 
 #include <windows.h>
 
@@ -105,19 +104,15 @@ struct Desc {
     DML_OPERATOR_DESC desc{};
     UINT output_count = 1;
 
-    // Arrays are padded with zeros, so that a DimensionCount beyond their length is DirectML's to judge.
-    const UINT *array(const json &values) {
-        auto &out = uints.emplace_back();
-        for (auto &v : values) out.push_back(as_uint(v));
+    // Arrays are padded with zeros, so that DirectML itself can refuse a DimensionCount beyond their length.
+    template <class T> static const T *padded(std::deque<std::vector<T>> &arrays, const json &values, T (*convert)(const json &)) {
+        auto &out = arrays.emplace_back();
+        for (auto &v : values) out.push_back(convert(v));
         out.resize(out.size() + 64);
         return out.data();
     }
-    const INT *signed_array(const json &values) {
-        auto &out = ints.emplace_back();
-        for (auto &v : values) out.push_back(as_int(v));
-        out.resize(out.size() + 64);
-        return out.data();
-    }
+    const UINT *array(const json &values) { return padded(uints, values, as_uint); }
+    const INT *signed_array(const json &values) { return padded(ints, values, as_int); }
     static UINT count(const json &owner, const char *name, size_t otherwise) {
         UINT n = owner.contains(name) ? as_uint(owner[name]) : static_cast<UINT>(otherwise);
         if (n > 64) throw std::invalid_argument(std::string(name) + " is more than this host has room for");
@@ -178,7 +173,7 @@ struct Desc {
 
 // ---- the device ----------------------------------------------------------------------------------------------------
 
-// Wine's device answers EnumerateMetaCommands with E_NOTIMPL, on which DirectML gives up: none is the right answer.
+// Wine's device answers EnumerateMetaCommands with E_NOTIMPL, and DirectML then fails; the right answer is a count of 0.
 static HRESULT STDMETHODCALLTYPE no_meta_commands(ID3D12Device5 *, UINT *count, D3D12_META_COMMAND_DESC *) {
     if (count) *count = 0;
     return S_OK;
@@ -197,7 +192,8 @@ static void answer_meta_commands(ID3D12Device *device) {
     VirtualProtect(table + slot, sizeof(void *), before, &before);
 }
 
-// Methods that return a struct differ between compilers: call them through the table, with the pointer written out.
+// Compilers return structs from methods in different ways, so call these methods through the table of virtual functions,
+// with the hidden pointer to the result as an argument.
 static DML_BINDING_PROPERTIES properties(IDMLDispatchable *d) {
     DML_BINDING_PROPERTIES p{};
     using Call = void *(STDMETHODCALLTYPE *)(IDMLDispatchable *, DML_BINDING_PROPERTIES *);
@@ -218,7 +214,7 @@ struct Compiled {
     DML_BINDING_PROPERTIES needs{};
 };
 
-// What Direct3D runs on under Wine, as Vulkan tells it: the name of the DXGI adapter there is Wine's invention. Empty elsewhere.
+// Return the name of Vulkan's device under Wine, because Wine invents the name of the DXGI adapter. Empty elsewhere.
 static std::string vulkan_device() {
     struct InstanceCreateInfo {  // VkInstanceCreateInfo; no Vulkan headers are needed for these few calls
         UINT32 type;
@@ -296,8 +292,8 @@ struct Device {
                 for (const WCHAR *c = d.Description; *c; c++) adapter += *c < 128 ? static_cast<char>(*c) : '?';
             }
         }
-        std::string said = vulkan_device();
-        if (!said.empty()) adapter = said;
+        const std::string vulkan = vulkan_device();
+        if (!vulkan.empty()) adapter = vulkan;
         HMODULE native = LoadLibraryA("native_vkd3d.dll");  // only in a full installation
         if (native) {
             using CreateNative = HRESULT(WINAPI *)(void **, LUID);
@@ -341,7 +337,7 @@ struct Device {
         list->ResourceBarrier(1, &b);
     }
 
-    // Drop what a failed request has recorded: it refers to buffers that are gone.
+    // Drop the commands that a failed request has recorded: they refer to buffers that are released.
     HRESULT discard() {
         list->Close();
         const HRESULT hr = allocator->Reset();
@@ -363,7 +359,7 @@ struct Device {
         must(dml->GetDeviceRemovedReason(), "GetDeviceRemovedReason");
     }
 
-    // The descriptors that one dispatch needs; every dispatch waits for its end, so one heap serves them all.
+    // Grow the descriptor heap. Only one dispatch runs at a time, so all dispatches share one heap.
     void reserve_descriptors(UINT count) {
         if (count <= heap_size) return;
         D3D12_DESCRIPTOR_HEAP_DESC d{D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV, count, D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE, 0};
@@ -372,7 +368,7 @@ struct Device {
         heap_size = count;
     }
 
-    // Record one dispatch with everything it needs bound; `during` and `table` must live until it has run.
+    // Record one dispatch and bind its resources; `during` and `table` must live until it has run.
     void dispatch(IDMLDispatchable *what, const DML_BINDING_PROPERTIES &needs, const std::vector<DML_BINDING_DESC> *inputs,
                   const std::vector<DML_BINDING_DESC> &outputs, ID3D12Resource *persistent, std::deque<Com<ID3D12Resource>> &during,
                   Com<IDMLBindingTable> &table) {
@@ -395,7 +391,7 @@ struct Device {
             DML_BINDING_DESC bound{DML_BINDING_TYPE_BUFFER, &b};
             table->BindPersistentResource(&bound);
         }
-        // These three have no result: what they refuse removes the device.
+        // The next three methods have no result: an error in them removes the device.
         if (inputs) table->BindInputs(static_cast<UINT>(inputs->size()), inputs->data());
         must(dml->GetDeviceRemovedReason(), "BindInputs");
         if (!outputs.empty()) table->BindOutputs(static_cast<UINT>(outputs.size()), outputs.data());
@@ -413,23 +409,29 @@ struct Device {
     Com<IDMLCompiledOperator> compile_graph(const json &graph) {
         std::deque<Desc> descs;
         std::deque<Com<IDMLOperator>> ops;
-        std::vector<DML_OPERATOR_GRAPH_NODE_DESC> nodes;
+        std::deque<DML_OPERATOR_GRAPH_NODE_DESC> nodes;
+        std::deque<DML_INPUT_GRAPH_EDGE_DESC> in;
+        std::deque<DML_OUTPUT_GRAPH_EDGE_DESC> out;
+        std::deque<DML_INTERMEDIATE_GRAPH_EDGE_DESC> between;
+        std::vector<DML_GRAPH_NODE_DESC> node_descs;
+        std::vector<DML_GRAPH_EDGE_DESC> in_edges, out_edges, between_edges;
         for (auto &op : graph.at("operators")) {
             ops.push_back(create(descs.emplace_back(op)));
             nodes.push_back({ops.back().get(), nullptr});
+            node_descs.push_back({DML_GRAPH_NODE_TYPE_OPERATOR, &nodes.back()});
         }
-        std::vector<DML_GRAPH_NODE_DESC> node_descs;
-        for (auto &n : nodes) node_descs.push_back({DML_GRAPH_NODE_TYPE_OPERATOR, &n});
-        std::vector<DML_INPUT_GRAPH_EDGE_DESC> in;
-        for (auto &e : graph.at("input_edges")) in.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
-        std::vector<DML_OUTPUT_GRAPH_EDGE_DESC> out;
-        for (auto &e : graph.at("output_edges")) out.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
-        std::vector<DML_INTERMEDIATE_GRAPH_EDGE_DESC> between;
-        for (auto &e : graph.at("intermediate_edges")) between.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), as_uint(e[3]), nullptr});
-        std::vector<DML_GRAPH_EDGE_DESC> in_edges, out_edges, between_edges;
-        for (auto &e : in) in_edges.push_back({DML_GRAPH_EDGE_TYPE_INPUT, &e});
-        for (auto &e : out) out_edges.push_back({DML_GRAPH_EDGE_TYPE_OUTPUT, &e});
-        for (auto &e : between) between_edges.push_back({DML_GRAPH_EDGE_TYPE_INTERMEDIATE, &e});
+        for (auto &e : graph.at("input_edges")) {
+            in.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
+            in_edges.push_back({DML_GRAPH_EDGE_TYPE_INPUT, &in.back()});
+        }
+        for (auto &e : graph.at("output_edges")) {
+            out.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), nullptr});
+            out_edges.push_back({DML_GRAPH_EDGE_TYPE_OUTPUT, &out.back()});
+        }
+        for (auto &e : graph.at("intermediate_edges")) {
+            between.push_back({as_uint(e[0]), as_uint(e[1]), as_uint(e[2]), as_uint(e[3]), nullptr});
+            between_edges.push_back({DML_GRAPH_EDGE_TYPE_INTERMEDIATE, &between.back()});
+        }
         auto size = [](const auto &v) { return static_cast<UINT>(v.size()); };
         DML_GRAPH_DESC d{as_uint(graph.at("input_count")), as_uint(graph.at("output_count")), size(node_descs), node_descs.data(),
                          size(in_edges), in_edges.data(), size(out_edges), out_edges.data(), size(between_edges), between_edges.data()};
@@ -483,7 +485,7 @@ struct Device {
         finish();
     }
 
-    // Buffers are filled from the payload, inputs first; the outputs' bytes come back.
+    // Fill the buffers from the payload, inputs first, run, and return the outputs' bytes.
     Bytes run(const json &request, const Bytes &payload) {
         Compiled &c = ready(request);
         struct Bound {
@@ -579,7 +581,7 @@ class Onnx {
         throw Failure(call, E_FAIL, message);
     }
 
-    // What onnxruntime's profile says of each node that ran: its name, operator and provider.
+    // Return the name, operator and provider of each node that ran, from onnxruntime's profile.
     json nodes_run(OrtSession *session) {
         OrtAllocator *allocator = nullptr;
         ok(api->GetAllocatorWithDefaultOptions(&allocator), "GetAllocatorWithDefaultOptions");
@@ -623,8 +625,7 @@ class Onnx {
         std::unique_ptr<OrtSessionOptions, void (*)(OrtSessionOptions *)> free_options(options, api->ReleaseSessionOptions);
         ok(api->DisableMemPattern(options), "DisableMemPattern");
         ok(api->SetSessionExecutionMode(options, ORT_SEQUENTIAL), "SetSessionExecutionMode");
-        ok(api->SetSessionGraphOptimizationLevel(options, request.value("optimize", false) ? ORT_ENABLE_ALL : ORT_DISABLE_ALL),
-           "SetSessionGraphOptimizationLevel");
+        ok(api->SetSessionGraphOptimizationLevel(options, ORT_DISABLE_ALL), "SetSessionGraphOptimizationLevel");
         if (!request.value("fallback", false))
             ok(api->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"), "AddSessionConfigEntry");
         if (!request.value("fusion", true))
@@ -704,7 +705,8 @@ class Onnx {
 
 // ---- the pipe ------------------------------------------------------------------------------------------------------
 
-const size_t piece = 64 << 10;  // Wine looks at the whole buffer in every call: one call for all takes time quadratic in its size
+// Wine looks at the whole buffer in every call, so one call for a large buffer takes time quadratic in its size.
+const size_t piece = 64 << 10;
 
 static bool read_exactly(void *into, size_t size) {
     for (size_t at = 0, n; at < size; at += n)
@@ -723,6 +725,12 @@ static void answer(FILE *out, const json &header, const Bytes &payload) {
     fflush(out);
 }
 
+static json error(const std::string &call, HRESULT hresult, const char *message) {
+    char code[11];
+    snprintf(code, sizeof code, "0x%08lx", static_cast<unsigned long>(hresult));
+    return {{"error", {{"call", call}, {"hresult", code}, {"message", message}}}};
+}
+
 int main() {
     // Answers go to a copy of stdout; stdout itself becomes stderr, so that no library can write into a frame.
     _setmode(_fileno(stdin), _O_BINARY);
@@ -738,7 +746,7 @@ int main() {
         std::string text;
         Bytes payload, reply;
         try {
-            if (header_size > (64u << 20) || payload_size > (8ull << 30)) return 3;  // no frame of ours: nothing after it can be trusted
+            if (header_size > (64u << 20) || payload_size > (8ull << 30)) return 3;  // not a frame of the client: give up
             text.resize(header_size);
             payload.resize(payload_size);
         } catch (const std::bad_alloc &) {
@@ -748,10 +756,6 @@ int main() {
             if (!read_exactly(text.data(), text.size()) || !read_exactly(payload.data(), payload.size())) return 2;
             const json request = json::parse(text);
             const std::string what = request.at("do");
-            if (what == "quit") {
-                answer(out, result, reply);
-                return 0;
-            }
             if (!device) device = std::make_unique<Device>();
             if (what == "facts") {
                 result = device->facts();
@@ -769,19 +773,13 @@ int main() {
                 throw std::invalid_argument("request " + what + " is not known");
             }
         } catch (const Failure &f) {
-            char code[11];
-            snprintf(code, sizeof code, "0x%08lx", static_cast<unsigned long>(f.hresult));
-            result = {{"error", {{"call", f.call}, {"hresult", code}, {"message", f.what()}}}};
-            if (device && FAILED(device->dml->GetDeviceRemovedReason())) {
-                result["error"]["device_removed"] = true;
-                device.reset();  // the next request makes a new one
-            } else if (device && FAILED(device->discard())) {
-                device.reset();
-            }
+            result = error(f.call, f.hresult, f.what());
+            // The next request creates a new device.
+            if (device && (FAILED(device->dml->GetDeviceRemovedReason()) || FAILED(device->discard()))) device.reset();
         } catch (const std::bad_alloc &) {
-            result = {{"error", {{"call", "new"}, {"hresult", "0x8007000e"}, {"message", "out of memory"}}}};
+            result = error("new", E_OUTOFMEMORY, "out of memory");
         } catch (const std::exception &e) {
-            result = {{"error", {{"call", "request"}, {"hresult", "0x80070057"}, {"message", e.what()}}}};
+            result = error("request", E_INVALIDARG, e.what());
         }
         answer(out, result, reply);
     }

@@ -1,4 +1,4 @@
-"""Which way is taken on which machine, and the sentence where there is none."""
+"""The choice of the backend on different machines, its installation, and the messages about what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sliceport.directml.device.wine import MachineWine
 
 @pytest.fixture
 def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine without an installation and without programs; the folder for some."""
+    """Simulate a machine without an installation and programs, and return the folder of its programs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -34,7 +34,7 @@ def program(folder: Path, name: str, output: str = "") -> None:
 @pytest.mark.parametrize(
     ("version", "found"), [("wine-9.0", 9), ("wine-10.0 (Debian 10.0~repack-6)", 10), ("what", None)]
 )
-def test_the_version_of_wine(empty: Path, version: str, found: int | None) -> None:
+def test_version_of_wine_is_read(empty: Path, version: str, found: int | None) -> None:
     program(empty, "wine", version)
     assert wine.wine_version() == found
 

@@ -64,7 +64,7 @@ def vector_model(case: dict[str, Any]) -> tuple[onnx.ModelProto, npt.NDArray[Any
     return one_node(case["op"], case["opset"], data, parameters, case["attrs"], len(case["expected"])), data
 
 
-def test_our_lowering_of_every_vector(directml: device.Device) -> None:
+def test_our_lowering_is_right_for_every_vector(directml: device.Device) -> None:
     for case in VECTORS:
         model, data = vector_model(case)
         assert_bytes(by_our_lowering(directml, model, data), [array(tensor) for tensor in case["expected"]])
@@ -91,14 +91,14 @@ WRONG = {
 }
 
 
-def test_the_provider_on_every_vector(directml: device.Device) -> None:
+def test_provider_differs_from_the_vectors_only_by_known_defects(directml: device.Device) -> None:
     assert directml.facts()["onnxruntime"] in DIRECTML_PROVIDER
     seen = {identify(case): provider_says(directml, case) for case in VECTORS}
     assert {name: what for name, what in seen.items() if what != "equal"} == WRONG
 
 
 @pytest.mark.parametrize("case", DISPUTED, ids=identify)
-def test_the_provider_follows_the_onnx_text_where_the_cpu_does_not(
+def test_provider_follows_the_onnx_text_in_cases_that_the_cpu_gets_wrong(
     directml: device.Device, case: dict[str, Any]
 ) -> None:
     model, data = vector_model(case)
@@ -107,7 +107,7 @@ def test_the_provider_follows_the_onnx_text_where_the_cpu_does_not(
 
 
 @pytest.mark.parametrize("name", sorted(ZOO))
-def test_zoo(directml: device.Device, zoo: Path, name: str) -> None:
+def test_zoo_is_equal_on_every_engine(directml: device.Device, zoo: Path, name: str) -> None:
     report = compare(
         zoo / f"{name}.onnx", input_shapes=ZOO[name], executors=("onnxruntime-cpu", "directml", "onnxruntime-dml")
     )

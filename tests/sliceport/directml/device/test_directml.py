@@ -27,12 +27,12 @@ def accepted(operator: Operator) -> bool:
 
 
 def is_int_min_window(operator: Operator) -> bool:
-    """`STEP_OF_INT_MIN` of the table of defects: the magnitude of the step is no INT."""
+    """Whether an operator triggers `STEP_OF_INT_MIN` (INT cannot hold the magnitude of the step)."""
     return isinstance(operator, Slice1) and -(2**31) in operator.input_window_strides
 
 
 def is_hidden_overlap(operator: Operator) -> bool:
-    """`HIDDEN_OVERLAP` of the table: DirectML sees strides that are 0 or equal, and buffers that are too short."""
+    """Whether an operator triggers `HIDDEN_OVERLAP`: DirectML only checks for equal strides, strides of 0 and size."""
 
     def hidden(tensor: BufferTensor) -> bool:
         steps = [stride for stride, n in zip(tensor.effective_strides, tensor.sizes, strict=True) if n > 1]
@@ -113,7 +113,7 @@ def test_views_start_at_a_byte_offset(directml: device.Device, byte_offset: int)
         for s, expected in (((1, 1, 2, 2), [2, 4, 10, 12]), ((1, 1, -2, 2), [14, 16, 6, 8]))
     ],
 )
-def test_examples_of_the_slice1_page(directml: device.Device, operator: Slice1, values: list[int]) -> None:
+def test_examples_of_the_slice1_page_are_right(directml: device.Device, operator: Slice1, values: list[int]) -> None:
     (got,) = directml.run(operator, np.arange(1, 17, dtype=np.float32).view(np.uint8))
     assert got.view(np.float32).tolist() == values
 

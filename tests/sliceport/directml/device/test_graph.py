@@ -59,7 +59,7 @@ g (float[4,6] x) => (float[2,2] b, float[2,1] c, float[3,6] d) {
 
 
 @pytest.mark.parametrize("views", [False, True])
-def test_a_chain(directml: device.Device, views: bool) -> None:
+def test_chain_in_one_graph_equals_single_operators(directml: device.Device, views: bool) -> None:
     program = onnx_ops.lower(parser.parse_model(CHAIN), views=views)
     assert len(program.calls) >= 3
     values = buffers(program.calls, 0)
@@ -69,7 +69,7 @@ def test_a_chain(directml: device.Device, views: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["dynamo_encoder", "dynamo_flips", "ts_focus_10", "ts_gru_cell_9", "ts_types_18"])
-def test_models(directml: device.Device, name: str) -> None:
+def test_graphs_of_models_equal_single_operators(directml: device.Device, name: str) -> None:
     program = onnx_ops.lower(MODELS / f"{name}.onnx")
     assert len(program.calls) > 2
     values = buffers(program.calls, 1)

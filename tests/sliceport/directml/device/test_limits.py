@@ -47,7 +47,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("operator", LIMITS.values(), ids=LIMITS.keys())
-def test_the_same_answer(directml: device.Device, operator: Operator) -> None:
+def test_our_check_and_directml_agree(directml: device.Device, operator: Operator) -> None:
     process = directml._process
     hresult = directml.create_operator(operator)
     try:

@@ -32,7 +32,7 @@ PROVIDER = {
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.name)
-def test_models(directml: device.Device, path: Path) -> None:
+def test_provider_computes_every_model(directml: device.Device, path: Path) -> None:
     shapes = SHAPES.get(path.name, {"x": (2, 5, 8)} if path.name == "rule_symbolic.onnx" else {})
     report = compare(path, input_shapes=shapes, executors=[*engines_of("onnx")])
     seen = {}
@@ -46,7 +46,7 @@ def test_models(directml: device.Device, path: Path) -> None:
 
 
 def glu(op_type: str, shape: tuple[int, ...]) -> bytes:
-    """`a * Sigmoid(b)` of the halves of the last axis, cut by a Split or by two Slices."""
+    """Return a model of `a * Sigmoid(b)` of the halves of the last axis, cut by a Split or by two Slices."""
     half = shape[-1] // 2
     rank = len(shape)
     constants = [

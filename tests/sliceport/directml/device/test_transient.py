@@ -46,7 +46,7 @@ while (head := sys.stdin.buffer.read(12)):
 
 
 def host(folder: Path, *plan: str, retries: bool = True, timeout: float = 60) -> Device:
-    """A device whose host answers the first requests, whichever process they reach, by a plan."""
+    """Return a device whose host answers the first requests by a plan, across restarts of the process."""
     command = [sys.executable, "-c", HOST, str(folder / "state"), json.dumps(plan)]
     return Device(command, timeout, retries=retries)
 
@@ -130,7 +130,7 @@ def test_strings_are_no_input(tmp_path: Path) -> None:
 
 
 def glu(folder: Path) -> Path:
-    """Its Mul and Sigmoid run fused; alone, the smaller installation cannot compile the Mul."""
+    """Save a model whose Mul and Sigmoid run fused; alone, the smaller installation cannot compile the Mul."""
     nodes = [
         helper.make_node("Split", ["x"], ["a", "b"], "halves", axis=1, num_outputs=2),
         helper.make_node("Sigmoid", ["b"], ["s"], "gate"),

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("provider_kept")
 
 
 def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[int | str], **constants: list[int]) -> Path:
-    """A file with a model of input `x` and output `y`."""
+    """Save a model of input `x` and output `y`."""
     graph = helper.make_graph(
         nodes,
         "g",
@@ -133,7 +133,7 @@ def test_scalars_stay_scalars(directml: device.Device, tmp_path: Path) -> None:
     assert run.arrays["y"].shape == ()
 
 
-def test_command_line(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_reports(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = moving(tmp_path), tmp_path / "out"
     words = ["directml", "run", str(path), "--against", "onnxruntime-cpu", "-o", str(out)]
     assert main([*words, "--format", "json"]) == 0
@@ -150,7 +150,7 @@ def test_command_line(directml: device.Device, tmp_path: Path, capsys: pytest.Ca
     assert text.splitlines()[-1].endswith("3 nodes; outputs: 1 equal")
 
 
-def test_bad_input(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         run_model(tmp_path / "nothing.onnx", full=False)
     (tmp_path / "text.onnx").write_text("no model")
@@ -164,7 +164,7 @@ def captured(values: Sequence[float]) -> Captured:
     return Captured.of(np.array(values, np.float32))
 
 
-def test_how_far_values_are_off() -> None:
+def test_relative_error_is_measured_by_magnitude() -> None:
     inf, nan = np.inf, np.nan
     expected = captured([1, -4, inf, nan])
     assert relative_error(np.array([1, -4, inf, nan], np.float32), expected) == 0
@@ -176,7 +176,7 @@ def test_how_far_values_are_off() -> None:
     assert relative_error(np.array([2]), Captured.of(np.array([3]))) == inf
 
 
-def test_a_model_that_ends_the_host(full_edition: None, models: Path) -> None:
+def test_model_that_ends_the_host_is_explained(full_edition: None, models: Path) -> None:
     """XLNet's relative attention: the provider crashes on an Einsum behind others, and runs it alone."""
     run = run_model(models / "ts_xlnet_dyn_12.onnx", against=True, full=True, input_shapes={"x": (1, 16)})
     (finding,) = run.findings
@@ -185,7 +185,7 @@ def test_a_model_that_ends_the_host(full_edition: None, models: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["dynamo_conformer.onnx", "ts_conformer_13.onnx"])
-def test_glu_in_a_conformer(full_edition: None, models: Path, file: str) -> None:
+def test_glu_in_a_conformer_is_found(full_edition: None, models: Path, file: str) -> None:
     """onnxruntime 32146, in real exports."""
     (finding,) = run_model(models / file, against=True, full=True).findings
     assert (finding.kind, finding.op_type) == ("different", "Mul")
@@ -214,7 +214,7 @@ def test_real_exports_with_every_operator(full_edition: None, zoo: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["ts_focus_10", "ts_boxes_10", "dynamo_window_shift"])
-def test_real_networks_run_whole(directml: device.Device, models: Path, name: str) -> None:
+def test_real_networks_are_run(directml: device.Device, models: Path, name: str) -> None:
     """Graphs that end the host program with descriptor heaps smaller than vkd3d's own."""
     run = run_model(models / f"{name}.onnx", against=True, full=False)
     assert run.is_clean, run.findings
