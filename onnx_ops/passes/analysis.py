@@ -25,7 +25,7 @@ class Analysis:
     """
 
     def __init__(self, model: ir.Model, *, folding: bool = False) -> None:
-        """See `infer_value_info`."""
+        """Infer what is known of `model`; `folding` as in `infer_value_info`."""
         self.model = model
         self.value_info = ValueInfo()
         self._folding = folding
@@ -48,7 +48,7 @@ class Analysis:
         return self._siblings
 
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
-        """As `walk.nodes_of`, of operators that passes look at; the model is walked only after a change of it."""
+        """Return the nodes of some operators that passes look at. The model is walked only after it has changed."""
         if self._nodes is None:
             self._nodes = [
                 (node, opset)

@@ -17,7 +17,7 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
-    """`annotate_value`, of a value that another replaces although its node stays, to make another output of it."""
+    """Annotate a value and take the annotations from the replaced one, whose node stays."""
     annotate_value(value, replaced)
     replaced.metadata_props.clear()
     replaced.meta.clear()

@@ -53,7 +53,7 @@ class SlicingPass(ir.passes.InPlacePass):
 
     @classmethod
     def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:  # noqa: ARG003 - for those that override it
-        """The pass as it is to run in turn with those of `kinds`."""
+        """Return the pass as it is to run in turn with those of `kinds`."""
         return cls()
 
     def share(self, analysis: Analysis) -> None:
@@ -88,7 +88,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """Rewrite what there is to rewrite, and add it to `changes` or `skipped`."""
 
     def nodes_of(self, model: ir.Model, *op_types: str) -> list[tuple[ir.Node, int]]:
-        """The nodes of these operators, while the pass runs; see `Analysis.nodes_of`."""
+        """Return the nodes of these operators, while the pass runs; see `Analysis.nodes_of`."""
         return list(nodes_of(model, *op_types)) if self.changes else self.analysis.nodes_of(*op_types)
 
     @property
@@ -97,16 +97,16 @@ class SlicingPass(ir.passes.InPlacePass):
         return self.analysis.value_info
 
     def sizes(self, value: ir.Value | None) -> Sizes | None:
-        """The sizes of a value's axes, None if not even its rank is known."""
+        """Return the sizes of a value's axes, None if not even its rank is known."""
         return None if value is None else self.value_info.sizes.get(value)
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
-        """The size of an axis, counted from the front, if it is known."""
+        """Return the size of an axis, counted from the front, if it is known."""
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def skip_identities(self, value: ir.Value | None) -> ir.Value | None:
-        """The value before all Identity nodes that lead to this one."""
+        """Return the value before all Identity nodes that lead to this one."""
         return None if value is None else self.edits.identities.skip(value)
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
@@ -152,7 +152,7 @@ class SlicingPass(ir.passes.InPlacePass):
                 self.remember_names()
                 annotate_nodes([identity], [node])
                 annotate_value(identity.outputs[0], output)
-                self.value_info.copy(identity.outputs[0], output)
+                self.value_info.copy_entry(identity.outputs[0], output)
                 self.edits.replace_nodes(node, [], [identity], [output], identity.outputs)
             elif count_uses(output):
                 self.edits.replace_value(output, value)
@@ -184,7 +184,7 @@ class SlicingPass(ir.passes.InPlacePass):
         self.remember_names()
         for before, after in values.items():
             annotate_value(after, before)
-            self.value_info.copy(after, before)
+            self.value_info.copy_entry(after, before)
         annotate_nodes(new[-1:] if heirs is None else heirs, old)
         read = [value for node in old for value in node.inputs]
         self.edits.replace_nodes(place or old[-1], old, new, list(values), list(values.values()))
@@ -215,7 +215,7 @@ class NodePass(SlicingPass):
     split_members: frozenset[ir.Node] = frozenset()
 
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
-        """The nodes to look at, with the version of the standard operator set where they are."""
+        """Return the nodes to look at, with the version of the standard operator set where they are."""
         return self.nodes_of(model, *self.op_types)
 
     def apply(self, model: ir.Model) -> None:

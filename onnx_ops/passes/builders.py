@@ -17,24 +17,24 @@ AXES_INPUT_OPSET = 13
 
 
 def list_operators(nodes: Sequence[ir.Node]) -> str:
-    """The operators of new nodes, in their order and without the constants, for a report."""
+    """Return the operators of new nodes, in their order and without the constants, for a report."""
     return ", ".join(node.op_type for node in nodes if node.op_type != "Constant")
 
 
 def build_constant(values: Sequence[int] | int) -> ir.Node:
-    """A Constant node of a list of int64, or of a scalar."""
+    """Return a Constant node of a list of int64, or of a scalar."""
     node = build_tensor(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))
     mark_new(node.outputs[0])
     return node
 
 
 def build_tensor(tensor: ir.TensorProtocol) -> ir.Node:
-    """A Constant node of a tensor."""
+    """Return a Constant node of a tensor."""
     return ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
 
 
 def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
-    """A Constant node of a tensor without elements.
+    """Return a Constant node of a tensor without elements.
 
     Raises:
         Skip: NumPy, which onnx-ir reads constants by, has no array of such sizes.
@@ -47,7 +47,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
 
 
 def build_slice(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) -> list[ir.Node]:
-    """A Slice by start, end and step of each axis, after its constants.
+    """Return a Slice by start, end and step of each axis, after its constants.
 
     Raises:
         Skip: A step is not 1, and Slice has no steps in the operator set.
@@ -68,12 +68,12 @@ def build_slice(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) ->
 
 
 def build_slice_1d(data: ir.Value, start: int, end: int, axis: int, opset: int) -> list[ir.Node]:
-    """A forward Slice of one axis, after its constants."""
+    """Return a forward Slice of one axis, after its constants."""
     return build_slice(data, {axis: AxisSlice(start, end, 1)}, opset)
 
 
 def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> list[ir.Node]:
-    """A Split into parts of these sizes, after its constant."""
+    """Return a Split into parts of these sizes, after its constant."""
     if opset < SPLIT_INPUT_OPSET:
         return [ir.node("Split", [data], {"axis": axis, "split": list(sizes)}, num_outputs=len(sizes))]
     constant = build_constant(sizes)
@@ -82,12 +82,12 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
 
 
 def build_squeeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
-    """A Squeeze of axes, after its constant."""
+    """Return a Squeeze of axes, after its constant."""
     return _build_view("Squeeze", data, axes, opset)
 
 
 def build_unsqueeze(data: ir.Value, axes: Sequence[int], opset: int) -> list[ir.Node]:
-    """An Unsqueeze that adds axes, after its constant."""
+    """Return an Unsqueeze that adds axes, after its constant."""
     return _build_view("Unsqueeze", data, axes, opset)
 
 

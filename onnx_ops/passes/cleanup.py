@@ -20,7 +20,7 @@ _USED = "sliceport.used"
 
 
 def is_used(value: ir.Value) -> bool:
-    """Whether anything reads a value."""
+    """Return whether anything reads a value."""
     return value.is_graph_output() or count_uses(value) > 0
 
 
@@ -49,7 +49,7 @@ def _may_go(node: ir.Node) -> bool:
 
 
 def _writes_used(node: ir.Node) -> bool:
-    """Whether anything reads an output of a node, of which that one is looked at first that was found last."""
+    """Return whether anything reads an output of a node, of which that one is looked at first that was found last."""
     last = node.meta.get(_USED, 0)
     found = next((i for i in (last, *range(len(node.outputs))) if is_used(node.outputs[i])), None)
     if found:

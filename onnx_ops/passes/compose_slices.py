@@ -34,7 +34,7 @@ class ComposeSlicesPass(NodePass):
     spares_siblings = True
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         source = self.skip_identities(node.inputs[0]) if node.inputs else None
         first = None if source is None else source.producer()
         if first is None or not is_operator(first, "Slice") or not first.inputs or first.inputs[0] is None:
@@ -53,7 +53,7 @@ class ComposeSlicesPass(NodePass):
 
 
 def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:
-    """Whether a slice keeps all elements of a tensor of `shape`, in their order."""
+    """Return whether a slice keeps all elements of a tensor of `shape`, in their order."""
     known = dict(enumerate(shape or ()))
     return all(entry.is_whole(known.get(axis)) for axis, entry in entries.items())
 
@@ -61,7 +61,7 @@ def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:
 def compose_entries(
     first: Mapping[int, AxisSlice], second: Mapping[int, AxisSlice], shape: Sizes | None
 ) -> dict[int, AxisSlice]:
-    """The start, end and step of each axis of one slice that selects what two in a row select.
+    """Return the start, end and step of each axis of one slice that selects what two in a row select.
 
     Args:
         first: Those of the slice of a tensor of `shape`.

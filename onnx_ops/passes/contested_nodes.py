@@ -69,7 +69,7 @@ def mark_computed(model: ir.Model) -> None:
 
 
 def _is_doubtful(node: ir.Node, opset: int) -> bool:
-    """Whether the bounds of a Slice are not known, and may be some that engines read differently."""
+    """Return whether the bounds of a Slice are not known, and may be some that engines read differently."""
     steps = node.inputs[_SLICE_INPUTS - 1] if is_standard(node, "Slice") and len(node.inputs) == _SLICE_INPUTS else None
     if steps is None:
         return False

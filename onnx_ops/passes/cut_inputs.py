@@ -97,7 +97,7 @@ def _cut_elementwise(
 
 
 def _can_broadcast(shape: Shape, whole: Shape) -> bool:
-    """Whether a tensor broadcasts to a shape."""
+    """Return whether a tensor broadcasts to a shape."""
     missing = len(whole) - len(shape)
     return missing >= 0 and all(size in (1, whole[missing + i]) for i, size in enumerate(shape))
 

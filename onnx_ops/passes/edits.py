@@ -35,7 +35,7 @@ class GraphEdits:
         old_values: Sequence[ir.Value],
         new_values: Sequence[ir.Value],
     ) -> None:
-        """As `ir.convenience.replace_nodes_and_values`, in the graph of `place`, after which new nodes are inserted."""
+        """Replace nodes and values as `ir.convenience.replace_nodes_and_values` does. New nodes follow `place`."""
         for value, successor in zip(old_values, new_values, strict=True):
             successor.type = value.type if value.type is not None else successor.type
             successor.shape = value.shape if value.shape is not None else successor.shape
@@ -65,7 +65,7 @@ class GraphEdits:
                 _set_inputs(use.node, [successor if each is value else each for each in use.node.inputs])
 
     def _places_of(self, graph: ir.Graph) -> dict[ir.Value, list[int]]:
-        """Where each output of a graph is in its list."""
+        """Return the positions of each output of a graph in its list of outputs."""
         if graph not in self._places:
             self._places[graph] = {}
             for i, output in enumerate(graph.outputs):
@@ -101,7 +101,7 @@ def detach_inputs(node: ir.Node) -> None:
 
 
 def _set_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
-    """`replace_input_with` of all inputs that are others, which copies the inputs each time."""
+    """Set all inputs of a node at once, because `replace_input_with` copies all of them each time."""
     before = node.inputs
     if getattr(node, "device_configurations", None):  # which name inputs
         for i, value in enumerate(inputs):

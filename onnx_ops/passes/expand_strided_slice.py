@@ -32,13 +32,13 @@ class ExpandStridedSlicePass(NodePass):
     op_types = ("StridedSlice",)
 
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
-        """See the base class."""
+        """Return the nodes to look at, which are of a domain of our own."""
         if not self.changes:
             return self.analysis.nodes_of(*self.op_types)
         return [(node, opset) for node, opset in rewritable_nodes(model) if is_strided_slice(node)]
 
     def apply(self, model: ir.Model) -> None:
-        """See the class; without a StridedSlice left, its function and the import of its domain go."""
+        """Rewrite the model, and remove the function and the domain if no StridedSlice is left."""
         super().apply(model)
         if self.changes and not self.nodes(model):
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
@@ -46,7 +46,7 @@ class ExpandStridedSlicePass(NodePass):
                 model.opset_imports.pop(STRIDED_SLICE_DOMAIN, None)
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data = node.inputs[0] if node.inputs else None
         sizes = self.sizes(data)
         if len(node.outputs) != 1:
@@ -71,7 +71,7 @@ class ExpandStridedSlicePass(NodePass):
 
 
 def _align(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice], list[int], list[int]]:
-    """The start, end and step of each axis, the axes that are dropped, and those of the output that are new.
+    """Return the start, end and step of each axis, the axes that are dropped, and those of the output that are new.
 
     Raises:
         InvalidSlice: The node is invalid, as far as the sizes are known.
@@ -95,12 +95,12 @@ def _align(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice], 
 
 
 def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:
-    """The same slice as all engines read it alike, which they do not if it goes backwards from below the axis."""
+    """Write a slice so that all engines agree. They disagree if it goes backwards from below the axis."""
     return entry if size is None or entry.step > 0 else AxisSlice.of(resolve_axis(*entry, size))
 
 
 def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
-    """The bounds of one entry, with those that its masks ignore written out."""
+    """Return the bounds of one entry, with those that its masks ignore written out."""
     begin, end, step = spec.bounds(position)
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin

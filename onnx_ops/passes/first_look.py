@@ -20,7 +20,7 @@ _MAX_VIEW_INPUTS = 2
 
 
 def is_kept_as_read(proto: onnx.ModelProto, found: Findings) -> bool:
-    """Whether onnx-ir would read and write a model as it is: sorted, of dense tensors that are all in it."""
+    """Return whether onnx-ir would read and write a model as it is: sorted, of dense tensors that are all in it."""
     return (
         found.is_sorted
         and found.is_plain
@@ -31,7 +31,7 @@ def is_kept_as_read(proto: onnx.ModelProto, found: Findings) -> bool:
 
 
 def can_rewrite(proto: onnx.ModelProto) -> bool:
-    """Whether `rewrite` may find something: a node that cuts, or a chain of views, of which it reports.
+    """Return whether `rewrite` may find something: a node that cuts, or a chain of views, of which it reports.
 
     Args:
         proto: A model that is well-formed.
@@ -51,7 +51,7 @@ def can_rewrite(proto: onnx.ModelProto) -> bool:
 
 
 def can_harden(proto: onnx.ModelProto) -> bool:
-    """Whether `harden_for_directml` may find something: a node that cuts, or a Reshape with an allowzero.
+    """Return whether `harden_for_directml` may find something: a node that cuts, or a Reshape with an allowzero.
 
     Args:
         proto: A model that is well-formed.

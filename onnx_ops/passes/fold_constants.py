@@ -44,7 +44,7 @@ class FoldConstantsPass(SlicingPass):
     is_default = False
 
     def apply(self, model: ir.Model) -> None:
-        """See the class."""
+        """Rewrite the model; see the class."""
         constant_nodes: dict[ir.Node, None] = {}
         for node in model.graph:
             if self._follows(node, constant_nodes) and self.may_fold(node):
@@ -60,15 +60,15 @@ class FoldConstantsPass(SlicingPass):
 
     @abstractmethod
     def may_fold(self, node: ir.Node) -> bool:
-        """Whether to compute a node that follows from constants."""
+        """Return whether to compute a node that follows from constants."""
 
     def select(self, nodes: Collection[ir.Node]) -> Collection[ir.Node]:
-        """Those of the nodes that may be folded whose values can be had; all of them where only computing shows it."""
+        """Return the nodes whose values can be computed; all nodes if only computing shows it."""
         return nodes
 
     @abstractmethod
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-        """What nodes write that may be folded, as far as it can be computed."""
+        """Compute the outputs of nodes, as far as that is possible."""
 
     def _follows(self, node: ir.Node, foldable: Mapping[ir.Node, None]) -> bool:
         inputs = [value for value in node.inputs if value is not None]
@@ -101,16 +101,16 @@ class FoldExactConstantsPass(FoldConstantsPass):
     """
 
     def may_fold(self, node: ir.Node) -> bool:
-        """See the class."""
+        """Return whether the class folds a node."""
         return node.op_type in OPERATORS
 
     def select(self, nodes: Collection[ir.Node]) -> Collection[ir.Node]:
-        """Those that have been computed."""
+        """Return the nodes whose outputs shape inference has computed."""
         known = self.value_info.constants
         return {node: None for node in nodes if all(value in known for value in node.outputs if is_used(value))}
 
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:  # noqa: ARG002
-        """As the inference of shapes has computed them."""
+        """Return the outputs as shape inference has computed them."""
         return as_tensors((output for node in nodes for output in node.outputs), self.value_info.constants)
 
 
@@ -128,7 +128,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         self._made = self._read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
-        """See the class."""
+        """Return whether the class folds a node."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         return node.op_type in MOVING or _HALF.isdisjoint(map(self._element, values))
 
@@ -137,7 +137,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return self.value_info.dtype(value) if tensor is None else tensor.dtype
 
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-        """In a session without optimisation, in a worker process.
+        """Compute outputs in a session without optimisation, in a worker process.
 
         Raises:
             MissingExtra: onnxruntime is not installed.
@@ -160,7 +160,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return tensors
 
     def _limit(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """The first of some nodes, up to the limits of bytes in all, in which the runs before are counted."""
+        """Return the first of some nodes, up to the limits of bytes in all, in which the runs before are counted."""
         seen: set[ir.Node | ir.Value] = set()
         kept = []
         for node in nodes:
@@ -183,7 +183,7 @@ def _constant_bytes(value: ir.Value) -> int:
 
 
 def _new_constants(node: ir.Node, seen: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
-    """The constants that a node follows from, but for those that have been seen."""
+    """Yield the constants that a node follows from, but for those that have been seen."""
     waiting = [node]
     while waiting:
         for value in waiting.pop().inputs:
@@ -202,7 +202,7 @@ def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
 
 
 def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-    """What nodes write that follow from constants.
+    """Compute the outputs of nodes that follow from constants.
 
     Raises:
         ModelError: onnxruntime does not run them.
@@ -227,7 +227,7 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
 
 
 def _serialize(value: ir.Value) -> onnx.TensorProto:
-    """A constant with its data.
+    """Return a constant with its data.
 
     Raises:
         ModelError: The data cannot be read.

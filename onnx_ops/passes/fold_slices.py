@@ -43,7 +43,7 @@ class FoldSlicesPass(SlicingPass):
     reveals_shapes = True
 
     def apply(self, model: ir.Model) -> None:
-        """See the class."""
+        """Rewrite the model; see the class."""
         for node, _ in self.nodes_of(model, *FOLDED):
             if node.graph is None or not has_its_values(node):
                 continue
@@ -66,7 +66,7 @@ class FoldSlicesPass(SlicingPass):
                 self._fold_parameters(node, folded)
 
     def _fold_values(self, model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
-        """`fold_slicing_values` of the graphs and functions."""
+        """Return the values of slicing nodes in graphs and functions that are the same for all inputs."""
         if self.analysis.is_current and not self.changes:
             return select_folded(model_nodes(model), self.value_info.constants)
         folded = fold_slicing_values(model)
@@ -138,7 +138,7 @@ class FoldSlicesPass(SlicingPass):
         if sum(map(is_used, node.outputs)) == 1:
             annotate_nodes([made], [node])
         move_annotations(made.outputs[0], output)
-        self.value_info.copy(made.outputs[0], output)
+        self.value_info.copy_entry(made.outputs[0], output)
         self.remember_names()
         self.edits.replace_nodes(node, [], [made], [output], made.outputs)
         mark_new(output)
@@ -148,7 +148,7 @@ class FoldSlicesPass(SlicingPass):
 
 
 def _read_shape_range(shape: ir.Node, rank: int) -> range:
-    """The axes whose sizes a Shape gives.
+    """Return the axes whose sizes a Shape gives.
 
     Raises:
         Skip: Each call of the function that it is in sets them.

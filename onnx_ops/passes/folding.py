@@ -35,7 +35,7 @@ _EXACT = OPERATORS | {"Shape", "Size"}
 
 
 def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
-    """What slicing nodes write, and read after their data, where it is the same for all inputs of a model."""
+    """Return the outputs and the parameters of slicing nodes that are the same for all inputs of a model."""
     nodes = list(all_nodes(model.graph))
     if not any(is_operator(node, *FOLDED) for node in nodes):
         return {}
@@ -48,14 +48,14 @@ def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
 
 
 def select_folded(nodes: Iterable[ir.Node], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """`fold_slicing_values` of a graph with these nodes, of whose values this was found."""
+    """Return the outputs and the parameters of slicing nodes among `nodes` that facts say are constant."""
     slicing = [node for node in nodes if is_operator(node, *FOLDED)]
     read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
     return as_tensors(read, found)
 
 
 def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """What is known of the elements of values."""
+    """Return the values whose elements are known, each as a tensor."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
         facts = found.get(value)
@@ -65,10 +65,10 @@ def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Facts]) -> d
 
 
 def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
-    """What a slicing node or a Gather selects from a constant, whatever the size of that; None if that is not to fold.
+    """Cut a constant of any size as a slicing node or a Gather does; None if the node is not to be folded.
 
-    It is to fold up to `LARGE_BYTES`, and up to `MAX_BYTES` and 32 times the constant where nothing else reads that, so
-    that the model does not grow by much. External data are read as far as they are selected.
+    A node is folded up to `LARGE_BYTES`; and up to `MAX_BYTES` and 32 times the constant if nothing else reads the
+    constant, so that the model does not grow by much. External data are read as far as they are selected.
     """
     data = node.inputs[0] if node.inputs else None
     tensor = None if data is None else constant(data)
@@ -93,13 +93,13 @@ def cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
 
 
 def _select(tensor: ir.TensorProtocol, selections: Sequence[_Selection]) -> list[Array]:
-    """Copies of what is selected: nothing refers to the elements of an external tensor, which could not be released."""
+    """Copy what is selected. A view of an external tensor would keep its file open."""
     array = _elements(tensor)
     return [np.array(select(array)) for select, _ in selections]
 
 
 def _elements(tensor: ir.TensorProtocol) -> Array:
-    """The elements of a constant; kept where an array is made of them each time."""
+    """Return the elements of a constant; kept where an array is made of them each time."""
     if isinstance(tensor, ir.serde.TensorProtoTensor) and (
         not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < _BITS_OF_A_BYTE
     ):
@@ -112,7 +112,7 @@ _Selection = tuple[Callable[[Array], Array], int]
 
 
 def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
-    """What each output of a node selects from data of a shape; None where that is not known.
+    """Return the selection of each output of a node from data of `shape`, or None if one is not known.
 
     Raises:
         InvalidSlice, DynamicSlice: See `resolve`.
@@ -135,14 +135,14 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Whether every engine computes the values of a node alike, and they are small."""
+    """Return whether every engine computes the values of a node alike, and they are small."""
     if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
         return False
     return is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
 
 
 def is_exact(node: ir.Node, data: Collection[str] = _EXACT) -> bool:
-    """Whether every engine computes a node alike, by operators that lead to it from constants and shapes.
+    """Return whether every engine computes a node alike, by operators that lead to it from constants and shapes.
 
     Args:
         node: The node.

@@ -29,7 +29,7 @@ class GatherToSlicePass(NodePass):
     op_types = ("Gather",)
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data = node.inputs[0] if node.inputs else None
         indices = node.inputs[1] if len(node.inputs) > 1 else None
         listed = None if indices is None else constant(indices)

@@ -15,7 +15,7 @@ WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PA
 
 
 def is_gated(parts: Sequence[ir.Value]) -> bool:
-    """Whether one part is multiplied by the Sigmoid of another, through Identity."""
+    """Return whether one part is multiplied by the Sigmoid of another, through Identity."""
     read_by: dict[ir.Node, set[int]] = defaultdict(set)
     for i, part in enumerate(parts):
         for product, _ in _find_readers(part, "Mul"):
@@ -53,7 +53,7 @@ class Gates:
         return self._is_gated
 
     def _find_others(self, part: ir.Value) -> Iterator[ir.Value]:
-        """What gates a part, and what it gates."""
+        """Yield the values that gate a part and those that the part gates."""
         for product, _ in _find_readers(part, "Mul"):
             for factor in self._sources(product):
                 sigmoid = factor.producer()
@@ -64,12 +64,12 @@ class Gates:
                 yield from self._sources(product)
 
     def _sources(self, node: ir.Node) -> list[ir.Value]:
-        """What a node reads, through Identity."""
+        """Return the inputs of a node, before chains of Identity."""
         return [self._identities.skip(value) for value in node.inputs if value is not None]
 
 
 def would_be_gated(successors: Mapping[ir.Value, ir.Value | None], identities: Identities) -> bool:
-    """Whether replacing values would make one part of a Split gate another, which none does yet."""
+    """Return whether replacing values would make one part of a Split gate another, which none does yet."""
     added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
     for value, successor in successors.items():
         source = None if successor is None else identities.skip(successor)
@@ -80,7 +80,7 @@ def would_be_gated(successors: Mapping[ir.Value, ir.Value | None], identities: I
 
 
 def _find_readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:
-    """The nodes of an operator that read a value, through Identity, each with its output."""
+    """Yield the nodes of an operator that read a value, through Identity, each with its output."""
     waiting = [value]
     while waiting:
         for node in waiting.pop().consumers():

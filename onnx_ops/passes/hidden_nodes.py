@@ -84,12 +84,12 @@ def show_nodes(model: ir.Model, withheld: Withheld) -> None:
 
 
 def _draws(node: ir.Node) -> bool:
-    """Whether a node may draw at random: a Dropout does in training."""
+    """Return whether a node may draw at random: a Dropout does in training."""
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
 
 
 def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """The nodes that compute the parameters of contested nodes.
+    """Yield the nodes that compute the parameters of contested nodes.
 
     Of a Slice with constant parameters onnxruntime infers the shape that the specification gives it, and then computes
     another.
@@ -102,7 +102,7 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 
 
 def _computed_differently(nodes: Iterable[ir.Node], found: FactsByValue) -> Iterator[ir.Node]:
-    """The nodes that compute with known integers, sizes among them, and of which optimizers may make something else."""
+    """Yield the nodes of known integers and sizes that optimizers may compute differently."""
     known: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
@@ -113,7 +113,7 @@ def _computed_differently(nodes: Iterable[ir.Node], found: FactsByValue) -> Iter
 
 
 def _computes_alike(node: ir.Node, found: FactsByValue) -> bool:
-    """Whether an optimizer computes with known integers, and with floats made of them, what every engine does."""
+    """Return whether an optimizer computes a node of known integers, or of floats made of them, as engines do."""
     if is_standard(node, *_KEPT):
         return True
     if not is_standard(node, *_ALIKE):
@@ -128,7 +128,7 @@ def _computes_alike(node: ir.Node, found: FactsByValue) -> bool:
 
 
 def _data(value: ir.Value | None, found: FactsByValue) -> Array | None:
-    """The elements of a value, if they are known."""
+    """Return the elements of a value, if they are known."""
     if value is None:
         return None
     tensor = constant(value)
@@ -136,7 +136,7 @@ def _data(value: ir.Value | None, found: FactsByValue) -> Array | None:
 
 
 def _elements(values: Iterable[ir.Value | None], found: FactsByValue) -> set[ir.DataType | None]:
-    """The types of the elements of values, None among them where one is not known."""
+    """Return the types of the elements of values, None among them where one is not known."""
     elements: set[ir.DataType | None] = set()
     for value in values:
         if value is not None and (value.name or value.const_value is not None):
@@ -194,7 +194,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
 
 
 def _is_sure_flatten(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
-    """Whether a Flatten is equal to a Reshape to at most one size that is not known, and to no size of 0."""
+    """Return whether a Flatten is equal to a Reshape to at most one size that is not known, and to no size of 0."""
     if dims is None or 0 in dims:
         return False
     attribute = node.attributes.get("axis")
@@ -211,7 +211,7 @@ def _dims(value: ir.Value | None, facts: FactsByValue) -> Sequence[int | str | N
 
 
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """The nodes of which OnnxSlim 0.1.98 makes something else.
+    """Yield the nodes of which OnnxSlim 0.1.98 makes something else.
 
     It removes a Slice whose parameters are not constant, and takes such a Split for one into equal parts; of nodes of
     several outputs that follow from constants it drops those that it computes, so that others take their places; of a

@@ -14,7 +14,7 @@ class Identities:
         self._known: dict[ir.Value, ir.Value] = {}
 
     def skip(self, value: ir.Value) -> ir.Value:
-        """The value before all Identity nodes that lead to this one."""
+        """Return the value before all Identity nodes that lead to this one."""
         walked = []
         while (before := self._before(value)) is not None:
             walked.append(value)

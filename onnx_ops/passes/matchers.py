@@ -28,7 +28,7 @@ _NEGATIVE_INDICES_OPSET = 11
 
 
 def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """The start, end and step of each axis that a Slice names.
+    """Return the start, end and step of each axis that a Slice names.
 
     Args:
         node: The Slice.
@@ -48,7 +48,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
 
 
 def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """As `read_slice`, by the specification even where engines disagree about the node.
+    """Read a Slice as `read_slice` does, by the specification even if engines disagree about the node.
 
     Raises:
         Skip: They are not constant or not valid.
@@ -74,7 +74,7 @@ def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None, spec: Sli
 
 
 def read_attribute(node: ir.Node, name: str, default: int) -> int:
-    """The integer of a node's attribute.
+    """Return the integer of a node's attribute.
 
     Raises:
         Skip: Each call of the function that the node is in sets it, or it is not an integer.
@@ -86,7 +86,7 @@ def read_attribute(node: ir.Node, name: str, default: int) -> int:
 
 
 def read_attribute_list(node: ir.Node, name: str) -> tuple[int, ...] | None:
-    """The integers of a node's attribute; None where it is absent.
+    """Return the integers of a node's attribute; None where it is absent.
 
     Raises:
         Skip: See `read_attribute`.
@@ -98,7 +98,7 @@ def read_attribute_list(node: ir.Node, name: str) -> tuple[int, ...] | None:
 
 
 def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """The parts of a Split, its axis counted from the front where the rank is known.
+    """Return the parts of a Split, its axis counted from the front where the rank is known.
 
     Raises:
         Skip: They are not known, not valid, or do not add up to the size of the axis, if that is known; or engines
@@ -122,7 +122,7 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """The parts of a Split that add up to the size of its axis.
+    """Return the parts of a Split that add up to the size of its axis.
 
     Raises:
         Skip: See `read_split`; or the size is not known.
@@ -139,7 +139,7 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
 
 
 def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range, bool]:
-    """The axis of a Gather, its constant indices, and whether they are a scalar, which drops the axis.
+    """Return the axis of a Gather, its constant indices, and whether they are a scalar, which drops the axis.
 
     Raises:
         Skip: The indices are not constant, not an arithmetic progression or out of range; or the size of the axis is
@@ -173,19 +173,19 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """The indices of an axis of `size` as a range, if they are one, and the least of them as they are written."""
+    """Return the indices of an axis of `size` as a range, or None, and the smallest index as it is written."""
     listed = [int(index) for index in tensor.numpy().reshape(-1)]
     return progression(listed, size), min(listed, default=0)
 
 
 def _data(node: ir.Node) -> str:
-    """The name of what a node reads first, for a reason."""
+    """Return the name of what a node reads first, for a reason."""
     data = node.inputs[0] if node.inputs else None
     return "its data" if data is None else repr(data.name)
 
 
 def read_view_axes(node: ir.Node, opset: int) -> list[int]:
-    """The axes that a Squeeze or Unsqueeze names, negative ones as they are.
+    """Return the axes that a Squeeze or Unsqueeze names, negative ones as they are.
 
     Raises:
         Skip: They are absent or not constant.

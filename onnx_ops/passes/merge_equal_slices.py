@@ -42,14 +42,14 @@ class MergeEqualSlicesPass(NodePass):
     op_types = ("Slice", "Split", "Gather")
 
     def apply(self, model: ir.Model) -> None:
-        """See the class."""
+        """Rewrite the model; see the class."""
         self._seen: dict[Hashable, ir.Node] = {}
         self._parts: dict[Hashable, ir.Value] = {}
         super().apply(model)
         self._seen, self._parts = {}, {}
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data = self.skip_identities(node.inputs[0]) if node.inputs else None
         if data is None:
             return None

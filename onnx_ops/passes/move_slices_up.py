@@ -40,7 +40,7 @@ class MoveSlicesUpPass(NodePass):
     is_default = False
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         value = node.inputs[0] if node.inputs else None
         above = None if value is None else value.producer()
         if value is None or not is_operator(above, *CUT_INPUTS) or above.graph is not node.graph:
@@ -76,7 +76,7 @@ class MoveSlicesUpPass(NodePass):
         return Rewritten(f"a Slice before {above.op_type}")
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
-        """The shape of a value; that of a scalar for an absent input.
+        """Return the shape of a value; that of a scalar for an absent input.
 
         Raises:
             Skip: Not all its sizes are known.

@@ -30,7 +30,7 @@ class NodeNames:
 
     @classmethod
     def of(cls, model: ir.Model) -> NodeNames:
-        """Those of a model as it is."""
+        """Return the nodes of a model as it is, and their names."""
         nodes = _nodes(model)
         return cls(frozenset(nodes), Counter(map(_place, nodes)))
 
@@ -89,7 +89,7 @@ class _Free:
 
 
 def derive_name(*parts: str) -> str:
-    """A name of these parts, each of which is cut off where it is long."""
+    """Return a name of these parts, each of which is cut off where it is long."""
     return "_".join(part[:_LONGEST] for part in parts)
 
 

@@ -23,7 +23,7 @@ from sliceport.errors import ModelError
 
 
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
-    """A model as an optimizer makes it, functions inlined, and how many nodes the model has with functions inlined.
+    """Return the model that an optimizer makes, and the number of nodes before, both with functions inlined.
 
     The optimizer sees the shapes of weights and floats, and the values of integers: what it could compute, or take for
     0 or 1, would be rounded in another way than by the engine that runs the model. Nodes that engines read
@@ -71,7 +71,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 
 
 def count_nodes(model: ir.Model) -> int:
-    """The nodes of graphs, subgraphs and functions, constants left out."""
+    """Return the nodes of graphs, subgraphs and functions, constants left out."""
     return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
 
 

@@ -34,7 +34,7 @@ _RULE_OPSETS = {
 
 
 def check_optimizers(names: Sequence[str]) -> None:
-    """Whether they can take part.
+    """Return whether they can take part.
 
     Raises:
         UsageError: One is not known.
@@ -48,10 +48,10 @@ def check_optimizers(names: Sequence[str]) -> None:
 
 
 def run_optimizer(name: str, model: ir.Model) -> ir.Model:
-    """A model as an optimizer makes it.
+    """Run an optimizer on a model in a worker process and return the optimized model.
 
     Args:
-        name: One of `OPTIMIZERS`.
+        name: One of `OPTIMIZERS` but the last.
         model: The model, with no weights; it is not changed.
 
     Raises:
@@ -90,7 +90,7 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
 
 
 def _with_types_of(before: onnx.ModelProto, after: onnx.ModelProto) -> onnx.ModelProto:
-    """A model whose values have the types that they had before, which `optimize` gives them again."""
+    """Return a model whose values have the types that they had before, which `optimize` gives them again."""
     types = {value.name: value for value in before.graph.output}
     for value in after.graph.output:
         if value.name in types:
@@ -100,7 +100,7 @@ def _with_types_of(before: onnx.ModelProto, after: onnx.ModelProto) -> onnx.Mode
 
 
 def _complain(proto: onnx.ModelProto) -> str | None:
-    """What onnx's checker finds; None where it finds nothing."""
+    """Return the error that onnx's checker raises, or None if the model is valid."""
     proto.ir_version = max(proto.ir_version, REPLACEABLE_VERSION)  # before, it wants each initializer to be an input
     try:
         onnx.checker.check_model(proto)
@@ -145,7 +145,7 @@ def _write_integers_as_tensors(model: ir.Model) -> None:
 
 
 def by_onnxslim(model: bytes) -> bytes:
-    """A serialized model as OnnxSlim makes it.
+    """Return a serialized model as OnnxSlim makes it.
 
     By itself it takes an open size that meets another one in an operator that broadcasts for equal to that, and not
     for 1.

@@ -14,7 +14,7 @@ OPAQUE_DOMAIN = "sliceport.aside"
 
 
 def build_probe(model: ir.Model) -> ir.Model:
-    """A copy of a model to infer and fold in.
+    """Return a copy of a model to infer and fold in.
 
     Nodes that engines read differently, and those whose attributes a call sets, are of an unknown domain in it, so that
     nothing is inferred from them.
@@ -37,7 +37,7 @@ def build_probe(model: ir.Model) -> ir.Model:
 
 
 def clone_model(model: ir.Model) -> ir.Model:
-    """A copy.
+    """Return a copy.
 
     Raises:
         ModelError: A node reads a value that nothing defines, or that a later node writes.

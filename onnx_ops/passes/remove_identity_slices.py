@@ -29,7 +29,7 @@ class RemoveIdentitySlicesPass(NodePass):
     op_types = ("Slice", "Split", "Gather")
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data = node.inputs[0] if node.inputs else None
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)

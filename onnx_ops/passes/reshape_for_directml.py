@@ -38,7 +38,7 @@ class ReshapeForDirectMLPass(NodePass):
     op_types = ("Reshape",)
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:  # noqa: ARG002 - the base class's signature
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data, shape = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
         if data is None or shape is None or not read_attribute(node, "allowzero", 0):
             return None

@@ -82,7 +82,7 @@ class Rewriting:
         return not self.invalid
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         passes = {
             name: {
                 "changes": [{"node": done.node, "op": done.op, "replacement": done.replacement} for done in changes],
@@ -96,7 +96,7 @@ class Rewriting:
         return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
 
     def text(self, *, verbose: bool = False) -> str:
-        """The report for people; `verbose` adds the nodes that passes skipped."""
+        """Return the report for people; `verbose` adds the nodes that passes skipped."""
         lines = [
             f"{name}: {change.op} {change.node!r} is {_describe(change.replacement)}"
             for name, changes in self.changes.items()
@@ -140,7 +140,7 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
 
 
 def check_passes(names: Sequence[str]) -> None:
-    """Whether all of them are passes.
+    """Return whether all of them are passes.
 
     Raises:
         UsageError: One is not.
@@ -151,7 +151,7 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """`rewrite` of a model whose defaults are aside; the nodes that engines read differently stay marked."""
+    """Run passes over a model whose defaults are aside. Contested nodes stay marked."""
     if not any(node.op_type in LOOKED_AT for node in model_nodes(model)):
         return report_nothing(names)
     with caching_reads():
@@ -188,7 +188,7 @@ def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
-    """The report of passes over a model in which they find nothing.
+    """Return the report of passes over a model in which they find nothing.
 
     Args:
         names: Names of `PASSES`.
@@ -223,7 +223,7 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
 
 
 def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:
-    """The nodes that engines read differently."""
+    """Return the nodes that engines read differently."""
     found = []
     for node, opset in nodes_of(model, *SLICING):
         data = node.inputs[0] if node.inputs else None
@@ -234,7 +234,7 @@ def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:
 
 
 def _count(model: ir.Model) -> int:
-    """The number of slicing nodes, see `Rewriting.before`."""
+    """Return the number of slicing nodes, see `Rewriting.before`."""
     slicing = sum(1 for _ in nodes_of(model, *SLICING)) + sum(
         is_strided_slice(node) for node, _ in rewritable_nodes(model)
     )

@@ -15,7 +15,7 @@ from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
-    """`ComposeSlicesPass` and `RemoveIdentitySlicesPass` as an `onnxscript.rewriter.RewriteRuleSet`, from opset 10 on.
+    """Return `ComposeSlicesPass` and `RemoveIdentitySlicesPass` as a `RewriteRuleSet`, from opset 10 on.
 
     For `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.
     """
@@ -30,7 +30,7 @@ def rules() -> Any:
 
         def check(self, context: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
-            shape = _sizes(x)
+            shape = _known_sizes(x)
             try:
                 self._entries = compose_entries(_entries(first, shape), _entries(second, shape), shape)
             except Skip as reason:
@@ -48,7 +48,7 @@ def rules() -> Any:
 
         def check(self, context: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
-            sizes = _sizes(x)
+            sizes = _known_sizes(x)
             known = dict(enumerate(sizes or ()))
             try:
                 entries = _entries(y, sizes)
@@ -65,7 +65,7 @@ def rules() -> Any:
     return RewriteRuleSet([kind.rule() for kind in kinds])
 
 
-def _sizes(value: ir.Value) -> Sizes | None:
+def _known_sizes(value: ir.Value) -> Sizes | None:
     value_info = ValueInfo()
     value_info.record(value, value.type, value.shape)
     return value_info.sizes.get(value)

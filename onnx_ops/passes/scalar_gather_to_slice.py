@@ -30,7 +30,7 @@ class ScalarGatherToSlicePass(NodePass):
     is_default = False
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data = node.inputs[0] if node.inputs else None
         source = self.skip_identities(data)
         indices = node.inputs[1] if len(node.inputs) > 1 else None

@@ -46,11 +46,11 @@ class ShortenChainsPass(NodePass):
 
     @classmethod
     def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:
-        """Without Gathers beside `ScalarGatherToSlicePass`, which would replace them again."""
+        """Create the pass. It emits no Gather if `ScalarGatherToSlicePass` also runs, since that would undo it."""
         return cls(gathers=ScalarGatherToSlicePass not in kinds)
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         if not node.inputs or _find_next(node) is not None:
             return None
         links = [node]
@@ -67,7 +67,7 @@ class ShortenChainsPass(NodePass):
         return None
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """The first links that compose, as a chain, and how many they are; `reasons` gets why they are not more."""
+        """Return the first links that compose as a chain, and their number. `reasons` gets what ended the chain."""
         sizes = self.sizes(links[0].inputs[0])
         if sizes is None:
             reasons.append("the rank of the chain's input is not known")
@@ -99,7 +99,7 @@ class ShortenChainsPass(NodePass):
         return list_operators(new)
 
     def _build(self, chain: SliceChain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool) -> list[ir.Node]:
-        """The shortest nodes that do what a chain does."""
+        """Return the shortest nodes that do what a chain does."""
         dropped, added = chain.views()
         index = chain.single_index(dropped) if gathers else None
         shape = list(chain.sizes)
@@ -124,7 +124,7 @@ class ShortenChainsPass(NodePass):
 
 
 def _find_previous(node: ir.Node) -> ir.Node | None:
-    """The link before a link, if nothing else reads its output."""
+    """Return the link before a link, if nothing else reads its output."""
     value = node.inputs[0] if node.inputs else None
     producer = None if value is None else value.producer()
     if value is None or producer is None or not is_operator(producer, *_LINKS) or producer.graph is not node.graph:
@@ -133,7 +133,7 @@ def _find_previous(node: ir.Node) -> ir.Node | None:
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """The link after a link, if it reads the output as its data and nothing else reads it."""
+    """Return the link after a link, if it reads the output as its data and nothing else reads it."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

@@ -127,7 +127,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: int) -> bool:
-    """Whether copying `gap` elements of an axis that nothing reads is worth it to save operators."""
+    """Return whether copying `gap` elements of an axis that nothing reads is worth it to save operators."""
     others = [size for i, size in enumerate(value_info.sizes[data]) if i != axis]
     sizes = [size for size in others if size is not None]
     dtype = value_info.dtype(data)
@@ -137,7 +137,7 @@ def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: 
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """The axis that a node cuts, and the parts that are read; none if it does something else.
+    """Return the axis that a node cuts, and the parts that are read; none if it does something else.
 
     Raises:
         Skip: The parameters are not known.
@@ -154,7 +154,7 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
-    """The only axis that a Slice cuts, and the neighbouring indices that it keeps; None if it does something else.
+    """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice.
 
     Raises:
         Skip: The bounds or the size of the axis are not known.
@@ -187,7 +187,7 @@ def _choose_whole_nodes(
 
 
 def _count_saved(parts: Sequence[Part]) -> int:
-    """The operators that a Split replaces; 0 for a few Gathers of one index alone, as each leaves a Squeeze."""
+    """Return the operators that a Split replaces; 0 for a few Gathers of one index alone, as each leaves a Squeeze."""
     nodes = {part.node for part in parts}
     only_single = all(part.is_dropped for part in parts)
     return 0 if only_single and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -34,7 +34,7 @@ class SiblingsToSplitPass(SlicingPass):
     """
 
     def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the search is done already
-        """See the class."""
+        """Rewrite the model; see the class."""
         siblings = self.analysis.siblings
         order = {node: i for i, node in enumerate(siblings.nodes)}
         for (where, value, axis), group in siblings.groups.items():

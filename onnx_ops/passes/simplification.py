@@ -38,12 +38,12 @@ class Simplification(Rewriting):
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         own = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}
         return {**super().to_json(), **own, "left_out": dict(self.left_out)}
 
     def text(self, *, verbose: bool = False) -> str:
-        """The report for people; `verbose` adds the nodes that passes skipped."""
+        """Return the report for people; `verbose` adds the nodes that passes skipped."""
         failed = [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
         taking_part = f", with {' and '.join(self.optimizers)}" if self.optimizers else ""
         counts = f"all nodes: {self.all_before} before, {self.all_after} after{taking_part}"
@@ -122,6 +122,6 @@ def _fold(model: ir.Model, fold: FoldConstantsPass) -> None:
 
 
 def _join(first: Rewriting, second: Rewriting) -> Rewriting:
-    """The report of what was done in two goes."""
+    """Return the report of what was done in two goes."""
     changes = {name: changes + second.changes[name] for name, changes in first.changes.items()}
     return replace(second, before=first.before, changes=changes, invalid=first.invalid)

@@ -68,7 +68,7 @@ class SliceChain:
         return {axis: entry for axis, entry in self.entries.items() if not entry.is_whole(self.sizes[axis])}
 
     def views(self) -> tuple[list[int], list[int]]:
-        """The axes that a Squeeze drops from the input, and those that an Unsqueeze adds to the output after it.
+        """Return the axes that a Squeeze drops from the input, and those that an Unsqueeze adds to the output after it.
 
         An axis of exactly one element that is dropped next to a new one takes the place of that.
         """
@@ -92,7 +92,7 @@ class SliceChain:
             raise Skip("it cuts a new axis")
 
     def single_index(self, dropped: Sequence[int]) -> int | None:
-        """The index of the element that is kept if a single axis is cut, to one element, and dropped; else None."""
+        """Return the index of the one element that is kept of the one axis that is cut and dropped; else None."""
         if len(dropped) != 1 or list(self.cut) != list(dropped):
             return None
         (axis,) = dropped
@@ -101,7 +101,7 @@ class SliceChain:
         return kept[0] if len(kept) == 1 else None
 
     def kept_size(self, axis: int) -> int | None:
-        """How many elements of an axis of the input are kept, if it is known."""
+        """Return how many elements of an input axis are kept, if the number is known."""
         size, entry = self.sizes[axis], self.entries.get(axis)
         if entry is None or size is None:
             return size

@@ -51,7 +51,7 @@ class SliceForDirectMLPass(NodePass):
     op_types = ("Slice",)
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
         if shape is not None and len(shape) > MAX_DIRECTML_AXES:
@@ -79,7 +79,7 @@ class SliceForDirectMLPass(NodePass):
 
 
 def find_contested(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
-    """Why a node must stay as it is: on onnxruntime's CPU provider a replacement would compute something else."""
+    """Return why a node must stay: on onnxruntime's CPU provider a replacement would compute something else."""
     disagreement = contested(node, opset, shape)
     if disagreement is None or not {ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED}.intersection(disagreement.engines):
         return None
@@ -87,7 +87,7 @@ def find_contested(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | N
 
 
 def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:
-    """The shape of the output, if that has no elements and the data have a known shape with some."""
+    """Return the shape of the output, if that has no elements and the data have a known shape with some."""
     known = [size for size in shape or () if size]
     if shape is None or len(known) != len(shape):
         return None

@@ -67,13 +67,13 @@ class SliceOfConcatPass(NodePass):
         self._operands: dict[ir.Node, _Operands] = {}
 
     def apply(self, model: ir.Model) -> None:
-        """See the class."""
+        """Rewrite the model; see the class."""
         self._operands.clear()
         super().apply(model)
         self._operands.clear()
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         joined = self.skip_identities(node.inputs[0]) if node.inputs else None
         concat = None if joined is None else joined.producer()
         if joined is None or concat is None or not is_operator(concat, "Concat"):
@@ -102,7 +102,7 @@ class SliceOfConcatPass(NodePass):
         return Rewritten("Slice")
 
     def _read_operands(self, concat: ir.Node) -> _Operands:
-        """The operands of a Concat, which are read once as long as they are the same.
+        """Return the operands of a Concat, which are read once as long as they are the same.
 
         Raises:
             Skip: Not all sizes are known, or they are beyond 64 bits.
@@ -121,7 +121,7 @@ class SliceOfConcatPass(NodePass):
         return operands
 
     def _read_sizes(self, concat: ir.Node) -> tuple[int, list[int]]:
-        """The axis of a Concat, and the sizes of the operands on it.
+        """Return the axis of a Concat, and the sizes of the operands on it.
 
         Raises:
             Skip: See `_read_operands`.

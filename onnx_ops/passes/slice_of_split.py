@@ -33,13 +33,13 @@ class SliceOfSplitPass(NodePass):
         self._parts: dict[ir.Node, tuple[int, list[tuple[int, int]]] | str] = {}
 
     def apply(self, model: ir.Model) -> None:
-        """See the class."""
+        """Rewrite the model; see the class."""
         self._parts.clear()
         super().apply(model)
         self._parts.clear()
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         part = self.skip_identities(node.inputs[0]) if node.inputs else None
         split = None if part is None else part.producer()
         if part is None or split is None or not is_operator(split, "Split") or split.inputs[0] is None:
@@ -60,7 +60,7 @@ class SliceOfSplitPass(NodePass):
         return Rewritten("Slice")
 
     def _read_parts(self, split: ir.Node, opset: int) -> tuple[int, list[tuple[int, int]]]:
-        """The axis of a Split and the bounds of its parts, which are read once.
+        """Return the axis of a Split and the bounds of its parts, which are read once.
 
         Raises:
             Skip: See `read_exact_split`.

@@ -33,7 +33,7 @@ class SplitForDirectMLPass(NodePass):
     op_types = ("Split",)
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         data = node.inputs[0] if node.inputs else None
         shape = self.sizes(data)
         if shape is not None and len(shape) > MAX_DIRECTML_AXES:
@@ -72,7 +72,7 @@ class SplitForDirectMLPass(NodePass):
             return None
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
-        """A Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
+        """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
         shape, dtype = self.sizes(data), self.value_info.dtype(data)
         if start == stop and shape is not None and dtype is not None:
             dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]

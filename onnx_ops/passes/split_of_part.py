@@ -45,7 +45,7 @@ class _Merge:
     nodes: list[ir.Node] = field(default_factory=list)
 
     def list_pieces(self) -> _Pieces:
-        """The parts that all of them together make."""
+        """Return the parts that all of them together make."""
         found: _Pieces = []
         waiting = self.pieces[::-1]
         while waiting:
@@ -77,7 +77,7 @@ class SplitOfPartPass(NodePass):
         self._merges: dict[ir.Node, _Merge] = {}
 
     def apply(self, model: ir.Model) -> None:
-        """See the class."""
+        """Rewrite the model; see the class."""
         self._merges.clear()
         super().apply(model)
         for outer, merge in self._merges.items():
@@ -108,7 +108,7 @@ class SplitOfPartPass(NodePass):
         return Rewritten("Split")
 
     def _start(self, outer: ir.Node, part: ir.Value, opset: int) -> _Merge | None:
-        """What other nodes are merged with, before they are; None if it is a Slice that cuts otherwise.
+        """Start a merge of nodes with `outer`; None if that is a Slice that cuts more than one axis.
 
         Raises:
             Skip: See `_list_pieces`.
@@ -138,7 +138,7 @@ class SplitOfPartPass(NodePass):
         self.replace_nodes([outer, *merge.nodes], new, successors, place=outer)
 
     def _list_pieces(self, outer: ir.Node, part: ir.Value, opset: int) -> tuple[int, _Pieces] | None:
-        """The axis that the outer node cuts and all its parts with their sizes; None if a Slice cuts otherwise.
+        """Return the axis that the outer node cuts and all its parts with their sizes; None if a Slice cuts otherwise.
 
         Raises:
             Skip: They are not known, or too much would be copied that nothing reads.

@@ -23,7 +23,7 @@ class SplitToSlicePass(NodePass):
     op_types = ("Split",)
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """See the class."""
+        """Rewrite a node that matches; see the class."""
         read = [i for i, output in enumerate(node.outputs) if is_used(output)]
         data = node.inputs[0] if node.inputs else None
         if len(read) != 1 or data is None:

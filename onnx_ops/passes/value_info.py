@@ -48,19 +48,19 @@ class ValueInfo:
         """Return the nodes that break their specification, each with the reason."""
         return [InvalidNode(node_name(node), node.op_type, reason) for node, reason in self.invalid.items()]
 
-    def copy(self, value: ir.Value, source: ir.Value) -> None:
-        """Let what is known of a value hold for another that replaces it."""
+    def copy_entry(self, value: ir.Value, source: ir.Value) -> None:
+        """Copy the recorded size and type of `source` to `value`, which replaces it."""
         self.copy_from(self, value, source)
 
     def copy_from(self, other: ValueInfo, value: ir.Value, source: ir.Value) -> None:
-        """Let what another instance knows of a value hold for one here."""
+        """Copy the size and type of `source` in `other` to `value` here. Constants of another graph do not apply."""
         if source in other.sizes:
             self.sizes[value] = other.sizes[source]
         if source in other.types:
             self.types[value] = other.types[source]
 
     def dtype(self, value: ir.Value) -> ir.DataType | None:
-        """The type of a tensor's elements, if it is known."""
+        """Return the type of a tensor's elements, if it is known."""
         type_ = self.types.get(value)
         return type_.dtype if isinstance(type_, ir.TensorType) and type_.dtype != ir.DataType.UNDEFINED else None
 
@@ -98,7 +98,7 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
 
 
 def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.Function, ir.Model]]:
-    """The functions, each as a model of its own whose inputs have the sizes that they have at all its calls.
+    """Yield each function as a model of its own, whose inputs have the sizes that hold at all calls.
 
     A function comes after those that call it, so that what was inferred in these can be put into `value_info` between.
     Those that call each other are left out, and where it would take long, all after the first ones.
@@ -128,7 +128,7 @@ def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.
 def _sort_by_callers(
     functions: Sequence[ir.Function], called_by: Mapping[ir.OperatorIdentifier, set[ir.OperatorIdentifier]]
 ) -> list[list[ir.Function]]:
-    """The functions in rounds, each as soon as all that call it are in earlier ones, else in their order."""
+    """Return the functions in rounds, each as soon as all that call it are in earlier ones, else in their order."""
     numbers = {function.identifier(): i for i, function in enumerate(functions)}
     callers = Counter(each for key in numbers for each in called_by[key])
     ready = [i for key, i in numbers.items() if not callers[key]]
@@ -146,7 +146,7 @@ def _sort_by_callers(
 
 
 def _count_visits(rounds: Sequence[Sequence[ir.Function]], model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
-    """By function, how many nodes `propagate` visits in it and what it calls, or more."""
+    """Return by function an upper bound of the nodes that `propagate` visits in it and its callees."""
     visits: dict[ir.OperatorIdentifier, int] = {}
     for function in (function for ready in reversed(rounds) for function in ready):
         nodes = [node.op_identifier() for node in all_nodes(function)]
@@ -173,7 +173,7 @@ def _called_functions(function: ir.Function, model: ir.Model) -> set[ir.Operator
 def _reached_functions(
     function: ir.Function, model: ir.Model, called_by: Mapping[ir.OperatorIdentifier, set[ir.OperatorIdentifier]]
 ) -> list[ir.Function]:
-    """The other functions that a function calls, and those that these call, as deep as `propagate` follows them."""
+    """Return the functions reachable from `function` within MAX_CALLS + 1 call levels, without itself."""
     reached: set[ir.OperatorIdentifier] = set()
     unseen = called_by[function.identifier()]
     for _ in range(MAX_CALLS + 1):
@@ -183,7 +183,7 @@ def _reached_functions(
 
 
 def _find_contested(model: ir.Model) -> list[ir.Function]:
-    """A function with a node that engines read differently, if there is one: it tells `build_probe` of itself."""
+    """Return at most one function with a contested node, because one is enough for `build_probe` to clear shapes."""
     for function in model.functions.values():
         opset = standard_opset(function.opset_imports, standard_opset(model.opset_imports))
         if any(contested(node, opset) is not None for node in all_nodes(function)):
@@ -215,7 +215,7 @@ def _as_model(
 
 
 def pair_values(function: ir.Function, graph: ir.Graph) -> list[tuple[ir.Value, ir.Value]]:
-    """The values of a function, each with the same one of its copy."""
+    """Return the values of a function, each with the same one of its copy."""
     values = list(zip(function.inputs, graph.inputs, strict=True))
     for node, twin in zip(all_nodes(function), all_nodes(graph), strict=True):
         values += zip(node.outputs, twin.outputs, strict=True)

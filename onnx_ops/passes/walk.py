@@ -11,7 +11,7 @@ from onnx_ops.model.walk import all_nodes
 
 
 def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """The nodes of graphs, subgraphs and functions with the version of the standard operator set where they are."""
+    """Yield the nodes of graphs, subgraphs and functions, each with the version of its standard operator set."""
     version = standard_opset(model.opset_imports)
     for node in all_nodes(model.graph):
         yield node, version
@@ -22,14 +22,14 @@ def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
 
 
 def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
-    """As `every_node`, without the body of `ov_ext::StridedSlice`, which is rewritten as a whole."""
+    """Yield every node but those in the body of `ov_ext::StridedSlice`, which is rewritten as a whole."""
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     inside = {node for function in functions for node in all_nodes(function)}
     return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)
 
 
 def nodes_of(model: ir.Model, *op_types: str) -> Iterator[tuple[ir.Node, int]]:
-    """The rewritable nodes of standard operators, with the version of their operator set."""
+    """Yield the rewritable nodes of standard operators, with the version of their operator set."""
     return (
         (node, opset)
         for node, opset in rewritable_nodes(model)

@@ -131,7 +131,7 @@ RULES: dict[str, Mutant] = {
     "nodes made for nothing": ("passes/shorten_chains", "            detach(new)\n", ""),
     "sizes of the data": (
         "passes/base", "        if sizes is not None:\n            self.value_info.sizes[value]",
-        "        if sizes is None:\n            self.value_info.copy(value, data)\n        else:\n"
+        "        if sizes is None:\n            self.value_info.copy_entry(value, data)\n        else:\n"
         "            self.value_info.sizes[value]"),
     "siblings of before": ("passes/base", "            self.analysis.forget()\n", "            pass\n"),
     "malformed nodes": ("passes/base", "if not (is_strided_slice(node) or has_its_values(node)):", "if False:"),
