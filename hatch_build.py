@@ -122,6 +122,6 @@ def build_library(folder: Path) -> bool:
     except build.BuildError as error:
         if os.environ.get(VARIABLE) == "yes":
             raise SystemExit(str(error)) from None
-        build.put_failure(folder, str(error))
+        build.write_failure_record(folder, str(error))
         return False
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from operator import and_, or_
 
 import numpy as np
 import openvino as ov
@@ -151,7 +152,7 @@ def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
     any_new, any_shrink = any(new), any(shrink)
     if any_new and any_shrink and not any(ellipsis) and (view.rank is None or count < view.rank + sum(new)):
         yield NEW_AND_SHRINK
-    if any(map(_both, view.bits.begin, shrink)):
+    if any(map(and_, view.bits.begin, shrink)):
         yield BEGIN_MASK_AND_SHRINK
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield BITS_BEYOND
@@ -160,7 +161,7 @@ def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
         is_empty_ellipsis or (any_new and any_shrink)
     ):
         yield SHORT_MASKS
-    if any(map(_both, ellipsis, new)) or any(map(_both, ellipsis, shrink)):
+    if any(map(and_, ellipsis, new)) or any(map(and_, ellipsis, shrink)):
         yield SHARED_ELLIPSIS
     if view.at_run_time and 1 in ellipsis and any(new[ellipsis.index(1) + 1 :]):
         yield ELLIPSIS_THEN_NEW
@@ -217,7 +218,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
     """Return whether the data may be a scalar: the rank is 0, or it is open and no entry consumes an axis."""
     if view.rank is not None or view.count is None:
         return view.rank == 0
-    return all(map(_either, view.bits.new_axis, view.bits.ellipsis))
+    return all(map(or_, view.bits.new_axis, view.bits.ellipsis))
 
 
 def _is_counted_in_floats(size: ov.Dimension) -> bool:
@@ -233,14 +234,6 @@ def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
-
-
-def _either(a: int, b: int) -> bool:
-    return bool(a or b)
-
-
-def _both(a: int, b: int) -> bool:
-    return bool(a and b)
 
 
 def _exact(bounds: Sequence[Bounds] | None) -> list[int | None] | None:

@@ -13,7 +13,7 @@ from ov_ext.error_text import last_sentence
 from ov_ext.frontend import strided_slice_extension
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.operators import operator_extensions
-from ov_ext.passes import note_operators
+from ov_ext.passes import name_unnamed_nodes, note_operators
 from ov_ext.read import bind_shapes
 from sliceport.arguments import check_path, read_input_shapes
 from sliceport.errors import ModelError, UsageError
@@ -31,7 +31,25 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
         UsageError: `path` is not a path.
         ModelError: There is no such file, or OpenVINO does not read it.
     """
-    return _read(path)
+    check_path(path, "model")
+    name = os.fspath(path)
+    weights = f"{os.path.splitext(name)[0]}.bin"
+    for file in (name, weights):
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise ModelError(f"'{file}' is no file.")
+    if not os.path.isfile(name):
+        raise ModelError(f"model '{name}' is no file.")
+    core = ov.Core()
+    if sys.platform == "win32":  # Windows does not replace files that are mapped, so nobody could write the model anew.
+        core.set_property({"ENABLE_MMAP": False})
+    for extension in (*operator_extensions(), strided_slice_extension()):
+        core.add_extension(extension)
+    try:
+        return core.read_model(os.path.abspath(name))
+    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
+        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
 @with_openvino_lock
@@ -47,31 +65,9 @@ def read_with_shapes(path: str | os.PathLike[str], shapes: Mapping[str, Sequence
         ModelError: See `read_model`.
     """
     read = read_input_shapes(shapes)
-    model = _read(path)
+    model = read_model(path)
     bind_shapes(model, read)
     return model
-
-
-def _read(path: str | os.PathLike[str]) -> ov.Model:
-    check_path(path, "model")
-    name = os.fspath(path)
-    weights = f"{os.path.splitext(name)[0]}.bin"
-    for file in (name, weights):
-        if os.path.exists(file) and not os.path.isfile(file):
-            raise ModelError(f"'{file}' is no file.")
-    if not os.path.isfile(name):
-        raise ModelError(f"model '{name}' is no file.")
-    core = ov.Core()
-    if sys.platform == "win32":  # where nobody can replace weights that are mapped, and so no model in its place
-        core.set_property({"ENABLE_MMAP": False})
-    for extension in (*operator_extensions(), strided_slice_extension()):
-        core.add_extension(extension)
-    try:
-        return core.read_model(os.path.abspath(name))
-    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        if "bad_alloc" in str(error):
-            raise MemoryError from None
-        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
 @with_openvino_lock
@@ -99,4 +95,5 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
             raise UsageError(f"output '{target}' cannot be written: {last_sentence(error)}") from None
 
     note_operators(model)
+    name_unnamed_nodes(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)

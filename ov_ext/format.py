@@ -1,4 +1,4 @@
-"""OpenVINO's models as a format of `sliceport`."""
+"""OpenVINO models as a format of `sliceport`."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class OpenVINO:
     optimizers: Mapping[str, str] = {}
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """None: `rewrite` does not take models of this format."""
+        """Return no passes: `rewrite` does not take models of this format."""
         return {}, {}
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """openvino, and whether our operators in C++ are used with it."""
+        """Yield the diagnoses of openvino and of our operators in C++."""
         openvino = diagnose_package("openvino", 'run: pip install "sliceport[openvino]"')
         yield openvino
         if openvino.status == "ok":
@@ -65,18 +65,18 @@ class OpenVINO:
         return read_declared_shapes(model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """The weights: the file of the same name that ends in .bin."""
+        """Return the file of the weights, which has the same name and ends in .bin."""
         return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """See `ov_ext.lower`."""
+        """Lower a model; see `ov_ext.lower`."""
         from ov_ext import lower
 
         return lower(model, **options)
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
-        """See `ov_ext.compare`; nodes run alone, on random data."""
-        from ov_ext import read_model  # noqa: F401 - says what to install where OpenVINO is not there
+        """Compare engines on each node alone, on random data; see `ov_ext.compare`."""
+        from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
         from ov_ext.compare import compare
 
         if options.get("inputs"):
@@ -91,7 +91,7 @@ class OpenVINO:
         )
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:  # noqa: ARG002
-        """Not there.
+        """Refuse: DirectML does not run IR.
 
         Raises:
             UsageError: Always.
@@ -105,7 +105,7 @@ class OpenVINO:
         passes: Sequence[str] | None = None,  # noqa: ARG002
         **options: Unpack[RewriteOptions],  # noqa: ARG002
     ) -> Result:
-        """Not there.
+        """Refuse: `rewrite` takes ONNX models.
 
         Raises:
             UsageError: Always.
@@ -128,10 +128,10 @@ class OpenVINO:
 
 
 def _check_keeps_data(model: Path, output: Path) -> None:
-    """Refuse to write where a model of another format has its data; weights of IR are replaced with their model.
+    """Check that the output does not replace the data files of a model of another format.
 
     Raises:
-        UsageError: It is there.
+        UsageError: The output would replace a data file.
     """
     one = format_of(model)
     if one.name == OpenVINO.name or not isinstance(one, ManyFiles):

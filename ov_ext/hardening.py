@@ -1,4 +1,4 @@
-"""Replacing the slicing that OpenVINO computes wrongly by operators that it computes right."""
+"""Replacement of the slicing nodes that OpenVINO computes wrongly by operators that it computes right."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _INT32_MAX = 2**31 - 1
 
 @with_openvino_lock
 def harden(model: ov.Model) -> Hardening:
-    """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly; the others stay as they are.
+    """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly, and no others.
 
-    These are the nodes with a defect of `sliceport.defects.openvino`, but for defects that only show when the model
-    runs (`handling` is `unseen`). The replacement consists of built-in operators, so that `ovc`, C++ and
-    `benchmark_app` run the model, or is our own operator where these are wrong, too. Names stay as in `use_custom_ops`.
+    A node is rewritten if it triggers a defect of `sliceport.defects.openvino`, except for defects that only show when
+    the model runs (`handling` is `unseen`). The replacement consists of built-in operators, so that `ovc`, C++ and
+    `benchmark_app` run the model. If these are wrong, too, it is our operator. Names stay as in `use_custom_ops`.
 
     Args:
-        model: The model; it is changed, bodies of If, Loop and TensorIterator too.
+        model: The model, which is changed in place, as are bodies of If, Loop and TensorIterator.
 
     Returns:
-        What was changed, and why.
+        The changes with their reasons.
     """
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
@@ -66,10 +66,10 @@ def harden(model: ov.Model) -> Hardening:
 
 
 def _repair(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
-    """The replacement, and its operators."""
+    """Build the replacement of a node, and return it with the names of its operators."""
     output = view.ours.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
-    if is_empty and STRINGS not in found:  # OpenVINO makes no constants of strings that are none
+    if is_empty and STRINGS not in found:  # OpenVINO cannot make an empty constant of strings.
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
     if view.element in SUB_BYTES:
         return _of_sub_bytes(view)
@@ -77,14 +77,14 @@ def _repair(view: BuiltInNode, found: Sequence[Defect]) -> tuple[ov.Node | None,
         parts = _as_split(view)
         return (parts, "VariadicSplit") if parts is not None else (view.ours, _extension(view))
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(found):
-        spelled = _slice_with_clamped_constants(view) if view.op == "Slice" else _spell_out(view)
-        if spelled is not None and not _has_defects(spelled[0], view.inputs):
-            return spelled
+        explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
+        if explicit is not None and not _has_defects(explicit[0], view.inputs):
+            return explicit
     return view.ours, _extension(view)
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Whether a replacement that reads these inputs is computed wrongly too, as for sizes that are now inferred."""
+    """Return whether a replacement on these inputs triggers a defect, too, for example by the sizes that it infers."""
     if kind_of(node) in BUILT_IN and defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
@@ -95,7 +95,7 @@ def _extension(view: BuiltInNode) -> str:
 
 
 def _of_sub_bytes(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
-    """The values themselves where they are known, else our operator, if it takes the type."""
+    """Return a constant if the values are known, or else our operator if it takes the type."""
     data = view.inputs[0].get_node()
     if data.get_type_name() != "Constant" or view.all_values is None:
         return (None, None) if view.element in REFUSED_ELEMENTS else (view.ours, _extension(view))
@@ -104,28 +104,28 @@ def _of_sub_bytes(view: BuiltInNode) -> tuple[ov.Node | None, str | None]:
     indices = [ov.Tensor(np.array([min(value, INT64_MAX) for value in values], np.int64)) for values in view.all_values]
     try:
         done = view.ours.evaluate([tensor], [data.get_tensor_view(), *indices])
-    except (InvalidSlice, RuntimeError):  # the latter is what native operators raise
+    except (InvalidSlice, RuntimeError):  # Native operators raise RuntimeError.
         return None, None
     return (ov.op.Constant(tensor), "Constant") if done else (None, None)
 
 
 def _as_split(view: BuiltInNode) -> ov.Node | None:
-    """A part of a VariadicSplit for each cut axis, if the shape is known, steps are 1 and no axis comes or goes."""
+    """Build a VariadicSplit for each sliced axis, if the shape is known, steps are 1 and no axis is new or shrunk."""
     region = view.region
     if region is None or len(region.output_shape) != len(region.input_shape):
         return None
-    if any(kept.step != 1 for kept in region.ranges):
+    if any(selected.step != 1 for selected in region.ranges):
         return None
     part = view.inputs[0]
-    for axis, (kept, size) in enumerate(zip(region.ranges, region.input_shape, strict=True)):
-        if len(kept) != size:
-            lengths = [kept.start, len(kept), size - kept.stop]
-            part = opset1.variadic_split(part, _scalar(axis), _constant(lengths)).output(1)
-    return opset8.convert_like(part, view.inputs[0])  # a node of one output, to take the place
+    for axis, (selected, size) in enumerate(zip(region.ranges, region.input_shape, strict=True)):
+        if len(selected) != size:
+            lengths = [selected.start, len(selected), size - selected.stop]
+            part = opset1.variadic_split(part, opset8.constant(np.int64(axis)), _constant(lengths)).output(1)
+    return opset8.convert_like(part, view.inputs[0])  # Only a node of one output can replace the other.
 
 
 def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
-    """Slice with constants that every engine reads as the same numbers."""
+    """Build a Slice with constants that every engine reads as the same numbers."""
     if not view.count:
         return _whole(view.inputs[0]), "Slice"
     inputs = [view.inputs[0]]
@@ -138,21 +138,24 @@ def _slice_with_clamped_constants(view: BuiltInNode) -> tuple[ov.Node, str]:
 
 
 def _whole(data: ov.Output) -> ov.Node:
-    """All of the data, which is no scalar."""
+    """Build a Slice that selects all of the data, which must not be a scalar."""
     return opset8.slice(data, _constant([0]), _constant([INT64_MAX]), _constant([1]), _constant([0]))
 
 
-def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """StridedSlice with an entry for each axis and each new one; before it, Slice does what is wrong there, too.
+def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None:
+    """Rewrite as a StridedSlice with one explicit entry for each axis and each new axis.
 
-    That is a walk backwards through an axis that may be empty, and the one element of an axis that is shrunk at run
-    time: there Gather would divide by the size of an axis that may be 0, and is not evaluated for all types.
+    A Slice in front of it takes the entries that StridedSlice itself computes wrongly: backward walks through axes that
+    may be empty, and axes that are shrunk at run time. A Gather would divide by the size of an axis, which may be 0.
+
+    Returns:
+        The replacement with its operators, or None if the number of entries or a needed step is not known.
     """
     if view.count is None:
         return None
     if view.rank is None:
         return _new_axes(view)
-    if view.rank == 0:  # StridedSlice is wrong on scalars
+    if view.rank == 0:  # StridedSlice computes scalars wrongly.
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
     node, operators = view.inputs[0], []
     firsts = {entry for entry in view.entries if entry.kind == "shrink" and _find_known(view, 0, entry) is None}
@@ -173,7 +176,7 @@ def _spell_out(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 
 
 def _new_axes(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """The replacement for data of any rank, if it only adds axes."""
+    """Build the replacement for data of open rank, if the node only adds axes."""
     bits = list(zip(view.bits.ellipsis, view.bits.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
     if "cut" in kinds or "new" not in kinds:
@@ -185,7 +188,7 @@ def _new_axes(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 
 
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
-    """Start, stop and step of Slice for an entry; None where a masked one depends on a step that is not known."""
+    """Return start, stop and step of Slice for an entry, or None if a masked bound depends on an unknown step."""
     if entry.kind == "shrink":
         return _pick(view, 0, entry), INT64_MAX, _INT32_MAX
     begin, end, step = (_find_known(view, i, entry) for i in range(3))
@@ -201,7 +204,7 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
 
 
 def _join(values: Sequence[int | ov.Output]) -> ov.Output:
-    """One list of numbers, some of which are lists of one element."""
+    """Join numbers and lists of one element into one list."""
     if all(isinstance(value, int) for value in values):
         return _constant([value for value in values if isinstance(value, int)])
     listed = [_constant([value]) if isinstance(value, int) else value for value in values]
@@ -211,9 +214,9 @@ def _join(values: Sequence[int | ov.Output]) -> ov.Output:
 def _by_strided_slice(
     view: BuiltInNode, data: ov.Output, entries: Sequence[Entry], firsts: Collection[Entry]
 ) -> ov.Node:
-    """StridedSlice with these entries, in which all axes of data are named; only masks that matter are set.
+    """Build a StridedSlice of entries that name all axes. Only masks that matter are set.
 
-    Those of `firsts` shrink an axis of which one element is left.
+    The entries of `firsts` shrink an axis to its element 0, since Slice has selected one element.
     """
     shape = view.inputs[0].get_partial_shape()
     whole = [entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0) for entry in entries]
@@ -243,7 +246,7 @@ def _by_strided_slice(
 
 
 def _index_list(view: BuiltInNode, index: int, entries: Sequence[Entry | None], firsts: Collection[Entry]) -> ov.Output:
-    """The elements of an index input for some entries, 1 where it does not matter."""
+    """Return the elements of an index input for some entries, with 1 for those that are ignored."""
     known = [1 if e is None else 0 if e in firsts else _find_known(view, index, e) for e in entries]
     is_as_it_is = [-1 if e is None or e in firsts else e.position for e in entries] == list(range(view.count or 0))
     if None in known and is_as_it_is:
@@ -258,7 +261,7 @@ def _index_list(view: BuiltInNode, index: int, entries: Sequence[Entry | None], 
 
 
 def _pick(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
-    """The element of an index input for an entry, as a list of 64-bit integers."""
+    """Return the element of an index input for an entry, as a list of 64-bit integers."""
     source, at = _whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
         bounds = [_constant([value]) for value in (at, at + 1, 1, 0)]
@@ -267,12 +270,12 @@ def _pick(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
 
 
 def _whole_bytes(source: ov.Output) -> ov.Output:
-    """An index input of 4 bits as one of 64."""
+    """Return an index input, converted to 64 bits if it has 4."""
     return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 
 def _find_known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
-    """The element of an index input for an entry, if it is known; steps that are not given are 1."""
+    """Return the element of an index input for an entry, or None if it is not known. The default step is 1."""
     if index >= len(view.values):
         return 1
     values = view.values[index]
@@ -280,12 +283,8 @@ def _find_known(view: BuiltInNode, index: int, entry: Entry) -> int | None:
 
 
 def _clamp(value: int, index: int) -> int:
-    """The same index within what every engine reads alike; index 2 are the steps."""
+    """Clamp an index to the range that every engine reads alike. Input 2 holds the steps."""
     return min(max(value, -_INT32_MAX) if index == 2 else value, INT64_MAX)
-
-
-def _scalar(value: int) -> ov.Node:
-    return opset8.constant(np.int64(value))
 
 
 def _constant(values: Sequence[int]) -> ov.Output:

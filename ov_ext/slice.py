@@ -17,14 +17,7 @@ NAMES = ("start", "stop", "step", "axes")
 
 
 class Slice(SlicingOp):
-    """OpenVINO Slice-8.
-
-    Inputs: `data` of any type and rank from 1 up; `start`, `stop`, `step` and, optionally, `axes`: lists of integers of
-    one length, with one entry for each axis. The default of `axes` are the first axes. The output has the rank of
-    `data`.
-
-    Source: OpenVINO's Slice-8 page. Where OpenVINO's shape inference is not exact, this one infers all possible sizes.
-    """
+    """OpenVINO Slice-8 in Python; `ov_ext.Slice` describes it."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("Slice8", VERSION)
 

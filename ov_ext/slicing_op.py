@@ -15,8 +15,8 @@ from ov_ext.inference import Bounds
 from ov_ext.static_values import (
     as_indices,
     as_output,
+    bounds_of,
     dimension,
-    dimension_bounds,
     element_bounds,
     index_array,
     is_integral,
@@ -265,12 +265,9 @@ class SlicingOp(ov.Op):
             self.set_output_type(0, element, _join_dimensions(shape, cached))
             return
         self.check_inputs()
-        sizes = dimension_bounds(shape)
-        if sizes is None:
-            self.set_output_type(0, element, ov.PartialShape.dynamic())
-            return
+        sizes = [] if shape.rank.is_dynamic else list(map(bounds_of, shape))
         indices = [list_bounds(source) for source in sources]
-        output = self.output_dimensions(sizes, indices)
+        output = None if shape.rank.is_dynamic else self.output_dimensions(sizes, indices)
         if output is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return

@@ -82,13 +82,6 @@ def ones_like(source: ov.Output | ov.Node) -> ov.Output:
     return opset8.broadcast(one, opset8.shape_of(source)).output(0)
 
 
-def dimension_bounds(shape: ov.PartialShape) -> list[Bounds] | None:
-    """Return the bounds of each size, or None if the rank is open."""
-    if shape.rank.is_dynamic:
-        return None
-    return [bounds_of(dim) for dim in shape]
-
-
 def bounds_of(dim: ov.Dimension) -> Bounds:
     """Return the bounds of a size."""
     high = dim.get_max_length()

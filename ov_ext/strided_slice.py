@@ -16,14 +16,7 @@ NAMES = ("begin", "end", "strides")
 
 
 class StridedSlice(SlicingOp):
-    """OpenVINO StridedSlice-1.
-
-    Inputs: `data` of any type and rank; `begin`, `end` and, optionally, `strides` (1 everywhere without): lists of
-    integers of one length. The masks hold a 0 or 1 for each entry. Missing bits are 0, and further bits are ignored.
-    An ellipsis bit takes precedence over a new axis, a new axis over a shrunk axis, and a shrunk axis over a slice.
-
-    Source: OpenVINO's StridedSlice-1 page, and OpenVINO itself where the two differ (`docs/strided_slice.md`).
-    """
+    """OpenVINO StridedSlice-1 in Python; `ov_ext.StridedSlice` describes it."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
 

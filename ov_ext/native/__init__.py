@@ -1,7 +1,7 @@
-"""The operators in C++, a library that OpenVINO loads: where it lies. Standard library only.
+"""The location of the operators in C++, a library that OpenVINO loads. Standard library only.
 
-The library is built against the headers of one release of openvino and loaded by no other. Beside it lies a record of
-what it was built for.
+The library is built against the headers of one release of openvino and loaded by no other. A record beside it names the
+release and the sources.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ BUILD_COMMAND = "python -m ov_ext.native build"
 
 @dataclass(frozen=True)
 class Found:
-    """What was found for a release of openvino.
+    """The library for a release of openvino.
 
     Attributes:
-        path: The library; None where there is none for that release.
-        reason: Why, as the middle of a sentence.
+        path: The library, or None if there is none for that release.
+        reason: The reason, as the middle of a sentence.
     """
 
     path: Path | None
@@ -41,7 +41,7 @@ class Found:
 
 
 def find_library(openvino: str) -> Found:
-    """The library for a release of openvino: that of the installed package, else that of the user's cache.
+    """Find the library for a release of openvino in the installed package, or else in the user's cache.
 
     Args:
         openvino: The release, as `openvino.__version__` has it.
@@ -59,13 +59,13 @@ def find_library(openvino: str) -> Found:
 
 
 def cached_folder(openvino: str) -> Path:
-    """The folder of the user's cache for the library of a release of openvino and of these sources on this machine."""
+    """Return the cache folder for the library of a release of openvino, of these sources, on this machine."""
     release = re.sub(r"[^\w.-]", "_", openvino)
     return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}-{hash_sources()[:_DIGITS]}"
 
 
 def hash_sources() -> str:
-    """What tells one state of the C++ sources from another."""
+    """Return a SHA-256 digest of the C++ sources."""
     digest = hashlib.sha256()
     for file in sorted([SOURCE / "CMakeLists.txt", *(SOURCE / "src").rglob("*")]):
         if file.is_file():
@@ -74,12 +74,12 @@ def hash_sources() -> str:
 
 
 def hash_file(path: Path) -> str:
-    """What tells a whole file from a damaged one."""
+    """Return a SHA-256 digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def make_record(openvino: str) -> dict[str, str]:
-    """What stands beside a library that is built now for a release of openvino."""
+    """Return the record of a library that is built now for a release of openvino."""
     return {"openvino": openvino, "sources": hash_sources()}
 
 
@@ -92,7 +92,7 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _complain(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
-    """Why a library does not serve, as the end of a sentence; None where it does."""
+    """Return why a library cannot be used, as the end of a sentence, or None if it can."""
     if "failed" in record:
         return f"was not built ({record['failed']})"
     if record.get("openvino") != openvino:
@@ -101,6 +101,6 @@ def _complain(folder: Path, record: dict[str, Any], openvino: str) -> str | None
         return "is built from the sources of another sliceport"
     if not (folder / LIBRARY).is_file():
         return "is gone"
-    # That of the package may have been stripped by who packed it; one cut short ends the process that loads it.
+    # Packagers may strip the library of the package. A truncated library ends the process that loads it.
     is_whole = folder == PACKAGED or record.get("library") in (None, hash_file(folder / LIBRARY))
     return None if is_whole else "is damaged"

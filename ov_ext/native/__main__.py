@@ -1,4 +1,4 @@
-"""`python -m ov_ext.native`: where the operators in C++ are, and building them."""
+"""`python -m ov_ext.native`: the path and the build of the operators in C++."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DONE, FAILED = 0, 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code. stdout is the library's path, stderr everything else."""
+    """Run a command line and return its exit code. Only the library's path goes to stdout."""
     parser = argparse.ArgumentParser("python -m ov_ext.native", description="The operators of ov_ext in C++.")
     parser.add_argument("--path", action="store_true", help="print the library for the installed openvino")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")

@@ -1,4 +1,4 @@
-"""Building the operators in C++ by CMake, against the headers of an openvino that is installed by pip."""
+"""The build of the operators in C++ by CMake, against the headers of an openvino that pip installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -19,7 +19,7 @@ from sliceport.sandbox.place import fill_folder, remove_leftovers, write_json
 Progress = Callable[[str], None]
 _MAX_SAID = 300
 _LEFTOVER_SECONDS = 24 * 60 * 60.0
-"""How long ago a build must have begun for it to be no longer under way."""
+"""The age from which on the leftovers of a build are deleted."""
 
 
 class BuildError(SliceportError):
@@ -27,16 +27,16 @@ class BuildError(SliceportError):
 
 
 def build(say: Progress) -> Path:
-    """Build the library for the installed openvino into the user's cache, unless there is one; its path.
+    """Build the library for the installed openvino into the user's cache, unless it is there, and return its path.
 
-    Of several that do so at once, one builds and the others wait for it.
+    If several processes build at once, one builds and the others wait.
 
     Raises:
-        BuildError: Something is missing on this machine, or a step failed.
+        BuildError: A tool is missing on this machine, or a step failed.
     """
     folder, version = find_openvino()
     found = find_library(version)
-    if found.path is not None:  # also where no lock can be made
+    if found.path is not None:  # No lock is needed, and a read-only cache has none.
         return found.path
     target = cached_folder(version)
     with _lock(target.with_name(f"{target.name}.lock")):
@@ -60,17 +60,17 @@ def build(say: Progress) -> Path:
 
 
 def _remove_without_record(target: Path) -> None:
-    """Remove a folder that holds a library or nothing, and no record of what that is built for."""
+    """Remove a folder that holds no record and nothing but a library."""
     with suppress(OSError):
         if not target.is_symlink() and set(os.listdir(target)) <= {LIBRARY}:
             shutil.rmtree(target)
 
 
 def find_openvino() -> tuple[Path, str]:
-    """The folder of the installed openvino, and its version.
+    """Return the folder of the installed openvino and its version.
 
     Raises:
-        BuildError: None is installed that can be built for.
+        BuildError: openvino is not installed, or lacks headers and CMake files.
     """
     try:
         import openvino
@@ -83,7 +83,7 @@ def find_openvino() -> tuple[Path, str]:
 
 
 def missing_tools() -> str | None:
-    """What this machine lacks to compile, with the way to get it; None when nothing is missing."""
+    """Return the tool that this machine lacks to compile, with the way to get it, or None if it has all."""
     if find_cmake() is None:
         return "there is no cmake; run: pip install cmake"
     if not has_compiler():
@@ -94,12 +94,12 @@ def missing_tools() -> str | None:
 
 
 def find_cmake() -> str | None:
-    """The command `cmake`."""
+    """Return the path of `cmake`, or None."""
     return _find("cmake")
 
 
 def find_generator() -> str | None:
-    """What CMake writes files for; on Windows that is Visual Studio, which brings its own."""
+    """Return the CMake generator, "" for CMake's default, or None if there is no build tool."""
     if "CMAKE_GENERATOR" in os.environ:
         return os.environ["CMAKE_GENERATOR"]
     if sys.platform == "win32":
@@ -110,7 +110,7 @@ def find_generator() -> str | None:
 
 
 def has_compiler() -> bool:
-    """Whether there seems to be a C++ compiler; CMake finds Visual Studio's by its installer."""
+    """Return whether there seems to be a C++ compiler. CMake finds Visual Studio by its installer."""
     if os.environ.get("CXX"):
         return True
     if sys.platform == "win32":
@@ -120,24 +120,24 @@ def has_compiler() -> bool:
 
 
 def put(folder: Path, openvino: Path, version: str) -> None:
-    """Build the library and put it into a folder, with the record of what it is built for.
+    """Build the library into a folder, with its record.
 
     Args:
-        folder: Where to put it.
+        folder: The folder.
         openvino: The folder of the openvino package.
-        version: The version of that.
+        version: The version of openvino.
 
     Raises:
-        BuildError: Something is missing on this machine, or a step failed.
+        BuildError: A tool is missing on this machine, or a step failed.
     """
     lacking = missing_tools()
     if lacking is not None:
         raise BuildError(f"the operators in C++ cannot be built here: {lacking}.")
-    with tempfile.TemporaryDirectory(dir=folder) as made:  # so that nothing lies elsewhere after a kill
+    with tempfile.TemporaryDirectory(dir=folder) as made:  # A killed build leaves nothing elsewhere.
         work = Path(made)
-        _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)], _environment())
+        _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)])
         jobs = str(os.cpu_count() or 1)
-        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs], _environment())
+        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs])
         built = next((path for path in sorted(work.rglob(LIBRARY)) if path.is_file()), None)
         if built is None:
             raise BuildError(f"CMake built no {LIBRARY}.")
@@ -145,25 +145,19 @@ def put(folder: Path, openvino: Path, version: str) -> None:
     write_json(folder / RECORD, {**make_record(version), "library": hash_file(folder / LIBRARY)})
 
 
-def put_failure(folder: Path, reason: str) -> None:
-    """Put a record into a folder that says why there is no library."""
+def write_failure_record(folder: Path, reason: str) -> None:
+    """Write a record of the reason for which there is no library."""
     write_json(folder / RECORD, {"failed": reason.rstrip(".")})
 
 
 def _configuration(openvino: Path) -> list[str]:
-    """No path of this machine goes into the library: who loads it has loaded openvino before."""
+    """Return the options of CMake. No path of this machine goes into the library."""
     options = [f"-DOpenVINO_DIR={openvino / 'cmake'}", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SKIP_RPATH=ON"]
     generator = find_generator()
     return [*options, "-G", generator] if generator else options
 
 
-def _environment() -> dict[str, str]:
-    environment = dict(os.environ)
-    environment["PATH"] = _search_path()
-    return environment
-
-
-def _run_cmake(words: Sequence[str], environment: Mapping[str, str]) -> None:
+def _run_cmake(words: Sequence[str]) -> None:
     command = [find_cmake() or "cmake", *words]
     try:
         done = subprocess.run(  # noqa: S603 - a fixed program, no shell
@@ -172,7 +166,7 @@ def _run_cmake(words: Sequence[str], environment: Mapping[str, str]) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            env=environment,
+            env={**os.environ, "PATH": _search_path()},
             check=False,
         )
     except OSError as error:
@@ -182,7 +176,7 @@ def _run_cmake(words: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
-    """What a failed run said from its first error on, without what CMake says of its own progress."""
+    """Return the output of a failed run from its first error on, without CMake's progress."""
     lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
     lines = [line for line in lines if line and not line.startswith(("-- ", "See also"))]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), max(len(lines) - 3, 0))
@@ -190,21 +184,21 @@ def _find_reason(stdout: str, stderr: str) -> str:
 
 
 def _find(*names: str) -> str | None:
-    """The first of these programs that there is."""
+    """Return the path of the first of these programs that exists, or None."""
     return next((found for found in (shutil.which(name, path=_search_path()) for name in names) if found), None)
 
 
 def _search_path() -> str:
-    """Where programs are looked for: pip installs some beside the interpreter, whether that is on the path or not."""
+    """Return PATH and the folder of the interpreter, where pip installs programs."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Wait until nobody else holds a file, and hold it; the operating system lets go when the process ends.
+    """Lock a file. The operating system releases the lock when the process ends.
 
     Raises:
-        BuildError: The file cannot be made.
+        BuildError: The file cannot be created.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +206,7 @@ def _lock(path: Path) -> Iterator[None]:
     except OSError as error:
         raise BuildError(f"'{path}' cannot be made ({error.strerror}).") from None
     with file:
-        _wait_for(file)
+        _acquire_lock(file)
         yield
 
 
@@ -220,7 +214,7 @@ if sys.platform == "win32":
     import msvcrt
     import time
 
-    def _wait_for(file: IO[bytes]) -> None:
+    def _acquire_lock(file: IO[bytes]) -> None:
         while True:
             try:
                 file.seek(0)
@@ -233,5 +227,5 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _wait_for(file: IO[bytes]) -> None:
+    def _acquire_lock(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)

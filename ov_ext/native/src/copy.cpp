@@ -25,12 +25,12 @@ struct Axis {
     ptrdiff_t stride;
 };
 
-/// The elements of a region in output order: those of the axes, outermost first, from an offset on.
+/// The elements of a region in output order, as an offset and axes, outermost first.
 struct Grid {
     ptrdiff_t offset = 0;
     InlineVector<Axis> axes;
 
-    /// Offset and strides count units of the buffer, of which an element has `width`.
+    /// Offset and strides count units, of which an element has `width`.
     Grid(const Region& region, size_t width) {
         const auto merged = region.coalesce();
         auto stride = static_cast<ptrdiff_t>(width);
@@ -53,7 +53,7 @@ struct Grid {
         return size;
     }
 
-    /// The innermost axis, which is taken away; a single element where there is none.
+    /// Removes and returns the innermost axis, or returns an axis of one element if there is none.
     Axis pop() {
         if (axes.empty())
             return {1, 0};
@@ -63,17 +63,17 @@ struct Grid {
     }
 };
 
-/// Consecutive lines of a grid, each `stride` after the one before, or a part of one.
+/// Consecutive lines of a grid, each `stride` after the previous one, or a part of one line.
 struct Lines {
     ptrdiff_t offset;
     size_t count;
     ptrdiff_t stride;
-    size_t first;  ///< Where in a line its elements begin,
-    size_t length;  ///< and how many there are.
+    size_t first;  ///< The first element of a line that is copied.
+    size_t length;  ///< The number of its elements that are copied.
 };
 
-/// Calls `copy(lines)` for all lines of `length` elements, one at each place of the grid, that hold output elements from
-/// `begin` to `end`.
+/// Calls `copy(lines)` for the output elements from `begin` to `end`, where each element of the grid stands for a line
+/// of `length` output elements.
 template <class Copy>
 void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const Copy& copy) {
     const auto rank = grid.axes.size();
@@ -122,10 +122,11 @@ void for_elements(const Region& region, const Visit& visit) {
     });
 }
 
-/// Calls `copy(begin, end)` for parts of `count` units, from several threads where there are bytes enough for them.
+/// Calls `copy(begin, end)` for parts of `count` units, from several threads if there are enough bytes.
 template <class Copy>
 void in_parallel(size_t count, size_t bytes, const Copy& copy) {
-    // Less is copied before another thread wakes. More parts than threads, as they do not all start at once.
+    // One thread copies fewer bytes before another one wakes. There are more parts than threads, since not all threads
+    // start at once.
     constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 128 * 1024, parts_of_a_thread = 2;
     const auto threads = bytes < least_bytes ? 1 : static_cast<size_t>(parallel_get_max_threads());
     if (threads == 1) {
@@ -141,8 +142,8 @@ void in_parallel(size_t count, size_t bytes, const Copy& copy) {
     });
 }
 
-/// Copies lines of words of `width` bytes. `stride` counts the words from one of a line to the next; where `step` is not 0,
-/// it is the same number, known to the compiler.
+/// Copies lines of words of `width` bytes. `stride` counts the words from one of a line to the next; where `step` is
+/// not 0, it is the same number, known to the compiler.
 template <size_t width, ptrdiff_t step>
 SLICEPORT_INLINE void copy_words(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
     const auto by = (step ? step : stride) * static_cast<ptrdiff_t>(width);
@@ -220,7 +221,7 @@ void stream(char* target, const char* source, size_t size) {
 }
 #endif
 
-/// Copies the runs of bytes at the places of a grid.
+/// Copies a run of bytes for each element of a grid.
 void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
     const auto bytes = grid.size() * run;
     // Where the caches cannot hold the output, reading its lines into them before they are written is lost time.
@@ -239,7 +240,7 @@ void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
     });
 }
 
-/// Copies the words at the places of a grid, lines of them along an axis.
+/// Copies a line of words, along an axis, for each element of a grid.
 void copy_lines(const Grid& grid, Axis along, size_t width, CopyWords copy, const char* source, char* target) {
     const auto words = grid.size() * along.size;
     const auto step = along.stride / static_cast<ptrdiff_t>(width);

@@ -18,10 +18,6 @@ bool Slice::visit_attributes(ov::AttributeVisitor& visitor) {
     return true;
 }
 
-std::shared_ptr<ov::Node> Slice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
-    return make_with(inputs, fixed_indices());
-}
-
 std::shared_ptr<ov::Node> Slice::make_with(const ov::OutputVector& inputs, std::shared_ptr<const Indices> fixed) const {
     return std::make_shared<Slice>(inputs, std::move(fixed));
 }
@@ -33,12 +29,7 @@ void Slice::check_count(size_t count) const {
 
 void Slice::check_inputs() const {
     const auto rank = get_input_partial_shape(0).rank();
-    const auto lengths = check_lists(names, [&](int64_t length, const char* name) {
-        if (rank.is_static() && rank.get_length() > 0 && length > rank.get_length())
-            throw InvalidSlice(std::string(name) + " has " + std::to_string(length) + " entries, more than the rank " +
-                               std::to_string(rank.get_length()) + " of data");
-    });
-    check_lengths("start, stop, step and axes", names, lengths);
+    check_lists("start, stop, step and axes", names, rank.is_static() ? rank.get_length() : 0);
     if (rank.is_static() && rank.get_length() == 0)
         throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
 }
@@ -70,7 +61,7 @@ std::optional<SlicingOp::OutputSizes> Slice::output_dimensions(const InlineVecto
     return output;
 }
 
-/// The axis of each entry; nothing if they are not known.
+/// Returns the axis of each entry, or nothing if the axes are not known.
 std::optional<Sizes> Slice::axes(const IndicesBounds& indices, int64_t rank) const {
     Sizes named;
     if (indices.count <= axes_input) {

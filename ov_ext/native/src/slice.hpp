@@ -4,7 +4,7 @@
 
 namespace sliceport {
 
-/// Slice-8: inputs data, start, stop, step and, optionally, axes; without them the first ones.
+/// Slice-8: inputs data, start, stop, step and, optionally, axes, whose default are the first axes.
 class Slice : public SlicingOp {
 public:
     OPENVINO_OP("Slice8", "ov_ext")
@@ -13,7 +13,6 @@ public:
     explicit Slice(const ov::OutputVector& arguments, std::shared_ptr<const Indices> fixed = nullptr);
 
     bool visit_attributes(ov::AttributeVisitor& visitor) override;
-    std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override;
 
 protected:
     std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,

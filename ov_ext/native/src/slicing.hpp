@@ -1,6 +1,6 @@
-/// The arithmetic of slices: what `sliceport/slicing` and `ov_ext/inference.py` say in Python, function by function.
+/// The arithmetic of slices, function by function as in `sliceport/slicing` and `ov_ext/inference.py`.
 ///
-/// Standard library only. Sizes are at most INT64_MAX and so is all that is computed of them: nothing here overflows.
+/// Standard library only. Sizes are at most INT64_MAX, and so are all results: nothing here overflows.
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace sliceport {
 constexpr int64_t int64_max = std::numeric_limits<int64_t>::max();
 constexpr int64_t int64_min = std::numeric_limits<int64_t>::min();
 
-/// An operator breaks its specification. The sentence does not name operator and node: who knows them does.
+/// An operator breaks its specification. The caller adds the names of operator and node to the sentence.
 class InvalidSlice : public std::invalid_argument {
 public:
     using std::invalid_argument::invalid_argument;
@@ -27,22 +27,23 @@ public:
 
 /// An index of any integer type.
 ///
-/// No axis is longer than INT64_MAX, so a greater index selects what INT64_MAX does and has this value. The least and the
-/// greatest 32-bit integer mean "as far as possible" and have the value of the 64-bit ones: the CPU plugin narrows constants
-/// so, and OpenVINO writes unbounded 32-bit bounds so. Messages and comparisons see the integer as it is written.
+/// No axis is longer than INT64_MAX, so a greater index selects what INT64_MAX does and has this value. The least and
+/// the greatest 32-bit integer mean "as far as possible" and have the value of the 64-bit ones: the CPU plugin narrows
+/// constants so, and OpenVINO writes unbounded 32-bit bounds so. Messages and comparisons see the integer as it is
+/// written.
 struct Integer {
     Integer() = default;
     Integer(int64_t value) : value(value), written(static_cast<uint64_t>(value)) {}
     static Integer of_unsigned(uint64_t written) {
-        return {static_cast<int64_t>(std::min<uint64_t>(written, int64_max)), written};
+        Integer integer(static_cast<int64_t>(std::min<uint64_t>(written, int64_max)));
+        integer.written = written;
+        return integer;
     }
     static Integer of_32_bits(int32_t written) {
-        using Limits = std::numeric_limits<int32_t>;
-        const Integer narrow(written);
-        return {written == Limits::max()   ? int64_max
-                : written == Limits::min() ? int64_min
-                                           : narrow.value,
-                narrow.written};
+        Integer integer(written);
+        if (written == INT32_MAX || written == INT32_MIN)
+            integer.value = written > 0 ? int64_max : int64_min;
+        return integer;
     }
     bool operator==(const Integer& other) const {
         return value == other.value && written == other.written;
@@ -50,9 +51,6 @@ struct Integer {
 
     int64_t value;
     uint64_t written;  ///< The bits of a 64-bit integer, which is unsigned if `value` is INT64_MAX.
-
-private:
-    Integer(int64_t value, uint64_t written) : value(value), written(written) {}
 };
 
 using Integers = InlineVector<Integer>;
@@ -73,7 +71,7 @@ std::string list_to_string(const List& values) {
 
 // One axis.
 
-/// The indices that are selected on one axis, in output order: what a Python `range` is in its one canonical spelling.
+/// The indices that are selected on one axis, in output order, as a Python `range` in canonical form.
 struct Range {
     int64_t start;
     int64_t size;
@@ -85,27 +83,23 @@ struct Range {
     static Range whole(int64_t size) {
         return {0, size, 1};
     }
-    int64_t last() const {
-        return start + (size - 1) * step;
-    }
     bool operator==(const Range& other) const {
         return start == other.start && size == other.size && step == other.step;
     }
 };
 
-/// The one spelling: empty is `{0, 0, 1}`, and a single element has step 1.
+/// Returns a range in canonical form: an empty one is `{0, 0, 1}`, and a single index has step 1.
 inline Range canonicalize(int64_t start, int64_t size, int64_t step) {
     return size > 1 ? Range{start, size, step} : size == 1 ? Range{start, 1, 1} : Range::empty();
 }
 
-/// The absolute value, which INT64_MIN has as well.
+/// Returns the absolute value, also of INT64_MIN.
 inline uint64_t magnitude(int64_t value) {
     return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-/// The indices that a slice selects from an axis, clamped as ONNX and OpenVINO do: a backward slice that starts below
-/// `-size` starts at 0. Without `start` or `stop` the axis is selected from its beginning, or to its end, in the
-/// direction of `step`.
+/// Returns the indices that a slice selects from an axis, clamped as by ONNX and OpenVINO: a backward slice that starts
+/// below `-size` starts at 0. The default of `start` and `stop` are the ends of the axis in the direction of `step`.
 inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t size) {
     if (step == 0)
         throw InvalidSlice("step must not be 0");
@@ -126,7 +120,7 @@ inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> s
     return canonicalize(first, static_cast<int64_t>(count), step);
 }
 
-/// The two non-empty axes as one axis of `outer size * inner_size` elements, if they are an arithmetic progression.
+/// Merges two non-empty axes into one of `outer size * inner_size` elements, if they are an arithmetic progression.
 inline std::optional<Range> merge(const Range& outer, const Range& inner, int64_t inner_size) {
     const int64_t first = outer.start * inner_size + inner.start;
     if (outer.size == 1)
@@ -142,7 +136,7 @@ inline std::optional<Range> merge(const Range& outer, const Range& inner, int64_
 
 enum class EntryKind { slice, shrink, new_axis, keep };
 
-/// One entry of a StridedSlice: `position` is -1 for an axis that no entry names, `axis` is -1 for a new one.
+/// One entry of a StridedSlice: `position` is -1 for an axis without an entry, `axis` is -1 for a new axis.
 struct Entry {
     EntryKind kind;
     int64_t position;
@@ -152,7 +146,7 @@ struct Entry {
 using Entries = InlineVector<Entry>;
 using Mask = std::vector<int64_t>;
 
-/// The five masks of a StridedSlice, one bit for each entry: missing bits are 0, further ones are ignored.
+/// The five masks of a StridedSlice, one bit for each entry. Missing bits are 0, and further bits are ignored.
 struct Masks {
     static constexpr const char* names[] = {
         "begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask"};
@@ -172,7 +166,7 @@ struct Masks {
                                        list_to_string(*masks[i]));
     }
 
-    /// `count` entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
+    /// Aligns `count` entries with the axes of a tensor of `rank`, in output order. Every axis gets an entry.
     Entries entries(size_t count, int64_t rank) const {
         check();
         size_t ellipses = 0;
@@ -207,7 +201,7 @@ struct Masks {
 
 // Regions.
 
-/// The elements that are selected: a range for each input axis, and the shape that comes out.
+/// The selected elements: a range for each input axis, and the shape of the output.
 struct Region {
     Sizes input_shape;
     InlineVector<Range> ranges;
@@ -227,8 +221,8 @@ struct Region {
         return std::find(output_shape.begin(), output_shape.end(), 0) != output_shape.end();
     }
 
-    /// The same elements of the same packed buffer, in the same order, with the fewest axes: the last one is the
-    /// innermost. Must not be empty.
+    /// Returns the same elements of the same packed buffer, in the same order, with the fewest axes. The region must
+    /// not be empty.
     Region coalesce() const {
         Region merged;
         for (size_t axis = ranges.size(); axis-- > 0;) {
@@ -255,7 +249,7 @@ struct Region {
 
 // Bounds.
 
-/// The least and the greatest value, both possible. A size of INT64_MAX stands for "unbounded".
+/// The least and the greatest possible value. A size of INT64_MAX means "unbounded".
 struct Bounds {
     Integer low;
     Integer high;
@@ -265,7 +259,7 @@ struct Bounds {
     }
 };
 
-/// An index that nothing is known of.
+/// The bounds of an unknown index.
 inline const Bounds any_index{int64_min, int64_max};
 
 /// Throws if every index within bounds is out of range for every size within bounds. An index that is in range for one
@@ -283,9 +277,9 @@ inline void check_shrunk_index(const Entry& entry, const Bounds& size, const Bou
                        " to " + indices + ", but " + actual);
 }
 
-// What is written.
+// Specifications.
 
-/// `axis` counted from the front.
+/// Returns `axis` counted from the front.
 inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
     if (axis.value < -rank || axis.value >= rank)
         throw InvalidSlice("axis " + to_string(axis) + " is out of range for a tensor of rank " +
@@ -293,7 +287,7 @@ inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
     return axis.value < 0 ? axis.value + rank : axis.value;
 }
 
-/// Slice-8: first and last indices and steps of some axes, without `axes` of the first ones.
+/// Slice-8. The default of `axes` are the first axes.
 struct SliceSpec {
     const Integers& starts;
     const Integers& ends;
@@ -314,7 +308,7 @@ struct SliceSpec {
         return region;
     }
 
-    /// The axis of each entry, counted from the front, once all rules are checked.
+    /// Checks all rules and returns the axis of each entry, counted from the front.
     Sizes normalize_axes(int64_t rank) const {
         if (rank == 0)
             throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
@@ -346,7 +340,7 @@ private:
     }
 };
 
-/// StridedSlice-1; without `strides` they are 1.
+/// StridedSlice-1. The default of `strides` is 1.
 struct StridedSliceSpec {
     const Integers& begin;
     const Integers& end;
@@ -377,7 +371,7 @@ struct StridedSliceSpec {
         return region;
     }
 
-    /// The entries aligned with the axes of a tensor of `rank`, in output order; all `rank` axes are named.
+    /// Aligns the entries with the axes of a tensor of `rank`, in output order. Every axis gets an entry.
     Entries entries(int64_t rank) const {
         if (end.size() != begin.size() || (strides && strides->size() != begin.size())) {
             Sizes lengths{static_cast<int64_t>(begin.size()), static_cast<int64_t>(end.size())};
@@ -411,21 +405,21 @@ private:
 
 // Sizes within bounds.
 
-/// What is known of the size of a sliced axis: its exact bounds, and whether it is that of the axis, whatever that is.
+/// The size of a sliced axis: its exact bounds, and whether every size of the axis stays as it is.
 struct SlicedSize {
     Bounds bounds;
     bool keeps_size;
 };
 
-/// The sizes that an axis can have after slicing.
+/// Returns the sizes that an axis can have after slicing.
 ///
-/// For one start and stop the size goes one way between the sizes at which one of them meets an end of the axis; for
-/// one size it goes one way in start and in stop, below 0 and from 0 on. So the extremes lie at the ends of the bounds,
-/// at -1 and 0, and at those sizes.
+/// For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
+/// end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
+/// at the ends of the bounds, at the indices -1 and 0, and at those sizes.
 ///
-/// \param start  Without it the axis is selected from its beginning in the direction of `step`.
-/// \param stop   Without it as far as the axis goes.
-/// \param step   Nothing where it is not known, or only by bounds.
+/// \param start  The default is the beginning in the direction of `step`.
+/// \param stop   The default is the end in that direction.
+/// \param step   Nothing if it is not known exactly.
 inline SlicedSize sliced_size(const Bounds& axis,
                               const std::optional<Bounds>& start,
                               const std::optional<Bounds>& stop,

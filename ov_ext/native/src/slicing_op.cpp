@@ -7,13 +7,13 @@
 namespace sliceport {
 namespace {
 
-/// The sentence of an `InvalidSlice` with operator and node, for those who catch OpenVINO's exceptions.
+/// An `InvalidSlice` with operator and node, as an exception of OpenVINO.
 class InvalidNode : public ov::Exception {
 public:
     explicit InvalidNode(const std::string& sentence) : ov::Exception(sentence) {}
 };
 
-/// The values of indices of which each is known exactly.
+/// Returns the indices, or nothing if one is not known exactly.
 template <class Indices, class IndicesBounds>
 std::optional<Indices> exact(const IndicesBounds& bounds) {
     Indices indices;
@@ -30,7 +30,7 @@ std::optional<Indices> exact(const IndicesBounds& bounds) {
     return indices;
 }
 
-/// A text in the quotes that Python writes.
+/// Quotes a text as Python's `repr` does, so that messages of both kinds of operators are equal.
 std::string quoted(const std::string& text) {
     const bool has_single = text.find('\'') != std::string::npos;
     const char quote = has_single && text.find('"') == std::string::npos ? '"' : '\'';
@@ -40,12 +40,8 @@ std::string quoted(const std::string& text) {
         const auto code = static_cast<unsigned char>(c);
         if (c == quote || c == '\\')
             written += {'\\', c};
-        else if (c == '\n')
-            written += "\\n";
-        else if (c == '\r')
-            written += "\\r";
-        else if (c == '\t')
-            written += "\\t";
+        else if (const auto at = std::string("\n\r\t").find(c); at != std::string::npos)
+            written += {'\\', "nrt"[at]};
         else if (code < 32 || code == 127)
             written += {'\\', 'x', digits[code >> 4], digits[code & 15]};
         else
@@ -91,17 +87,17 @@ void copy(const Region& region, const ov::Tensor& data, ov::Tensor& output) {
 
 }  // namespace
 
-/// How many lists of indices there are, be they inputs or fixed.
+/// Returns the number of index lists, inputs and fixed ones.
 size_t SlicingOp::index_count() const {
     return m_fixed ? m_fixed->count : get_input_size() - 1;
 }
 
-/// A list of indices that is fixed; null where it is an input.
+/// Returns a fixed list of indices, or null if the list is an input.
 const Integers* SlicingOp::fixed(size_t index) const {
     return m_fixed && !m_fixed->of[index].empty() ? &m_fixed->of[index] : nullptr;
 }
 
-/// The number of the input that a list of indices is.
+/// Returns the number of the input that holds a list of indices.
 size_t SlicingOp::input_of(size_t index) const {
     size_t input = index + 1;
     for (size_t i = 0; i < index; ++i)
@@ -113,7 +109,7 @@ SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) const
     Indices indices;
     indices.count = m_fixed ? m_fixed->count : inputs.size() - 1;
     for (size_t i = 0; i < indices.count; ++i)
-        indices.of[i] = fixed(i) ? *fixed(i) : integers(inputs[input_of(i)]);
+        indices.of[i] = fixed(i) ? *fixed(i) : to_index_list(inputs[input_of(i)]);
     return indices;
 }
 
@@ -170,11 +166,11 @@ void SlicingOp::infer() {
         pass_values(indices);
 }
 
-/// The sizes of the output where all is constant but the data, as at each inference of a dynamic model: then this is the
-/// short way to them. Nothing where there is more to say: a symbol, bounds of values or an error.
+/// Returns the sizes of the output if all indices are fixed and the shape is known, as at each inference of a dynamic
+/// model. Returns nothing if the long way has more to infer: symbols, known values or an error.
 std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     const auto& partial_shape = get_input_partial_shape(0);
-    if (partial_shape.is_dynamic())
+    if (!m_fixed || get_input_size() > 1 || partial_shape.is_dynamic())
         return std::nullopt;
     ov::Shape shape;
     shape.reserve(static_cast<size_t>(partial_shape.end() - partial_shape.begin()));
@@ -186,26 +182,9 @@ std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     if (shape.size() == 1 && !is_constant(get_input_node_ptr(0)))
         return std::nullopt;
     try {
-        if (m_fixed && get_input_size() == 1)
-            return region(shape, *m_fixed).output_shape;
-        Indices indices;
-        indices.count = index_count();
-        for (size_t i = 0; i < indices.count; ++i) {
-            if (const auto list = fixed(i)) {
-                indices.of[i] = *list;
-                continue;
-            }
-            const auto constant = ov::as_type<const ov::op::v0::Constant>(get_input_node_ptr(input_of(i)));
-            if (!constant)
-                return std::nullopt;
-            const auto& list = constant->get_output_shape(0);
-            if (list.size() != 1)
-                return std::nullopt;
-            indices.of[i] = integers(constant->get_output_element_type(0), constant->get_data_ptr(), list[0]);
-        }
-        return region(shape, indices).output_shape;
+        return region(shape, *m_fixed).output_shape;
     } catch (const InvalidSlice&) {
-        return std::nullopt;
+        return std::nullopt;  // The rules that follow say what is wrong.
     }
 }
 
@@ -332,7 +311,7 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
         }
         const auto& input = inputs[input_of(i)];
         if (const auto constant = ov::as_type<const ov::op::v0::Constant>(input.get_node()))
-            indices->of[i] = integers(constant->get_tensor_view());
+            indices->of[i] = to_index_list(constant->get_tensor_view());
         if (indices->of[i].empty())
             left.push_back(input);
     }
@@ -342,12 +321,12 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
     return true;
 }
 
-/// Whether indices can become attributes: where a plugin has made 32-bit ones of those of other types. Models that users
-/// hold are folded too, but not narrowed, and keep the inputs that every reader of their files knows.
+/// Returns whether indices can become attributes: a plugin has narrowed them to 32 bits. Models that users hold are
+/// folded, too, but not narrowed, and so keep the inputs that every reader of their files knows.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
     if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
         return false;
-    // What is folded of these types is computed in another one, for which OpenVINO expects constants again.
+    // OpenVINO folds these types in another type, and expects a constant as the result.
     if (const auto data = inputs[0].get_element_type(); data == ov::element::f16 || data == ov::element::bf16)
         return false;
     return std::all_of(inputs.begin() + 1, inputs.end(), [](const ov::Output<ov::Node>& index) {
@@ -358,8 +337,8 @@ bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
            });
 }
 
-/// Removes the mark of the CPU plugin on inputs that it narrowed and that are no constants. Before OpenVINO folds a node it
-/// widens marked inputs again, and fails if one is no constant.
+/// Removes the mark of the CPU plugin on inputs that it narrowed and that are no constants. Before OpenVINO folds a
+/// node it widens marked inputs again, and fails if one is no constant.
 void SlicingOp::forget_narrowing() {
     for (size_t i = 0; i < get_input_size(); ++i)
         if (!is_constant(get_input_node_ptr(i)))
@@ -412,10 +391,28 @@ std::optional<int64_t> SlicingOp::entry_count() const {
     return std::nullopt;
 }
 
-std::optional<int64_t> SlicingOp::check_list(size_t index, const char* name) const {
-    if (const auto list = fixed(index))
-        return static_cast<int64_t>(list->size());
-    const auto input = input_of(index);
+void SlicingOp::check_lists(const char* rule, const char* const* names, int64_t max_length) const {
+    std::optional<int64_t> first;
+    bool differ = false;
+    std::string lengths;
+    for (size_t i = 0; i < index_count(); ++i) {
+        const auto list = fixed(i);
+        const auto length = list ? static_cast<int64_t>(list->size()) : check_list(input_of(i), names[i]);
+        if (!length)
+            continue;
+        if (max_length > 0 && *length > max_length)
+            throw InvalidSlice(std::string(names[i]) + " has " + std::to_string(*length) +
+                               " entries, more than the rank " + std::to_string(max_length) + " of data");
+        first = first ? first : length;
+        differ = differ || *first != *length;
+        lengths += (lengths.empty() ? "'" : ", '") + std::string(names[i]) + "': " + std::to_string(*length);
+    }
+    if (differ)
+        throw InvalidSlice(std::string(rule) + " must have the same length, got {" + lengths + "}");
+}
+
+/// Checks that an input is a list of integers, and returns its length if it is known.
+std::optional<int64_t> SlicingOp::check_list(size_t input, const char* name) const {
     const auto& element = get_input_element_type(input);
     const auto& shape = get_input_partial_shape(input);
     if (element.is_static() && !is_integral(element))
@@ -423,22 +420,6 @@ std::optional<int64_t> SlicingOp::check_list(size_t index, const char* name) con
     if (shape.rank().is_static() && shape.size() != 1)
         throw InvalidSlice(std::string(name) + " must be a list, got rank " + std::to_string(shape.size()));
     return list_length(shape);
-}
-
-void SlicingOp::check_lengths(const char* rule, const char* const* names, const Lengths& lengths) {
-    std::optional<int64_t> first;
-    bool differ = false;
-    for (size_t i = 0; i < lengths.count; ++i) {
-        differ = differ || (first && lengths.of[i] && *first != *lengths.of[i]);
-        first = first ? first : lengths.of[i];
-    }
-    if (!differ)
-        return;
-    std::string known;
-    for (size_t i = 0; i < lengths.count; ++i)
-        if (lengths.of[i])
-            known += (known.empty() ? "'" : ", '") + std::string(names[i]) + "': " + std::to_string(*lengths.of[i]);
-    throw InvalidSlice(std::string(rule) + " must have the same length, got {" + known + "}");
 }
 
 }  // namespace sliceport

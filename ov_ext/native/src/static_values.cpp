@@ -8,7 +8,7 @@
 namespace sliceport {
 namespace {
 
-/// Values of more elements are no shape arithmetic: their bounds are not asked for.
+/// The most elements of a value whose bounds are evaluated: shape arithmetic has fewer.
 constexpr int64_t max_elements = 1024;
 
 template <class T>
@@ -27,7 +27,7 @@ Integers cast(const void* data, size_t count) {
     return values;
 }
 
-/// Elements of 4 bits, two a byte, the first in the lowest bits.
+/// Reads elements of 4 bits, two in a byte, of which the first is in the lowest bits.
 Integers unpack(const void* data, size_t count, bool is_signed) {
     Integers values;
     const auto bytes = static_cast<const uint8_t*>(data);
@@ -38,8 +38,8 @@ Integers unpack(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
-/// Makes OpenVINO evaluate bounds. Its headers declare no function for it, so this builds a built-in operator that needs
-/// them and drops it.
+/// Makes OpenVINO evaluate bounds. Its headers declare no function for it, so this builds a built-in operator that
+/// needs them and drops it.
 void ask_for_bounds(const ov::Output<ov::Node>& source) {
     using namespace ov::op;
     const auto count = static_cast<size_t>(source.get_partial_shape()[0].get_length());
@@ -56,25 +56,15 @@ void ask_for_bounds(const ov::Output<ov::Node>& source) {
 }  // namespace
 
 bool is_integral(const ov::element::Type& element) {
-    switch (element) {
-    case ov::element::i4:
-    case ov::element::i8:
-    case ov::element::i16:
-    case ov::element::i32:
-    case ov::element::i64:
-    case ov::element::u4:
-    case ov::element::u8:
-    case ov::element::u16:
-    case ov::element::u32:
-    case ov::element::u64:
-        return true;
-    default:
-        return false;
-    }
+    using namespace ov::element;
+    static const Type types[] = {i4, i8, i16, i32, i64, u4, u8, u16, u32, u64};
+    return std::find(std::begin(types), std::end(types), element) != std::end(types);
 }
 
-Integers integers(const ov::element::Type& element, const void* data, size_t count) {
-    switch (element) {
+Integers to_index_list(const ov::Tensor& tensor) {
+    const auto data = tensor.data();
+    const auto count = tensor.get_size();
+    switch (tensor.get_element_type()) {
     case ov::element::i4:
         return unpack(data, count, true);
     case ov::element::u4:
@@ -96,12 +86,8 @@ Integers integers(const ov::element::Type& element, const void* data, size_t cou
     case ov::element::u64:
         return cast<uint64_t>(data, count);
     default:
-        throw InvalidSlice("indices must be integers, got " + element.get_type_name());
+        throw InvalidSlice("indices must be integers, got " + tensor.get_element_type().get_type_name());
     }
-}
-
-Integers integers(const ov::Tensor& tensor) {
-    return integers(tensor.get_element_type(), tensor.data(), tensor.get_size());
 }
 
 std::optional<int64_t> list_length(const ov::PartialShape& shape) {
@@ -117,7 +103,7 @@ std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source) {
         if (!is_integral(element))
             return std::nullopt;
         IndexBounds bounds;
-        for (const auto& value : integers(element, constant->get_data_ptr(), shape_size(constant->get_shape())))
+        for (const auto& value : to_index_list(constant->get_tensor_view()))
             bounds.push_back({value, value});
         return bounds;
     }
@@ -126,7 +112,11 @@ std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source) {
     const auto found = element_bounds(source);
     if (!found)
         return std::nullopt;
-    return zip_bounds(found->first, found->second);
+    IndexBounds bounds;
+    const auto low = to_index_list(found->first), high = to_index_list(found->second);
+    for (size_t i = 0; i < low.size(); ++i)
+        bounds.push_back({low[i], high[i]});
+    return bounds;
 }
 
 std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output<ov::Node>& source) {
@@ -141,14 +131,6 @@ std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output
     if (!lower || !upper || lower.get_shape() != shape || upper.get_shape() != shape)
         return std::nullopt;
     return std::make_pair(lower, upper);
-}
-
-IndexBounds zip_bounds(const ov::Tensor& lower, const ov::Tensor& upper) {
-    IndexBounds bounds;
-    const auto low = integers(lower), high = integers(upper);
-    for (size_t i = 0; i < low.size(); ++i)
-        bounds.push_back({low[i], high[i]});
-    return bounds;
 }
 
 Bounds bounds_of(const ov::Dimension& dimension) {

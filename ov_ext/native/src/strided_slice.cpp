@@ -24,7 +24,7 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
     bool is_changed = false;
     try {
         for (auto* const mask : {&masks.begin, &masks.end, &masks.new_axis, &masks.shrink_axis, &masks.ellipsis}) {
-            // The operator in Python cannot write an empty list, and 0 alone means the same.
+            // The operator in Python cannot write an empty list. A single 0 means the same.
             if (mask->empty())
                 mask->push_back(0);
             const auto before = *mask;
@@ -34,15 +34,11 @@ bool StridedSlice::visit_attributes(ov::AttributeVisitor& visitor) {
     } catch (const std::exception&) {
         throw_invalid("the masks must be lists of 0 and 1");
     }
-    // Nothing is written where it is only asked: several threads may save or compile one model.
+    // A visitor that only reads leaves m_masks alone, since several threads may save or compile one model.
     if (is_changed)
         m_masks = std::make_shared<const Masks>(std::move(masks));
     visit_fixed(visitor, names, 3);
     return true;
-}
-
-std::shared_ptr<ov::Node> StridedSlice::clone_with_new_inputs(const ov::OutputVector& inputs) const {
-    return make_with(inputs, fixed_indices());
 }
 
 std::shared_ptr<ov::Node> StridedSlice::make_with(const ov::OutputVector& inputs,
@@ -56,8 +52,7 @@ void StridedSlice::check_count(size_t count) const {
 }
 
 void StridedSlice::check_inputs() const {
-    const auto lengths = check_lists(names, [](int64_t, const char*) {});
-    check_lengths("begin, end and strides", names, lengths);
+    check_lists("begin, end and strides", names);
     m_masks->check();
 }
 

@@ -4,7 +4,7 @@
 
 namespace sliceport {
 
-/// StridedSlice-1: inputs data, begin, end and, optionally, strides; five masks.
+/// StridedSlice-1: inputs data, begin, end and, optionally, strides, and five masks.
 class StridedSlice : public SlicingOp {
 public:
     OPENVINO_OP("StridedSlice1", "ov_ext")
@@ -15,7 +15,6 @@ public:
                  std::shared_ptr<const Indices> fixed = nullptr);
 
     bool visit_attributes(ov::AttributeVisitor& visitor) override;
-    std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override;
 
 protected:
     std::shared_ptr<ov::Node> make_with(const ov::OutputVector& inputs,
@@ -27,7 +26,7 @@ protected:
     Region region(const ov::Shape& shape, const Indices& indices) const override;
 
 private:
-    /// Shared by clones, of which a dynamic model makes one at each inference.
+    /// The masks, which clones share: a dynamic model clones the node at each inference.
     std::shared_ptr<const Masks> m_masks = std::make_shared<const Masks>();
 };
 

@@ -239,6 +239,16 @@ def test_a_rewritten_model_is_kept_with_its_result(job: Job) -> None:
     assert output.is_file()
 
 
+def test_a_hardened_ir_has_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    """OpenVINO names new nodes by a count that goes on in a process, so we name them."""
+    pytest.importorskip("openvino")
+    import sliceport
+
+    for name in ("first", "second"):
+        sliceport.harden(MODELS / "rule_new_axis.xml", tmp_path / f"{name}.xml")
+    assert (tmp_path / "first.xml").read_bytes() == (tmp_path / "second.xml").read_bytes()
+
+
 def test_what_lower_writes_is_kept_if_it_is_wanted(job: Job) -> None:
     done = do(replace(job, writes=True), GLU)
     assert result(job, done)["output"] == f"outputs/{done.key[:2]}/{done.key}/program/program.json"
