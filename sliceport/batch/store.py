@@ -84,7 +84,7 @@ class Store(Protocol):
         ...
 
     def new_scratch(self) -> Path:
-        """Make a local folder from which `put_file` and `put_folder` take the least time; `remove_scratch` removes it."""
+        """Make a local folder for `put_file` and `put_folder`; `remove_scratch` removes it."""
         ...
 
     def remove_scratch(self, folder: Path) -> None:
