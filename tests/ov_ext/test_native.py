@@ -241,7 +241,7 @@ def test_a_folder_of_something_else_is_kept_and_named(tmp_path: Path) -> None:
     (folder / "notes.txt").touch()
     kept = run("build", cache=tmp_path, path=path)
     assert (kept.returncode, kept.stdout) == (1, "")
-    said = f"ov_ext.native: output '{folder}' is no folder of an earlier run, so it is not overwritten."
+    said = f"ov_ext.native: output '{folder}' is not a folder of an earlier run, so it is not overwritten."
     assert kept.stderr.splitlines()[-1] == f"{said} Remove '{folder}', and build again."
     assert sorted(entry.name for entry in folder.iterdir()) == sorted([LIBRARY, "notes.txt"])
 
