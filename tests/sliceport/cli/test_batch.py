@@ -30,7 +30,7 @@ def zoo(tmp_path: Path) -> Path:
 
 
 def sliceport(folder: Path, *words: object) -> subprocess.Popen[str]:
-    """The command line in a process of its own, with the throw-away format that lies in a folder."""
+    """Start the command line in a process of its own, with the format of a package in a folder."""
     command = [sys.executable, "-m", "sliceport", *map(str, words)]
     environment = deadly_format.environment(folder)
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -287,7 +287,7 @@ class TestProgress:
         assert " s, was there before)" in capsys.readouterr().err
 
     @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-    def test_a_bar_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:
+    def test_a_bar_is_shown_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:
         import pty
 
         pytest.importorskip("rich")
