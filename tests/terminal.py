@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 
-def in_terminal(*arguments: object, **variables: str) -> str:
-    """Run a command line on a terminal and return the text that it writes."""
+def in_terminal(*arguments: object, code: int = 0, **variables: str) -> str:
+    """Run a command line on a terminal and return the text that it writes; `code` is the expected exit code."""
     import fcntl
     import pty
     import struct
@@ -31,5 +31,5 @@ def in_terminal(*arguments: object, **variables: str) -> str:
                 break
             parts.append(part)
         os.close(ours)
-        assert process.wait(60) == 0
+        assert process.wait(60) == code
     return b"".join(parts).decode()
