@@ -12,7 +12,6 @@ import onnx
 
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.annotate import OnnxSource
-from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.read import CheckedModel, check_model, read_checked
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     AnyModel = str | os.PathLike[str] | onnx.ModelProto | ir.Model | CheckedModel
-
-
-_STRIDED_SLICE = (STRIDED_SLICE_DOMAIN, "StridedSlice", "")
-"""The one function that needs no inlining: its node is read as an operator."""
 
 
 def lower(
@@ -84,7 +79,7 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
             yield view, OnnxSource(copy)
         return
     checked = _read(model)
-    if _is_read_directly(checked):
+    if not checked.findings.needs_onnx_ir:
         yield ProtoModel(checked.proto, checked.base_dir), OnnxSource(checked.proto)
         return
     from onnx_ops.model.io import to_ir
@@ -122,12 +117,3 @@ def _as_ir(model: AnyModel) -> ir.Model | None:
     import onnx_ir as ir
 
     return model if isinstance(model, ir.Model) else None
-
-
-def _is_read_directly(checked: CheckedModel) -> bool:
-    """Return whether a ModelProto needs no onnx-ir: nothing is to be inlined or sorted, and all is dense tensors."""
-    return (
-        checked.findings.is_sorted
-        and checked.findings.is_plain
-        and all((each.domain, each.name, each.overload) == _STRIDED_SLICE for each in checked.proto.functions)
-    )

@@ -13,7 +13,7 @@ from ov_ext.error_text import last_sentence
 from ov_ext.frontend import strided_slice_extension
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.operators import operator_extensions
-from ov_ext.passes import note_operators
+from ov_ext.passes import name_unnamed_nodes, note_operators
 from ov_ext.read import bind_shapes
 from sliceport.arguments import check_path, read_input_shapes
 from sliceport.errors import ModelError, UsageError
@@ -29,16 +29,16 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
     Raises:
         UsageError: `path` is not a path.
-        ModelError: There is no such file, or OpenVINO does not read it.
+        ModelError: The file does not exist, or OpenVINO does not read it.
     """
     check_path(path, "model")
     name = os.fspath(path)
     weights = f"{os.path.splitext(name)[0]}.bin"
     for file in (name, weights):
         if os.path.exists(file) and not os.path.isfile(file):
-            raise ModelError(f"'{file}' is no file.")
+            raise ModelError(f"'{file}' is not a file.")
     if not os.path.isfile(name):
-        raise ModelError(f"model '{name}' is no file.")
+        raise ModelError(f"model '{name}' is not a file.")
     core = ov.Core()
     if sys.platform == "win32":  # Windows does not replace files that are mapped, so nobody could write the model anew.
         core.set_property({"ENABLE_MMAP": False})
@@ -95,4 +95,5 @@ def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: boo
             raise UsageError(f"output '{target}' cannot be written: {last_sentence(error)}") from None
 
     note_operators(model)
+    name_unnamed_nodes(model)
     write_files([target.with_suffix(".bin"), target], save, overwrite=overwrite)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import openvino as ov
 from openvino import opset1, opset8
@@ -66,6 +67,21 @@ def note_operators(model: ov.Model) -> None:
         del model.rt_info[_NOTED]
 
 
+def name_unnamed_nodes(model: ov.Model) -> None:
+    """Give names to the nodes that have none, so that the file of a model has the same bytes in every process.
+
+    OpenVINO would name them by a count of all nodes that the process has made.
+    """
+    taken = {node.get_friendly_name() for node in model.get_ops()}
+    numbers = count()
+    for node in model.get_ordered_ops():
+        for body in _bodies(node):
+            name_unnamed_nodes(body)
+        if node.get_friendly_name() == node.get_name():  # the count is the default of the friendly name
+            names = (f"{node.get_type_name()}_{i}" for i in numbers)
+            node.set_friendly_name(next(name for name in names if name not in taken))
+
+
 def _has_ours(model: ov.Model) -> bool:
     return any(kind_of(node) in OURS or any(map(_has_ours, _bodies(node))) for node in model.get_ops())
 
@@ -76,18 +92,18 @@ def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) ->
     Returns:
         The number of replaced nodes.
     """
-    count = 0
+    replaced = 0
     for node in model.get_ordered_ops():
         for body in _bodies(node):
-            count += replace_nodes(body, make)
+            replaced += replace_nodes(body, make)
         new = make(node)
         if new is not None:
             _keep_names(node, new)
             ov.utils.replace_node(node, new)
-            count += 1
-    if count:
+            replaced += 1
+    if replaced:
         model.validate_nodes_and_infer_types()
-    return count
+    return replaced
 
 
 def _bodies(node: ov.Node) -> list[ov.Model]:

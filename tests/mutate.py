@@ -306,9 +306,11 @@ def _live_functions(paths: Iterable[Path]) -> dict[Function, list[FunctionType]]
     """Return the functions of modules that are imported."""
     files = {str(ROOT / path) for path in paths}
     found: dict[Function, list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()  # conftest.py freezes what is imported, and get_objects leaves that out
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and each.__code__.co_filename in files:
             found[each.__code__.co_filename, each.__code__.co_qualname].append(each)
+    assert found, "no function of these files is imported, so no mutant would be tried"
     return found
 
 

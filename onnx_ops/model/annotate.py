@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
-from onnx_ops.model.nodes import SLICING
+from onnx_ops.model.nodes import is_slicing
 from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.model.read import describe_cause
 from sliceport.directml.operators import to_json
@@ -97,21 +96,12 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
     """Yield the slicing nodes, with a key: the outputs in the main graph, `SlicingNode.origin` in functions."""
-    for node in _find_slicing(proto.graph):
+    for node in filter(is_slicing, all_nodes(proto.graph)):
         yield _graph_key(node.output), node
     for function in proto.functions:
-        overload = getattr(function, "overload", "")
-        for i, node in enumerate(_find_slicing(function)):
-            yield f"{function.domain}:{function.name}:{overload}#{i}", node
+        for i, node in enumerate(filter(is_slicing, all_nodes(function))):
+            yield f"{function.domain}:{function.name}:{function.overload}#{i}", node
 
 
 def _graph_key(outputs: Sequence[str]) -> str:
     return "\0".join(outputs)
-
-
-def _find_slicing(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
-    for node in all_nodes(holder):
-        if (node.op_type in SLICING and node.domain in STANDARD_DOMAINS) or (
-            node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
-        ):
-            yield node

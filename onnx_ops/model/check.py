@@ -16,7 +16,7 @@ from typing import Any
 
 import onnx
 
-from onnx_ops.model.domains import STANDARD_DOMAINS, usual_name
+from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import MAX_AXES
 from onnx_ops.model.proto_walk import all_nodes, graphs_of, model_nodes
@@ -70,6 +70,7 @@ class Findings:
     Attributes:
         is_sorted: Whether every node comes after the nodes that it reads from.
         data_files: The external data files, as the model names them.
+        has_functions: Whether it has functions that must be inlined to be read.
         has_negative_sizes: Whether the declared shape of a value has a size below 0.
         is_plain: Whether all values and constants are dense tensors, constants without metadata, and all text in
             attributes is UTF-8.
@@ -77,8 +78,14 @@ class Findings:
 
     is_sorted: bool = True
     data_files: set[str] = field(default_factory=set)
+    has_functions: bool = False
     has_negative_sizes: bool = False
     is_plain: bool = True
+
+    @property
+    def needs_onnx_ir(self) -> bool:
+        """Whether the model must be read by onnx-ir: it has functions, unsorted graphs, or more than dense tensors."""
+        return self.has_functions or not (self.is_sorted and self.is_plain)
 
     @property
     def has_external_data(self) -> bool:
@@ -103,6 +110,9 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     _check_graph(proto.graph, (), findings)
     for function in proto.functions:
         _check_function(function, findings)
+        # A node of ov_ext::StridedSlice is read as an operator and needs no function.
+        is_operator = (function.domain, function.name, function.overload) == (STRIDED_SLICE_DOMAIN, "StridedSlice", "")
+        findings.has_functions |= not is_operator
     _check_calls(proto.functions)
     _check_operators(proto)
     return findings
@@ -152,15 +162,11 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         key = _key(function.domain, function.name, function.overload)
         if key in calls:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
-        calls[key] = set(_find_called(function))
+        calls[key] = {_key(node.domain, node.op_type, node.overload) for node in all_nodes(function)}
     try:
         TopologicalSorter({key: called & calls.keys() for key, called in calls.items()}).prepare()
     except CycleError as error:
         raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, or one that calls it.") from None
-
-
-def _find_called(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[_Key]:
-    return (_key(node.domain, node.op_type, node.overload) for node in all_nodes(holder))
 
 
 def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> None:

@@ -15,7 +15,17 @@ import onnx
 from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.model.element_type import ElementType
-from onnx_ops.model.views import INT, INTS, TENSOR, AttributeView, NodeView, ShapeView, TensorView, ValueView
+from onnx_ops.model.views import (
+    INT,
+    INTS,
+    TENSOR,
+    AttributeView,
+    NodeView,
+    OperatorView,
+    ShapeView,
+    TensorView,
+    ValueView,
+)
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -69,17 +79,17 @@ class MissingParameter(DynamicSlice):
     """A parameter is stored in an external data file that cannot be read."""
 
 
-def is_slicing(node: NodeView) -> bool:
+def is_slicing(node: OperatorView) -> bool:
     """Return whether this package lowers the node."""
     return is_standard(node, *SLICING) or is_strided_slice(node)
 
 
-def is_strided_slice(node: NodeView | None) -> bool:
+def is_strided_slice(node: OperatorView | None) -> bool:
     """Return whether the node is an `ov_ext::StridedSlice`."""
     return node is not None and node.op_type == "StridedSlice" and node.domain == STRIDED_SLICE_DOMAIN
 
 
-def is_standard(node: NodeView | None, *op_types: str) -> bool:
+def is_standard(node: OperatorView | None, *op_types: str) -> bool:
     """Return whether the node is one of these standard operators."""
     return node is not None and node.domain in STANDARD_DOMAINS and node.op_type in op_types
 

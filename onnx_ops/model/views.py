@@ -87,15 +87,20 @@ class ValueView(Protocol):
     def is_graph_output(self) -> bool: ...
 
 
-class NodeView(Protocol):
-    """A node. An input that is left out is None; `graph` is None once the node is folded."""
+class OperatorView(Protocol):
+    """The operator of a node; a NodeProto has one, too."""
 
-    @property
-    def name(self) -> str | None: ...
     @property
     def op_type(self) -> str: ...
     @property
     def domain(self) -> str: ...
+
+
+class NodeView(OperatorView, Protocol):
+    """A node. An input that is left out is None; `graph` is None once the node is folded."""
+
+    @property
+    def name(self) -> str | None: ...
     @property
     def inputs(self) -> Sequence[ValueView | None]: ...
     @property

@@ -3,14 +3,13 @@
 from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
-from onnx_ops.passes.gather_to_slice import GatherToSlicePass
+from onnx_ops.passes.gather_to_slice import GatherToSlicePass, ScalarGatherToSlicePass
 from onnx_ops.passes.harden_directml import HARDEN_DIRECTML, harden_for_directml
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.rewrite import ALL, BY_DEFAULT, PASSES, RewriteSlicingPass, Rewriting, rewrite
-from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
 from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
 from onnx_ops.passes.simplification import Simplification, simplify

@@ -18,12 +18,11 @@ from onnx_ops.passes.compose_slices import ComposeSlicesPass
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
-from onnx_ops.passes.gather_to_slice import GatherToSlicePass
+from onnx_ops.passes.gather_to_slice import GatherToSlicePass, ScalarGatherToSlicePass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.outcome import NOTHING, Skipped
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
-from onnx_ops.passes.scalar_gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
 from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
 from onnx_ops.passes.slice_of_concat import SliceOfConcatPass

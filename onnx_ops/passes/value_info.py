@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_ops.infer.facts import Facts
 from onnx_ops.infer.inference import infer_shapes
-from onnx_ops.infer.propagate import MAX_CALLS, max_visits
+from onnx_ops.infer.propagate import MAX_CALLS
 from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.ir_model import IrModel
@@ -22,10 +22,6 @@ from onnx_ops.passes.probe import build_probe
 from sliceport.hardening import InvalidNode
 
 Sizes = tuple[int | None, ...]
-_MAX_WORK = 400_000
-"""Of inferring in functions: about 5 s. A unit is the visit of a node."""
-_WORK_OF_MODEL, _WORK_OF_FUNCTION = 60, 10
-"""To infer in a function, however small, and to have another one at hand there."""
 
 
 @dataclass
@@ -101,7 +97,7 @@ def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.
     """Yield each function as a model of its own, whose inputs have the sizes that hold at all calls.
 
     A function comes after those that call it, so that what was inferred in these can be put into `value_info` between.
-    Those that call each other are left out, and where it would take long, all after the first ones.
+    Functions that call each other are left out.
     """
     waiting = [function for function in model.functions.values() if function.domain != STRIDED_SLICE_DOMAIN]
     if not waiting:
@@ -111,15 +107,10 @@ def walk_functions(model: ir.Model, value_info: ValueInfo) -> Iterator[tuple[ir.
     disputed = _find_contested(model)
     called_by = {function.identifier(): _called_functions(function, model) for function in waiting}
     rounds = _sort_by_callers(waiting, called_by)
-    visits = _count_visits(rounds, model)
-    work = 0
     for ready in rounds:
         for function in ready:
             reached = _reached_functions(function, model, called_by)
             reached += [each for each in disputed if each is not function and each not in reached]
-            work += _WORK_OF_MODEL + _WORK_OF_FUNCTION * len(reached) + visits[function.identifier()]
-            if work > _MAX_WORK:
-                return
             yield function, _as_model(model, function, reached, calls[function.identifier()], value_info)
         for function in ready:
             _add_calls(calls, function, model)
@@ -143,16 +134,6 @@ def _sort_by_callers(
                     following.append(numbers[key])
         ready = sorted(following)
     return rounds
-
-
-def _count_visits(rounds: Sequence[Sequence[ir.Function]], model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
-    """Return by function an upper bound of the nodes that `propagate` visits in it and its callees."""
-    visits: dict[ir.OperatorIdentifier, int] = {}
-    for function in (function for ready in reversed(rounds) for function in ready):
-        nodes = [node.op_identifier() for node in all_nodes(function)]
-        called = sum(visits.get(key, 0) for key in nodes if key in model.functions)
-        visits[function.identifier()] = min(len(nodes) + called, max_visits(len(nodes)))
-    return visits
 
 
 _Calls = dict[ir.OperatorIdentifier, list[ir.Node]]

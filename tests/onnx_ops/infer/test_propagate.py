@@ -334,7 +334,7 @@ def test_a_process_that_is_lost_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(supervisor, "call", call)
     said: list[str] = []
     proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
-    with progress.announcing(said.append):
+    with progress.listen_to_progress(announcement=said.append):
         assert [value.name for value in inference.infer(IrModel(from_proto(proto)))] == ["x"]
     assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
 

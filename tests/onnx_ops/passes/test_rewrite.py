@@ -18,7 +18,6 @@ from sessions import compute
 from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, FoldSlicesPass, harden_for_directml, rewrite
-from onnx_ops.passes import value_info as value_info_module
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.cli.main import main
@@ -408,38 +407,6 @@ def test_functions_know_the_sizes_of_all_their_calls(sizes: tuple[int, ...], sli
     (cut,) = [function for function in after.functions if function.name == "cut"]
     assert sum(node.op_type == "Slice" for node in cut.node) == slices_left
     same(proto, after, data(sizes[0]))
-
-
-def test_functions_after_those_that_take_long_to_infer_in_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of `outer`, `cut` and `late`, of four nodes each, the work suffices for the two that come first: `late` waits."""
-    monkeypatch.setattr(value_info_module, "_MAX_WORK", 2 * 60 + 10 + 2 * 4 + 4)
-    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)]
-    body = [
-        helper.make_node("Constant", [], ["zero"], value_ints=[0]),
-        helper.make_node("Constant", [], ["four"], value_ints=[4]),
-        helper.make_node("Slice", ["x", "zero", "four"], ["s"]),
-    ]
-    ends = {"late": helper.make_node("Neg", ["s"], ["out"]), "cut": helper.make_node("Abs", ["s"], ["out"])}
-    ends["outer"] = helper.make_node("late", ["s"], ["out"], domain="local")
-    functions = [
-        helper.make_function("local", name, ["x"], ["out"], [*body, end], opsets) for name, end in ends.items()
-    ]
-    graph = helper.make_graph(
-        [
-            helper.make_node("cut", ["x"], ["a"], domain="local"),
-            helper.make_node("outer", ["a"], ["y"], domain="local"),
-        ],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-    )
-    proto = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
-    model = from_proto(proto)
-    rewrite(model)
-    after = ir.serde.serialize_model(model)
-    left = {function.name: sum(node.op_type == "Slice" for node in function.node) for function in after.functions}
-    assert left == {"late": 1, "cut": 0, "outer": 0}
-    same(proto, after, data(4))
 
 
 def test_functions_that_call_each_other_are_left() -> None:
