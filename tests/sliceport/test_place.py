@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx_models import parse
 from platforms import POSIX
 
 from onnx_ops.model.io import read_model, write_model
@@ -363,14 +363,10 @@ def external(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     weights = np.arange(1, 1001, dtype=np.float32)
     (folder / "w.bin").write_bytes(weights.tobytes())
-    tensor = numpy_helper.from_array(weights, "w")
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
+    model = parse("() => (float[500] a, float[500] b) { a, b = Split (w) }", 13)
+    tensor = model.graph.initializer.add(name="w", data_type=onnx.TensorProto.FLOAT, dims=[1000])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="w.bin")
-    node = helper.make_node("Split", ["w"], ["a", "b"])
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [500]) for name in ("a", "b")]
-    graph = helper.make_graph([node], "g", [], outputs, [tensor])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     return folder / "m.onnx"
 
