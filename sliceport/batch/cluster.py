@@ -77,7 +77,7 @@ class DaskRunner:
         self._is_prepared = False
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """See `Runner.run`. If the iterator is closed early, models under way are given up, without a result.
+        """Implement `Runner.run`. If the iterator is closed early, models under way are given up, without a result.
 
         Raises:
             UsageError: No worker fits, results cannot be read or stored, or the scheduler is lost.

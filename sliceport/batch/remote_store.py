@@ -33,7 +33,7 @@ class RemoteStore:
         open_file_system(self.root)
 
     def read(self, name: str) -> bytes | None:
-        """See `Store.read`."""
+        """Implement `Store.read`."""
         fs, path, url = self._at(name)
         try:
             data: bytes = attempt("read", url, lambda: fs.cat_file(path))
@@ -42,11 +42,11 @@ class RemoteStore:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """See `Store.write`."""
+        """Implement `Store.write`."""
         self._put(name, lambda fs, target: fs.pipe_file(target, data))
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See `Store.names`."""
+        """Implement `Store.names`."""
         fs, path, url = self._at(prefix)
         fs.invalidate_cache()
         try:
@@ -57,14 +57,14 @@ class RemoteStore:
         yield from (f"{prefix}/{name}" for name in files if name)
 
     def local_path(self, name: str) -> None:
-        """See `Store.local_path`."""
+        """Implement `Store.local_path`."""
 
     def put_file(self, name: str, local: Path) -> None:
-        """See `Store.put_file`."""
+        """Implement `Store.put_file`."""
         self._put(name, lambda fs, target: fs.put_file(str(local), target))
 
     def put_folder(self, name: str, local: Path) -> None:
-        """See `Store.put_folder`: file by file, so the result that names the folder is written after it."""
+        """Implement `Store.put_folder`: file by file, so the result that names the folder is written after it."""
         fs, path, url = self._at(name)
         fs.invalidate_cache()
         try:
@@ -81,13 +81,13 @@ class RemoteStore:
                 attempt("removed", url, lambda other=other: fs.rm_file(other))  # type: ignore[misc]
 
     def has(self, name: str) -> bool:
-        """See `Store.has`."""
+        """Implement `Store.has`."""
         fs, path, url = self._at(name)
         fs.invalidate_cache()
         return bool(attempt("read", url, lambda: fs.exists(path)))
 
     def new_scratch(self) -> Path:
-        """See `Store.new_scratch`."""
+        """Implement `Store.new_scratch`."""
         folder = Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}", own_name())
         try:
             folder.mkdir(parents=True)
@@ -98,7 +98,7 @@ class RemoteStore:
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """See `Store.remove_scratch`."""
+        """Implement `Store.remove_scratch`."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             folder.parent.rmdir()  # fails if others write there, too

@@ -38,7 +38,7 @@ class LocalRunner:
         self._scratch = scratch
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """See `Runner.run`. When the iterator is closed early, models under way are given up, without a result."""
+        """Implement `Runner.run`. If the iterator is closed early, models under way are given up, without a result."""
         results: queue.Queue[Done | BaseException | None] = queue.Queue()
         source, lock, is_stopped = iter(tasks), threading.Lock(), threading.Event()
 

@@ -36,7 +36,7 @@ class Store(Protocol):
     root: str
 
     def read(self, name: str) -> bytes | None:
-        """What a file holds; None where there is none.
+        """Return the content of a file, or None if it is missing.
 
         Raises:
             UsageError: It cannot be read.
@@ -52,7 +52,7 @@ class Store(Protocol):
         ...
 
     def names(self, prefix: str) -> Iterator[str]:
-        """The files in a folder, sorted; none where there is no such folder.
+        """Yield the files in a folder, sorted. A missing folder has none.
 
         Raises:
             UsageError: It cannot be listed.
@@ -84,7 +84,7 @@ class Store(Protocol):
         ...
 
     def new_scratch(self) -> Path:
-        """A new local folder, from which `put_file` and `put_folder` take the least time; `remove_scratch` ends it."""
+        """Make a local folder for `put_file` and `put_folder`; `remove_scratch` removes it."""
         ...
 
     def remove_scratch(self, folder: Path) -> None:
@@ -99,7 +99,7 @@ class Folder:
         self.root = root
 
     def read(self, name: str) -> bytes | None:
-        """See `Store.read`."""
+        """Implement `Store.read`."""
         try:
             return Path(self.root, name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -108,7 +108,7 @@ class Folder:
             raise self._failure("read", name, error) from error
 
     def write(self, name: str, data: bytes) -> None:
-        """See `Store.write`."""
+        """Implement `Store.write`."""
         beside = Path(self.root, SCRATCH, f"{own_name()}.tmp")
         try:
             self._make_folder(beside)
@@ -121,7 +121,7 @@ class Folder:
                 beside.unlink(missing_ok=True)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See `Store.names`."""
+        """Implement `Store.names`."""
         try:
             found = sorted(entry.name for entry in os.scandir(Path(self.root, prefix)) if entry.is_file())
         except (FileNotFoundError, NotADirectoryError):
@@ -131,11 +131,11 @@ class Folder:
         yield from (f"{prefix}/{name}" for name in found)
 
     def local_path(self, name: str) -> Path:
-        """See `Store.local_path`."""
+        """Implement `Store.local_path`."""
         return Path(self.root, name)
 
     def put_file(self, name: str, local: Path) -> None:
-        """See `Store.put_file`; the file has to lie in the scratch folder."""
+        """Implement `Store.put_file`; the file has to lie in the scratch folder."""
         target = Path(self.root, name)
         try:
             self._make_folder(target)
@@ -144,7 +144,7 @@ class Folder:
             raise self._failure("written", name, error) from error
 
     def put_folder(self, name: str, local: Path) -> None:
-        """See `Store.put_folder`; the folder has to lie in the scratch folder."""
+        """Implement `Store.put_folder`; the folder has to lie in the scratch folder."""
         target = Path(self.root, name)
         try:
             self._make_folder(target)
@@ -166,11 +166,11 @@ class Folder:
             raise self._failure("written", name, error) from error
 
     def has(self, name: str) -> bool:
-        """See `Store.has`."""
+        """Implement `Store.has`."""
         return Path(self.root, name).exists()
 
     def new_scratch(self) -> Path:
-        """See `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
+        """Implement `Store.new_scratch`. What processes of this machine left there that have ended is removed."""
         folder = Path(self.root, SCRATCH, own_name())
         try:
             for left in reversed(range(_MAX_TRIES)):
@@ -186,7 +186,7 @@ class Folder:
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """See `Store.remove_scratch`."""
+        """Implement `Store.remove_scratch`."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # of processes of this run that were ended
@@ -251,7 +251,7 @@ def is_abandoned(name: str) -> bool:
 
 
 def open_store(root: str) -> Store:
-    """The store at a folder or URL; a folder is made when something is written.
+    """Open the store at a folder or URL. A folder is made when something is written.
 
     Raises:
         UsageError: The folder is a file, or it has no name.

@@ -1,4 +1,4 @@
-"""What is to be done with one model of a batch, and what became of it."""
+"""Tasks of a batch: one model each, and its outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sliceport.batch.row import Row, Verdict
 
 @dataclass(frozen=True)
 class Job:
-    """What all tasks of a run have in common.
+    """The command and options that all tasks of a run share.
 
     Attributes:
         command: The command's name.
@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task.
+    """The outcome of a task.
 
     Attributes:
         model: The model's name.

@@ -17,7 +17,7 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """By package that computes something, its version; and which edition of DirectML is installed."""
+    """Return the version of each package that computes something, and the edition of DirectML that is installed."""
     required = {_normalize(name) for name in _requirements()}
     found = {
         name: one.version
@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
 
 
 def _requirements() -> list[str]:
-    """The packages that sliceport requires, those of extras included that compute something."""
+    """Return the packages that sliceport requires, including those of extras that compute something."""
     listed = metadata.requires("sliceport") or []
     extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
     return [
@@ -51,6 +51,6 @@ def _normalize(name: str) -> str:
 
 
 def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:
-    """Which packages differ between two machines, as part of a sentence; empty where none does."""
+    """Return the packages that differ between two machines as part of a sentence, or an empty string."""
     names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
     return ", ".join(f"{name} {here.get(name, 'missing')} for {there.get(name, 'missing')}" for name in names)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from sliceport.progress import announcing, listening
+from sliceport.progress import listen_to_progress
 
 if sys.platform != "win32":
     import fcntl
@@ -67,7 +67,12 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     _die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the supervisor's handler
-    with contextlib.suppress(OSError), _sending(answers):
+
+    def send(text: str, kind: bytes) -> None:
+        write_message(answers, text.encode(errors="replace"), kind)
+
+    listening = listen_to_progress(lambda text: send(text, PROGRESS), lambda text: send(text, ANNOUNCEMENT))
+    with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
             gc.disable()  # objects only grow in number during a call; collecting takes a tenth of its time
             write_message(answers, _answer(request[1]))
@@ -88,16 +93,6 @@ def redirect_standard_streams(log: int) -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-
-
-@contextlib.contextmanager
-def _sending(answers: IO[bytes]) -> Iterator[None]:
-    """Send progress messages to the supervisor."""
-    with (
-        listening(lambda text: write_message(answers, text.encode(errors="replace"), PROGRESS)),
-        announcing(lambda text: write_message(answers, text.encode(errors="replace"), ANNOUNCEMENT)),
-    ):
-        yield
 
 
 def _answer(request: bytes) -> bytes:

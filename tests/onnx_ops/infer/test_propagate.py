@@ -282,7 +282,7 @@ def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(supervisor, "call", call)
     said: list[str] = []
     proto = model("(float[2,3] x) => (y) { y = Relu (x) }")
-    with progress.announcing(said.append):
+    with progress.listen_to_progress(announcement=said.append):
         assert [value.name for value in inference.infer(IrModel(from_proto(proto)))] == ["x"]
     assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
 

@@ -41,7 +41,7 @@ def test_every_pass_has_both() -> None:
 
 
 @pytest.mark.parametrize("with_scalar", [False, True])
-def test_a_chain_ends_in_a_gather_unless_a_pass_beside_it_would_replace_that(with_scalar: bool) -> None:
+def test_chain_ends_in_a_gather_unless_scalar_replaces_gathers(with_scalar: bool) -> None:
     _, proto = FIRES["chain to Gather"]
     shortened = from_proto(proto)
     kinds = [PASSES["chain"], *([PASSES["scalar"]] if with_scalar else [])]

@@ -176,7 +176,7 @@ def test_no_pass_changes_what_any_engine_computes(
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 @pytest.mark.parametrize(("contested", "start", "end", "step", "axis"), CASES, ids=IDS)
-def test_it_is_named_with_what_each_engine_does(
+def test_contested_node_is_reported_with_each_engine(
     contested: Defect, start: int, end: int, step: int, axis: int | None, place: Place
 ) -> None:
     model = from_proto(model_of(place(start, end, step, axis)))
@@ -195,7 +195,7 @@ def test_it_is_named_with_what_each_engine_does(
 @pytest.mark.parametrize(
     ("contested", "start", "end", "step", "axis"), [case for case in CASES if case[0] is not BELOW_THE_AXIS]
 )
-def test_hardening_leaves_it_and_says_so(
+def test_hardening_reports_contested_nodes_as_not_fixed(
     contested: Defect, start: int, end: int, step: int, axis: int | None, place: Place
 ) -> None:
     model = from_proto(model_of(place(start, end, step, axis)))

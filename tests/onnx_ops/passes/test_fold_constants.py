@@ -75,7 +75,7 @@ def test_what_engines_compute_alike_is_folded_in_one_run(body: str) -> None:
 
 
 @pytest.mark.parametrize("case", NOT_EXACT)
-def test_what_they_may_compute_differently_is_not(case: str) -> None:
+def test_nodes_that_engines_compute_differently_are_not_folded(case: str) -> None:
     body, left = NOT_EXACT[case]
     assert folded(parse(body))[-len(left) :] == left
 

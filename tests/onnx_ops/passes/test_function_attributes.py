@@ -135,7 +135,7 @@ def test_each_call_is_lowered_by_its_own(name: str, is_default: bool) -> None:
 
 
 @pytest.mark.parametrize(("name", "way"), [("split", "split"), ("slice of slice", "compose"), ("constant", "fold")])
-def test_it_says_why_it_leaves_a_node(name: str, way: str) -> None:
+def test_skipped_node_has_a_reason(name: str, way: str) -> None:
     report = rewrite(from_proto(model_of(name)), (way,))
     reasons = [skipped.reason for skipped in report.skipped[way]]
     assert any("is the function's attribute 'p', which each call sets for itself" in reason for reason in reasons) or (

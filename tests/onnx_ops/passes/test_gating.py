@@ -45,13 +45,13 @@ def test_no_pass_makes_it(body: str, names: tuple[str, ...] | None) -> None:
 
 
 @pytest.mark.parametrize(("name", "case"), [("merge", "merge"), ("merge", "merge parts"), ("identity", "identity")])
-def test_it_says_why(name: str, case: str) -> None:
+def test_blocked_rewrite_has_a_reason(name: str, case: str) -> None:
     report = rewrite(from_proto(model_of(MADE[case])), (name,))
     assert WOULD_BE_GATED in [skipped.reason for skipped in report.skipped[name]]
 
 
 @pytest.mark.parametrize("body", [MADE["merge"], MADE["merge parts"], MADE["identity"]])
-def test_without_the_gate_it_is_done(body: str) -> None:
+def test_parts_without_a_gate_are_merged(body: str) -> None:
     model = from_proto(model_of(body, "s = Neg(b)  y = Mul(a, s)"))
     before = sum(node.op_type in ("Slice", "Split") for node in model.graph)
     rewrite(model)

@@ -323,7 +323,7 @@ class TestMoreThanEightAxes:
         return model([node], shape, parts, **constants)
 
     @pytest.mark.parametrize("op_type", ["Slice", "Split"])
-    def test_they_are_reported(self, op_type: str) -> None:
+    def test_nine_axes_are_reported(self, op_type: str) -> None:
         after, done = hardened(self.proto(op_type, self.shape))
         assert done == [(None, ["more than 8 axes"])]
         assert hardened(self.proto(op_type, self.shape[1:]))[1] == []
@@ -437,7 +437,7 @@ def test_refused_exports_run(zoo: Path, tmp_path: Path, name: str) -> None:
 
 
 class TestCommand:
-    def test_it_writes_and_says_what_it_did(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_writes_the_model_and_the_report(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         onnx.save(gated([2, 4], 1), tmp_path / "glu.onnx")
         out = tmp_path / "new" / "right.onnx"
         assert main(["harden", str(tmp_path / "glu.onnx"), "--target", "onnxruntime-dml", "-o", str(out)]) == 0

@@ -130,7 +130,7 @@ def mutants(mutate: Mutation) -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
-def test_no_pass_fails(mutate: Mutation) -> None:
+def test_no_pass_fails_on_a_malformed_node(mutate: Mutation) -> None:
     count = 0
     for name, mutant in mutants(mutate):
         try:
@@ -145,7 +145,7 @@ def test_no_pass_fails(mutate: Mutation) -> None:
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
-def test_all_together_do_not(mutate: Mutation) -> None:
+def test_all_passes_together_do_not_fail(mutate: Mutation) -> None:
     for _, mutant in list(mutants(mutate))[::30]:
         try:
             model = from_proto(mutant)
@@ -155,7 +155,7 @@ def test_all_together_do_not(mutate: Mutation) -> None:
         ir.serde.serialize_model(model)
 
 
-def test_the_reason_is_said() -> None:
+def test_reason_names_the_number_of_inputs() -> None:
     node = helper.make_node("Split", ["x", "x", "x"], ["a", "b"], "parts")
     graph = helper.make_graph(
         [node, helper.make_node("Neg", ["a"], ["y"])],
@@ -166,7 +166,7 @@ def test_the_reason_is_said() -> None:
     done = SplitToSlicePass()
     done(from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)))
     assert [(skipped.node, skipped.reason) for skipped in done.skipped] == [
-        ("parts", "Split does not have 3 inputs and 2 outputs")
+        ("parts", "Split of opset 13 has 1 to 2 inputs, got 3")
     ]
 
 

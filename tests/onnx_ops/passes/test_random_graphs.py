@@ -65,7 +65,7 @@ def test_each_pass(data: st.DataObject) -> None:
 
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_every_pass_there_is(data: st.DataObject) -> None:
+def test_every_pass_keeps_random_graphs_equal(data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))
     assume(is_valid(proto, shape))
     check(proto, rewritten(proto, tuple(PASSES))[0], shape)

@@ -18,7 +18,7 @@ OTHERS = ("identity of one part", "identity unread", "identity of an axis", "com
 @pytest.mark.parametrize(
     "case", [c for c, (name, _) in FIRES.items() if name in ("compose", "identity") and c not in OTHERS]
 )
-def test_they_fire(case: str) -> None:
+def test_pass_fires_on_its_condition(case: str) -> None:
     _, proto = FIRES[case]
     model = from_proto(proto)
     before = sum(node.op_type == "Slice" for node in model.graph)
@@ -28,7 +28,7 @@ def test_they_fire(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c, (name, *_) in STAYS.items() if name in ("compose", "identity")])
-def test_they_stay(case: str) -> None:
+def test_pass_leaves_what_breaks_its_condition(case: str) -> None:
     _, proto, _ = STAYS[case]
     model = from_proto(proto)
     before = sum(node.op_type == "Slice" for node in model.graph)

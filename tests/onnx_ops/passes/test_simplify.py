@@ -141,7 +141,7 @@ def test_floats_that_engines_compute_differently_are_not_computed(name: str, cas
 
 @by_optimizer
 @pytest.mark.parametrize("call", EQUAL)
-def test_floats_that_all_engines_compute_alike_are(name: str, call: str) -> None:
+def test_floats_that_all_engines_compute_alike_are_folded(name: str, call: str) -> None:
     before = parse(f"{CONSTANTS} {{ r = {call} z = Cast<to = 1>(r) y = Mul(x, z) }}")
     assert operators(check(before, name, x=np.array([3.0, -0.0], np.float32))) == ["Mul"]
 
@@ -226,7 +226,7 @@ def test_what_the_provider_does_not_run_stays() -> None:
 
 
 @by_optimizer
-def test_integers_are(name: str) -> None:
+def test_integers_are_folded(name: str) -> None:
     before = parse("""g (float[2, 6] x) => (float[3, 4] y) {
         s = Shape(x) d = ReduceProd<keepdims = 1>(s) two = Constant<value_ints = [4]>() r = Div(d, two)
         t = Concat<axis = 0>(r, two) y = Reshape(x, t) }""")

@@ -126,10 +126,10 @@ def test_ctrl_c_is_ignored_where_it_was_ignored_before(models: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--timeout", "long", "--timeout must be a number of seconds, or 0 for any, got 'long'."),
-        ("--timeout", "-1", "--timeout must be a number of seconds, or 0 for any, got '-1'."),
-        ("--memory", "1M", "--memory must be at least 256M, or 0 for any, got '1M'."),
-        ("--memory", "much", "--memory must be a size such as 512M or 4G, or 0 for any, got 'much'."),
+        ("--timeout", "long", "--timeout must be a number of seconds (0 disables the limit), got 'long'."),
+        ("--timeout", "-1", "--timeout must be a number of seconds (0 disables the limit), got '-1'."),
+        ("--memory", "1M", "--memory must be at least 256M (0 disables the limit), got '1M'."),
+        ("--memory", "much", "--memory must be a size such as 512M or 4G (0 disables the limit), got 'much'."),
     ],
 )
 def test_a_malformed_limit_is_a_usage_error(
