@@ -365,10 +365,20 @@ class TestSiblings:
         program = lower_nodes(self.slices(range(2), range(2, 6), range(2), range(2, 6)))
         assert [type(c.operator) for c in program.calls] == [Split, Split]
 
-    def test_slices_of_different_values_do_not_join(self) -> None:
+    def test_slices_of_different_values_or_axes_do_not_join(self) -> None:
         left, right = self.slices(range(2), range(2, 6))
-        other = node(right.cuts[0].region, name="o", value="y")
-        assert all(isinstance(c.operator, Slice1) for c in lower_nodes([left, other]).calls)
+        other_value = node(right.cuts[0].region, name="o", value="y")
+        other_axis = node(Region.of((2, 6), (range(1, 2), range(6))), name="a")
+        for other in (other_value, other_axis):
+            assert all(isinstance(c.operator, Slice1) for c in lower_nodes([left, other]).calls)
+
+    def test_a_slice_joins_one_tiling_at_most(self) -> None:
+        nodes = self.slices(range(2), range(3, 6), range(4), range(2, 6), range(4, 6), range(3))
+        nodes += [node(each.cuts[0].region, name=f"y{i}_", value="y") for i, each in enumerate(nodes)]
+        program = lower_nodes(nodes)
+        joined = {tuple(binding.value for binding in call.outputs) for call in program.calls}
+        tilings = {("s0_0", "s3_0"), ("s2_0", "s4_0"), ("s5_0", "s1_0")}
+        assert joined == tilings | {tuple(f"y{name[1]}_0" for name in names) for names in tilings}
 
     def test_below_3_0_a_split_still_has_four_dimensions(self) -> None:
         program = lower_nodes(self.slices(range(2), range(2, 6)), Options(FeatureLevel.V1_0))
