@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_ops.verify.inputs import make_inputs
-from sliceport.array_file import load_array
+from sliceport.arguments import load_array
 from sliceport.errors import UsageError
 
 KINDS = {
