@@ -22,8 +22,7 @@ from sliceport.cli.work import run as run_work
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
 from sliceport.sandbox import supervisor
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
 COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")

@@ -20,8 +20,7 @@ from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.place import Placement, deferred, new_token, remove_scratch
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 
 @dataclass(frozen=True)
@@ -218,6 +217,6 @@ def _load_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
     """Replace names of files by their arrays."""
     if not options.get("inputs"):
         return dict(options)
-    from sliceport.array_file import load_array
+    from sliceport.arguments import load_array
 
     return {**options, "inputs": {name: load_array(file) for name, file in options["inputs"].items()}}

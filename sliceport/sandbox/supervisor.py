@@ -383,37 +383,29 @@ class _Pool:
         self._busy: set[_Child] = set()
         self._owner = os.getpid()
 
-    def take(self) -> _Child:
-        """Return an idle child, or a new one."""
+    @contextlib.contextmanager
+    def borrow(self) -> Iterator[_Child]:
+        """Yield an idle child, or a new one. Keep it for the next call unless it failed or must be replaced."""
         if self._owner != os.getpid():
             self.__init__()  # type: ignore[misc]
-        child = self._take_idle() or _Child()
+        with self._lock:
+            while self._idle and not self._idle[-1].is_alive():  # somebody else has ended it
+                self._idle.pop().close()
+            child = self._idle.pop() if self._idle else None
+        child = child or _Child()
         with self._lock:
             self._busy.add(child)
-        return child
-
-    def _take_idle(self) -> _Child | None:
-        """Return an idle child; drop those that somebody has ended meanwhile."""
-        while True:
+        is_reusable = False
+        try:
+            yield child
+            is_reusable = not child.must_be_replaced
+        finally:
             with self._lock:
-                child = self._idle.pop() if self._idle else None
-            if child is None or child.is_alive():
-                return child
-            child.close()
-
-    def give_back(self, child: _Child) -> None:
-        """Keep a child for the next call, or end it if it must be replaced."""
-        with self._lock:
-            self._busy.discard(child)
-            if not child.must_be_replaced:
-                self._idle.append(child)
-                return
-        child.close()
-
-    def forget(self, child: _Child) -> None:
-        """Drop a child that has ended."""
-        with self._lock:
-            self._busy.discard(child)
+                self._busy.discard(child)
+                if is_reusable:
+                    self._idle.append(child)
+            if not is_reusable:
+                child.close()
 
     def kill_busy(self) -> None:
         """End the children that answer a call."""
@@ -500,14 +492,8 @@ def _can_fork() -> bool:
 
 
 def _call_warm(request: bytes, timeout: float | None) -> tuple[bool, Any]:
-    child = _pool.take()
-    try:
-        answer = child.call(request, timeout)
-    except BaseException:
-        _pool.forget(child)
-        raise
-    _pool.give_back(child)
-    return answer
+    with _pool.borrow() as child:
+        return child.call(request, timeout)
 
 
 def call_twice(function: Callable[..., Any], *args: Any, **options: Any) -> Any:

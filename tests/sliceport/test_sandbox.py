@@ -21,7 +21,7 @@ from processes import assert_gone, ticks
 from sliceport.sandbox import child, supervisor
 
 
-def test_answers() -> None:
+def test_a_call_returns_or_raises() -> None:
     assert supervisor.call(math.sqrt, 9, timeout=60) == 3
     with pytest.raises(ValueError, match="math domain error"):
         supervisor.call(math.sqrt, -1, timeout=60)
@@ -257,5 +257,5 @@ def _interrupt() -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
-def test_any_bound_of_memory_will_do() -> None:
+def test_any_bound_of_memory_is_taken() -> None:
     assert supervisor.call(math.sqrt, 9, timeout=60, memory=10**12 * 2**40) == 3
