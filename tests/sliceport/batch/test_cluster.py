@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import random
 import re
 import signal
@@ -25,9 +24,9 @@ from forked import Forked
 from platforms import POSIX
 from processes import assert_gone, children, ticks
 
-from sliceport.batch import cluster, cluster_worker
+from sliceport.batch import cluster
 from sliceport.batch.cluster import open_cluster
-from sliceport.batch.cluster_worker import Setup
+from sliceport.batch.cluster_worker import Setup, describe_refusal
 from sliceport.batch.task import Job
 from sliceport.errors import MissingExtra, UsageError
 
@@ -309,8 +308,7 @@ def test_results_that_a_worker_does_not_see(tmp_path: Path, site: dict[str, str]
 def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path, more: dict[str, Any], message: str) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.jsonl").write_text('{"schema_version": 1}\n{}\n')
-    setup = Setup("1", Job("lower", {}, {}, str(tmp_path)), cluster_worker.needed_versions(), **more)
-    assert re.search(message, cluster_worker.start_run(pickle.dumps(setup)))
+    assert re.search(message, describe_refusal(Setup(Job("lower", {}, {}, str(tmp_path)), **more)))
 
 
 @pytest.mark.parametrize("url", ["spark://a:1", "dask://", "dask://host", "dask:host:1", "host:1", "dask://a b:1", ""])
