@@ -1,4 +1,4 @@
-"""What is being done, told to whoever wants to show it."""
+"""Progress messages, for listeners such as a terminal."""
 
 from __future__ import annotations
 
@@ -6,37 +6,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Listener = Callable[[str], None]
-_listeners: list[Listener] = []
-_announced_to: list[Listener] = []
+_listeners: list[tuple[Listener, Listener]] = []
 
 
-def say(what: str) -> None:
-    """Tell what is done from now on, such as `comparing node 3 of 8`."""
-    for listener in _listeners:
-        listener(what)
+def say(activity: str) -> None:
+    """Report the current activity, such as `comparing node 3 of 8`."""
+    for listener, _ in _listeners:
+        listener(activity)
 
 
-def announce(what: str) -> None:
-    """Tell something that should not be missed, such as that a run waits for others, and is no error."""
-    for listener in _announced_to:
-        listener(what)
-
-
-@contextmanager
-def announcing(listener: Listener) -> Iterator[None]:
-    """Call a function with everything that `announce` tells while it lasts."""
-    _announced_to.append(listener)
-    try:
-        yield
-    finally:
-        _announced_to.remove(listener)
+def announce(message: str) -> None:
+    """Report something that the user should not miss but that is not an error, such as waiting for a worker."""
+    for _, listener in _listeners:
+        listener(message)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Call a function with everything that `say` tells while it lasts."""
-    _listeners.append(listener)
+def listen_to_progress(activity: Listener = lambda _: None, announcement: Listener = lambda _: None) -> Iterator[None]:
+    """Call `activity` for each message of `say`, and `announcement` for each of `announce`, inside the `with` block."""
+    entry = (activity, announcement)
+    _listeners.append(entry)
     try:
         yield
     finally:
-        _listeners.remove(listener)
+        _listeners.remove(entry)

@@ -77,10 +77,10 @@ def cause_of(message: str) -> str:
 
     >>> cause_of("Slice 'a': the shape of input 'x' is open: give sizes, as in --input-shapes x:1,16 (an example).")
     'the shape of input … is open'
-    >>> cause_of("this cannot be done with it (ZeroDivisionError: it divides by 0).")
+    >>> cause_of("internal error (ZeroDivisionError: it divides by 0); please report it with this model.")
     'internal error (ZeroDivisionError)'
     """
-    if unforeseen := re.match(r"(?:this cannot be done with it|internal error) \((\w+)", message):
+    if unforeseen := re.match(r"internal error \((\w+)", message):
         return f"internal error ({unforeseen[1]})"
     text = re.sub(r"^\w+ '[^']*': ", "", message)
     text = re.split(r" \(|: |; |, ", text, maxsplit=1)[0].rstrip(".")

@@ -14,8 +14,7 @@ from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.limits import parse_seconds, parse_size
-from sliceport.cli.options import add_format, add_verbose
+from sliceport.cli.options import add_format, add_verbose, parse_seconds, parse_size
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS, Command
 from sliceport.errors import MissingExtra, UsageError
@@ -54,7 +53,7 @@ def _set_help(command: Parser) -> None:
 
 
 def _module_of(command: Command) -> Any:
-    """The file of a command; its `add_options` and `read_options` are those of the command alone, too."""
+    """Return the module with `add_options` and `read_options` of a command."""
     return import_module(f"sliceport.cli.{command.name.partition(' ')[0]}")
 
 
@@ -63,8 +62,10 @@ def _add_options(parser: Parser, command: Command) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="RUN", help="folder or URL of the results")
     run = parser.add_argument_group("the run")
     run.add_argument("--jobs", type=_parse_count, metavar="N", help="models at once; default: the cores there are")
-    run.add_argument("--timeout", default="300", metavar="S", help="seconds a model; default 300, 0 for any")
-    run.add_argument("--memory", default="4G", metavar="SIZE", help="memory a process; default 4G, 0 for any")
+    run.add_argument("--timeout", default="300", metavar="S", help="seconds a model; default 300, 0 disables the limit")
+    run.add_argument(
+        "--memory", default="4G", metavar="SIZE", help="memory a process; default 4G, 0 disables the limit"
+    )
     run.add_argument("--manifest", metavar="FILE", help="options of single models, in TOML or JSON lines")
     run.add_argument("--shard", metavar="I/N", help="only part I of N of the models")
     run.add_argument("--retry", action="store_true", help="try models again that failed before")
@@ -250,5 +251,5 @@ def _check_page(options: argparse.Namespace) -> None:
 
 def _parse_count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of models from 1 up.")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 up.")
     return int(text)

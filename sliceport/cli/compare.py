@@ -1,34 +1,22 @@
-"""`sliceport compare`: what engines compute for slicing nodes, bit for bit."""
+"""`sliceport compare`: outputs of several engines for slicing nodes, bit for bit."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from sliceport.cli.limits import add_limits
-from sliceport.cli.options import (
-    add_feature_level,
-    add_input_shapes,
-    add_inputs,
-    add_model,
-    parse_names,
-    run_options,
-)
+from sliceport.cli.options import add_feature_level, add_input_shapes, add_inputs, parse_names, run_options
 from sliceport.cli.parser import Commands, Parser, list_names
-from sliceport.cli.work import set_work
+from sliceport.cli.work import add_command
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    command = commands.add_parser("compare", help="run lowered nodes and compare them, bit for bit")
-    add_model(command)
-    add_limits(command)
-    add_options(command)
-    set_work(command, "compare", read_options)
+    add_command(commands, "compare", add_options, read_options)
 
 
 def add_options(command: Parser) -> None:
-    """Add what says how a model is compared."""
+    """Add the options for comparing engines on a model."""
     add_input_shapes(command)
     add_feature_level(command)
     command.add_argument("--executors", metavar="A,B", help="who takes part; see below")
@@ -37,17 +25,13 @@ def add_options(command: Parser) -> None:
 
 
 def read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_options` found, as `sliceport.compare` takes it, but inputs by the names of files.
-
-    Raises:
-        UsageError: A value is not written as it must be.
-    """
+    """Return the values of `add_options` as arguments of `sliceport.compare`, but inputs as names of files."""
     executors = parse_names(options.executors, "--executors")
     return {"executors": executors, "feature_level": options.feature_level} | run_options(options)
 
 
 def list_executors() -> str:
-    """The engines that take part in comparisons, by format."""
+    """Format the engines that take part in comparisons, by format."""
     from sliceport.engines.registry import engines_of
     from sliceport.formats import formats
 

@@ -1,4 +1,4 @@
-"""`sliceport completion`: what makes a shell complete the command line."""
+"""`sliceport completion`: a script that makes a shell complete the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILES = ("model", "output", "sources", "runs", "manifest", "html")
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    command = commands.add_parser("completion", help="print what makes a shell complete this command line")
+    command = commands.add_parser("completion", help="print a shell completion script")
     command.add_argument("shell", choices=SHELLS, help='for bash: eval "$(sliceport completion bash)"')
     command.set_defaults(run=run, verbose=0)
 

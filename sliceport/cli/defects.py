@@ -1,4 +1,4 @@
-"""`sliceport defects`: what engines are known to do wrong."""
+"""`sliceport defects`: the table of known defects of engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sliceport directml`: the real DirectML, installed and used."""
+"""`sliceport directml`: install the real DirectML and run models on it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 from sliceport import progress
 from sliceport.cli.console import emit, emit_json, say
-from sliceport.cli.limits import add_limits
 from sliceport.cli.options import add_format, add_input_shapes, add_inputs, add_verbose, run_options
 from sliceport.cli.parser import Commands, Parser
-from sliceport.cli.work import set_work
+from sliceport.cli.work import add_command
 
 
 def add(commands: Commands) -> None:
@@ -24,15 +23,14 @@ def add(commands: Commands) -> None:
         action.add_argument("--full", action="store_true", help="with every operator of DirectML; about 5 GB")
     add_format(status)
     uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
-    run = actions.add_parser("run", help="run a whole model on onnxruntime's DirectML provider")
-    run.add_argument("model", metavar="MODEL.onnx", help="the model")
-    add_options(run)
-    run.add_argument("-o", "--output", metavar="DIR", help="also write the outputs as .npy, and report.json")
-    run.add_argument("--overwrite", action="store_true", help="replace DIR if an earlier run wrote it")
-    add_format(run)
-    add_limits(run)
-    add_verbose(run)
-    set_work(run, "directml run", read_options)
+    add_command(
+        actions,
+        "directml run",
+        add_options,
+        read_options,
+        model=("MODEL.onnx", "the model"),
+        output="also write the outputs as .npy, and report.json",
+    )
     for action, function in ((install, _install), (status, _status), (uninstall, _uninstall)):
         add_verbose(action)
         action.set_defaults(run=function)
@@ -40,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add what says how `directml run` runs a model."""
+    """Add the options for running a model."""
     add_input_shapes(command)
     add_inputs(command)
     command.add_argument(
@@ -49,11 +47,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_options` found, as `Format.run_on_directml` takes it, but inputs by the names of files.
-
-    Raises:
-        UsageError: A value is not written as it must be.
-    """
+    """Return the values of `add_options` as arguments of `Format.run_on_directml`, but inputs as names of files."""
     return {"against": options.against is not None} | run_options(options)
 
 

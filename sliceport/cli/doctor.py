@@ -1,4 +1,4 @@
-"""`sliceport doctor`: what is installed, whether it works, and how to get what is missing."""
+"""`sliceport doctor`: the state of packages, formats and engines, with advice for what is missing."""
 
 from __future__ import annotations
 
@@ -37,20 +37,16 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Run the command; whether nothing that is installed is broken."""
-    found = list(_diagnose())
-    is_healthy = all(one.status != "broken" for one in found)
+    """Run the command, and return whether nothing that is installed is broken."""
+    diagnoses = list(_diagnose())
+    is_healthy = all(one.status != "broken" for one in diagnoses)
     if options.format == "json":
-        emit_json({"schema_version": 1, "is_healthy": is_healthy, "diagnoses": [asdict(one) for one in found]})
+        emit_json({"schema_version": 1, "is_healthy": is_healthy, "diagnoses": [asdict(one) for one in diagnoses]})
     else:
-        emit(_to_text(found))
+        rows = [("name", "status", "detail"), *((one.name, one.status, one.detail) for one in diagnoses)]
+        advice = [f"{one.name}: {one.status}; {one.advice}" for one in diagnoses if one.advice]
+        emit("\n".join([table(rows, console.width()), *advice]))
     return is_healthy
-
-
-def _to_text(found: list[Diagnosis]) -> str:
-    rows = [("name", "status", "detail"), *((one.name, one.status, one.detail) for one in found)]
-    advice = [f"{one.name}: {one.status}; {one.advice}" for one in found if one.advice]
-    return "\n".join([table(rows, console.width()), *advice])
 
 
 def _diagnose() -> Iterator[Diagnosis]:
@@ -63,7 +59,7 @@ def _diagnose() -> Iterator[Diagnosis]:
 
 
 def _diagnose_entry_points() -> Iterator[Diagnosis]:
-    """All formats and engines, and what each says about itself."""
+    """Yield the state of each format and engine, and its own diagnoses."""
     from sliceport.engines import registry
     from sliceport.formats import GROUP, complain
 
@@ -75,15 +71,15 @@ def _diagnose_entry_points() -> Iterator[Diagnosis]:
                 yield Diagnosis(name, "broken", str(point.error), advice)
                 continue
             progress.say(f"looking at {name}")
-            yield from _ask(name, point)
+            yield from _diagnose_object(name, point)
 
 
-def _ask(name: str, point: EntryPoint) -> Iterator[Diagnosis]:
-    """What a format or an engine says about itself; one that cannot does not silence the others."""
+def _diagnose_object(name: str, point: EntryPoint) -> Iterator[Diagnosis]:
+    """Yield the state and the diagnoses of a format or an engine. An error in it becomes a diagnosis."""
     try:
-        said = list(point.loaded.diagnose()) if isinstance(point.loaded, Diagnosable) else []
-    except (Exception, SystemExit) as error:  # whatever somebody's method raises
+        diagnoses = list(point.loaded.diagnose()) if isinstance(point.loaded, Diagnosable) else []
+    except (Exception, SystemExit) as error:  # a method of another package may raise anything
         yield Diagnosis(name, "broken", f"{type(error).__name__}: {error}")
         return
     yield Diagnosis(name, "ok", point.value)
-    yield from said
+    yield from diagnoses

@@ -1,37 +1,32 @@
-"""`sliceport harden`: without the slicing that an engine computes wrongly."""
+"""`sliceport harden`: a model without the slicing that an engine computes wrongly."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from sliceport.cli.change import add_change_options, add_output, read_change_options
+from sliceport.cli.options import add_input_shapes, add_inputs, run_options
 from sliceport.cli.parser import Commands
-from sliceport.cli.work import set_work
+from sliceport.cli.work import add_command
 from sliceport.formats import all_targets
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    command = commands.add_parser("harden", help="rewrite the slicing that an engine computes wrongly")
-    command.add_argument("model", metavar="MODEL", help="ONNX; for openvino-cpu OpenVINO IR (.xml), too")
-    add_output(command, verbose="print more")
-    add_options(command)
-    set_work(command, "harden", read_options)
+    model = ("MODEL", "ONNX; for openvino-cpu OpenVINO IR (.xml), too")
+    add_command(commands, "harden", add_options, read_options, model=model)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add what says how a model is hardened."""
+    """Add the options for hardening a model."""
     command.add_argument(
         "--target", choices=all_targets(), help="default openvino-cpu for .xml files, else onnxruntime-dml"
     )
-    add_change_options(command, verify="onnxruntime-dml: run both on the real provider")
+    command.add_argument("--verify", action="store_true", help="onnxruntime-dml: run both on the real provider")
+    add_input_shapes(command)
+    add_inputs(command)
 
 
 def read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_options` found, as `sliceport.harden` takes it, but inputs by the names of files.
-
-    Raises:
-        UsageError: A value is not written as it must be.
-    """
-    return {"target": options.target} | read_change_options(options)
+    """Return the values of `add_options` as arguments of `sliceport.harden`, but inputs as names of files."""
+    return {"target": options.target, "verify": options.verify} | run_options(options)

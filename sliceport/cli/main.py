@@ -1,4 +1,4 @@
-"""The command line. stdout is the result, stderr everything else.
+"""The command line: the result on stdout, everything else on stderr.
 
 Exit codes: 0 all lowered or equal; 1 a finding (something refused, a mismatch); 2 a usage or input error, or a model
 whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
@@ -7,6 +7,7 @@ whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
 from __future__ import annotations
 
 import gc
+import os
 import re
 import signal
 import sys
@@ -21,8 +22,7 @@ from sliceport.cli.work import run as run_work
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
 from sliceport.sandbox import supervisor
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
 COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: The words after the program's name. By default those of this process, whose signals and whose work
-            are then supervised; else the work is done in this process, unless a limit needs another one.
+        arguments: The words after the program's name; the work is then done in this process unless a limit needs
+            another one. By default the words of this process; a child then does the work, and signals are handled.
     """
     if arguments is not None:
         return _main(list(arguments), is_supervised=False)
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except supervisor.Stopped as stopped:
         if stopped.number == signal.SIGINT:
             say("interrupted")
-        code = 128 + stopped.number
-    gc.freeze()  # the process ends: it need not look for garbage in its modules
+        os._exit(128 + stopped.number)  # at once: another signal would end the interpreter on its way out
+    gc.freeze()  # the process ends, so a search for garbage in its modules is wasted time
     return code
 
 
@@ -62,7 +62,10 @@ def _main(words: list[str], *, is_supervised: bool) -> int:
 
 
 def _run(words: Sequence[str], *, is_supervised: bool) -> int:
-    options = make_parser(words).parse_args(split_repeated(words, _endings(words)))
+    # `doctor` must start even if a format cannot be loaded, because it reports that.
+    installed = [] if words[:1] == ["doctor"] else formats().values()
+    endings = [suffix for one in installed for suffix in one.suffixes if suffix]
+    options = make_parser(words).parse_args(split_repeated(words, endings))
     if hasattr(options, "work"):
         return CLEAN if run_work(options, is_supervised=is_supervised) else FINDING
     try:
@@ -76,19 +79,12 @@ def _run(words: Sequence[str], *, is_supervised: bool) -> int:
             import traceback
 
             traceback.print_exc()
-        say(describe_unforeseen(error, "; -vv shows where"))
+        say(describe_unforeseen(error, "-vv shows where; please report it"))
         return BAD_INPUT
 
 
-def _endings(words: Sequence[str]) -> list[str]:
-    """How the names of models end; `doctor` starts where a format is broken, too, as it tells that."""
-    if words[:1] == ["doctor"]:
-        return []
-    return [suffix for one in formats().values() for suffix in one.suffixes if suffix]
-
-
 def make_parser(words: Sequence[str] = ()) -> Parser:
-    """The parser of the whole command line, or of one that starts with these words."""
+    """Build the parser of the whole command line, or only the part for a command line that starts with `words`."""
     parser = Parser(
         prog="sliceport", description="Converts slicing between ONNX, OpenVINO and DirectML exactly, and verifies it."
     )

@@ -1,4 +1,4 @@
-"""Options that several commands have, and how their values are written."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
 
 _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
-"""What can be an input's shape and no file: no dot and no slash after the last colon."""
+"""Words that can be an input's shape but not a file: no dot and no slash after the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
-"""What can be a list of names and no file."""
+"""Words that can be a list of names but not a file."""
 _MAX_DIGITS = 18
-
-
-def add_model(command: argparse.ArgumentParser) -> None:
-    """Add MODEL and what says how the result is printed."""
-    command.add_argument("model", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml)")
-    add_format(command)
-    command.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
-    add_verbose(command)
+_MIN_MEMORY = 2**28
+"""Bytes; with less memory a process may fail to load the engines."""
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def add_feature_level(command: argparse.ArgumentParser) -> None:
@@ -64,11 +59,43 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_input_shapes` and `add_inputs` found, as Python functions take it, but inputs by the names of files.
+def add_limits(command: argparse.ArgumentParser) -> None:
+    """Add --timeout and --memory."""
+    command.add_argument("--timeout", default="0", metavar="S", help="end the command after so many seconds")
+    command.add_argument("--memory", default="0", metavar="SIZE", help="bound the memory of its process, as in 4G")
+
+
+def parse_seconds(text: str) -> float | None:
+    """Return the seconds of --timeout; None for no limit.
 
     Raises:
-        UsageError: A value is not written as it must be.
+        UsageError: The text is not a number.
+    """
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
+        raise UsageError(f"--timeout must be a number of seconds (0 disables the limit), got {text!r}.")
+    return float(text) or None
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of --memory; None for no limit.
+
+    Raises:
+        UsageError: The text is not a size, or the size is too small.
+    """
+    match = re.fullmatch(r"(\d{1,12})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
+    if match is None:
+        raise UsageError(f"--memory must be a size such as 512M or 4G (0 disables the limit), got {text!r}.")
+    size = int(match[1]) * _UNITS[match[2].upper()]
+    if 0 < size < _MIN_MEMORY:
+        raise UsageError(f"--memory must be at least {_MIN_MEMORY // 2**20}M (0 disables the limit), got {text!r}.")
+    return size or None
+
+
+def run_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of `add_input_shapes` and `add_inputs` as arguments of Python functions, inputs as file names.
+
+    Raises:
+        UsageError: A value is malformed.
     """
     return {
         "input_shapes": parse_input_shapes(options.input_shapes),
@@ -78,13 +105,13 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
-    """The words with one value for each `--input-shapes` and `--input`, and `--simplify=` before what may follow it.
+    """Return the words with one value for each `--input-shapes` and `--input`, and `--simplify` joined to its value.
 
-    What cannot be a value is an argument by itself.
+    A word that cannot be a value of the option before it becomes an argument.
 
     Args:
         words: The words of the command line.
-        endings: How the names of models end.
+        endings: The suffixes of names of models.
     """
 
     def fits(option: str, word: str) -> bool:
@@ -114,10 +141,10 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
 
 
 def parse_names(text: str | None, option: str) -> list[str] | None:
-    """The names that an option lists; None where it is not given.
+    """Return the names in the value of an option; None if the option is not given.
 
     Raises:
-        UsageError: It lists none.
+        UsageError: The value lists no names.
     """
     if text is None:
         return None
@@ -128,10 +155,10 @@ def parse_names(text: str | None, option: str) -> list[str] | None:
 
 
 def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes written as `NAME:1,3,224,224`, brackets optional; `NAME:` alone is a scalar.
+    """Parse shapes written as `NAME:1,3,224,224`, brackets optional; `NAME:` alone is a scalar.
 
     Raises:
-        UsageError: One is not written like that, or an input has two.
+        UsageError: A shape is malformed, or an input has two.
     """
     shapes = {}
     for text in texts:
@@ -148,10 +175,10 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def parse_inputs(texts: Sequence[str]) -> dict[str, str]:
-    """The files written as `NAME=FILE.npy`, by input.
+    """Parse files written as `NAME=FILE.npy`; return them by input.
 
     Raises:
-        UsageError: One is not written like that, or an input has two.
+        UsageError: A text is malformed, or an input has two files.
     """
     files: dict[str, str] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""The parser of the command line: one-line errors, the nearest of known choices, lists below the help."""
+"""The parser of the command line: one-line errors with the nearest choice, and lists below the help."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from sliceport import __version__
-from sliceport.cli.console import can_show_colour, emit, emit_coloured, say
+from sliceport.cli.console import can_show_colour, emit, say
 
 BAD_INPUT = 2
 Commands = Any
-"""What `add_subparsers` returns, which argparse keeps to itself."""
+"""The type of the result of `add_subparsers`, which is private in argparse."""
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line and the exit code 2."""
 
     listing: Callable[[], str] | None = None
-    """Makes what stands at the end of the help."""
+    """Returns the end of the help."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit."""
+        """Print the error, and exit."""
         say(message, self.prog)
         sys.exit(BAD_INPUT)
 
     def format_help(self) -> str:
-        """The help, with the listing at its end."""
+        """Return the help, with the listing at its end."""
         if self.listing is not None:
             self.formatter_class = argparse.RawDescriptionHelpFormatter
             self.epilog = self.listing()
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help, by default as a result: in colour on a terminal, if rich-argparse is installed."""
+        """Print the help, by default to stdout: in colour on a terminal, if rich-argparse is installed."""
         coloured = _coloured_formatter() if file is None and can_show_colour() else None
         if file is not None:
             super().print_help(file)
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         else:
             self.epilog = None if self.listing is None else self.listing()
             self.formatter_class = coloured
-            emit_coloured(super().format_help().rstrip("\n"))
+            emit(super().format_help().rstrip("\n"), is_raw=True)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -59,19 +59,19 @@ class Parser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """Prints the version."""
+    """The option that prints the version."""
 
     def __init__(self, option_strings: Sequence[str], **options: Any) -> None:
         super().__init__(option_strings, **options | {"dest": argparse.SUPPRESS, "nargs": 0})
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """Print it, and exit."""
+        """Print the version, and exit."""
         emit(f"sliceport {__version__}")
         parser.exit()
 
 
 def _coloured_formatter() -> type[argparse.HelpFormatter] | None:
-    """A formatter that keeps the line ends of a listing; None where rich-argparse is not installed."""
+    """Return a formatter that keeps the line ends of a listing; None if rich-argparse is not installed."""
     try:
         from rich_argparse import RawDescriptionRichHelpFormatter
     except ImportError:
@@ -84,7 +84,7 @@ def _coloured_formatter() -> type[argparse.HelpFormatter] | None:
 
 
 def list_names(lines: Mapping[str, str]) -> str:
-    """A line for each name, wrapped to the terminal that there may be."""
+    """Format a line for each name, wrapped to the width of the terminal."""
     indent = max(map(len, lines)) + 4
     columns = max(shutil.get_terminal_size().columns - 2, 40)
     return "\n".join(

@@ -1,8 +1,9 @@
-"""The work of one command line: described by the main process, done by a child, finished by the main process."""
+"""The work of one command line: a child does it, and the main process puts the files into place."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -12,18 +13,19 @@ from typing import Any
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
-from sliceport.cli.limits import parse_seconds, parse_size
+from sliceport.cli.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
+from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS
 from sliceport.errors import ModelError, SliceportError, UsageError
+from sliceport.json_text import to_text
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.place import Placement, deferred, new_token, remove_scratch
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a child is to do.
+    """The task of a child.
 
     Attributes:
         command: The name of a command of `COMMANDS`.
@@ -32,7 +34,7 @@ class Work:
         options: Arguments of the Python function that does the same, `inputs` as names of files.
         overwrite: Whether to replace the output.
         form: `json`, `text`, or `summary`, the last line of the text.
-        verbose: How often `--verbose` was given.
+        verbose: The number of `--verbose`.
         columns: The columns of the terminal, if there is one.
     """
 
@@ -48,13 +50,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a child did.
+    """The result of a child.
 
     Attributes:
         is_clean: Whether there is no finding.
-        text: What to print.
+        text: The text to print.
         is_written: Whether the output was written, or waits for its place.
-        placements: What waits for its place.
+        placements: The files that wait for their place.
     """
 
     is_clean: bool
@@ -63,26 +65,49 @@ class Answer:
     placements: tuple[Placement, ...] = ()
 
 
-def set_work(
-    parser: argparse.ArgumentParser, command: str, read_options: Callable[[argparse.Namespace], dict[str, Any]]
+def add_command(
+    commands: Commands,
+    name: str,
+    add_options: Callable[[Parser], None],
+    read_options: Callable[[argparse.Namespace], dict[str, Any]],
+    *,
+    model: tuple[str, str] = ("MODEL", "ONNX, or OpenVINO IR (.xml)"),
+    output: str = "where the changed model goes",
+    verbose: str = "print more",
 ) -> None:
-    """Let a parser describe the work of a command.
+    """Add a parser that describes the work of a command.
 
     Args:
-        parser: The parser.
-        command: The name of a command of `COMMANDS`.
-        read_options: Returns the options of the Python function; raises UsageError.
+        commands: The parsers to add to.
+        name: The name of a command of `COMMANDS`.
+        add_options: Adds the options that a batch has, too.
+        read_options: Returns these options as arguments of the Python function; raises UsageError.
+        model: The placeholder and the help of the model.
+        output: The help of --output.
+        verbose: The help of --verbose.
     """
+    command = COMMANDS[name]
+    parser = commands.add_parser(name.rpartition(" ")[2], help=command.help)
+    parser.add_argument("model", metavar=model[0], help=model[1])
+    if command.writes != "never":
+        is_file = command.writes == "always"
+        parser.add_argument("-o", "--output", required=is_file, metavar="OUT" if is_file else "DIR", help=output)
+        replaced = "OUT and its weights" if is_file else "DIR if an earlier run wrote it"
+        parser.add_argument("--overwrite", action="store_true", help=f"replace {replaced}")
+    add_options(parser)
+    add_format(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
+    add_verbose(parser, verbose)
+    add_limits(parser)
 
     def describe(options: argparse.Namespace) -> Work:
-        is_summary = options.format == "text" and getattr(options, "quiet", False)
         return Work(
-            command,
+            name,
             options.model,
             getattr(options, "output", None),
             read_options(options),
             getattr(options, "overwrite", False),
-            "summary" if is_summary else options.format,
+            "summary" if options.format == "text" and options.quiet else options.format,
             options.verbose,
             console.width(),
         )
@@ -94,7 +119,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
     """Do the work that options describe, and print its result; return whether there is no finding.
 
     Args:
-        options: The options of a parser of `set_work`.
+        options: The options of a parser of `add_command`.
         is_supervised: Whether a child does the work even if no limit needs one.
 
     Raises:
@@ -130,13 +155,13 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
         with supervisor.shielded():
             for placement in answer.placements:
                 placement.commit()
-    except supervisor.ChildTimedOut:
-        reason = f"it takes more than {timeout:g} s; --timeout 0 sets no limit."
-        raise ModelError(f"'{work.model}': {reason}") from None
-    except supervisor.ChildKilled as error:
-        raise ModelError(f"'{work.model}': its process {error}, as a system does that lacks memory.") from None
     except supervisor.ChildDied as error:
-        raise ModelError(f"'{work.model}': its process {error}.") from None
+        reason = f"its process {error}."
+        if isinstance(error, supervisor.ChildTimedOut):
+            reason = f"it takes more than {timeout:g} s; --timeout 0 sets no limit."
+        elif isinstance(error, supervisor.ChildKilled):
+            reason = f"its process {error}, as a system does that lacks memory."
+        raise ModelError(f"'{work.model}': {reason}") from None
     finally:
         if work.output is not None:
             remove_scratch(Path(work.output).parent, token)
@@ -151,21 +176,21 @@ def do(work: Work, token: str = "") -> Answer:
         token: Part of the names of the scratch folders; empty if this process puts the files into place.
 
     Raises:
-        MemoryError: There is not enough memory.
-        UsageError, SliceportError: The work cannot be done; the message says why.
+        MemoryError: The work needs more memory.
+        UsageError, SliceportError: The work cannot be done.
     """
     output = None if work.output is None else Path(work.output)
-    context: AbstractContextManager[list[Placement]] = nullcontext([])
-    if token and output is not None:
-        context = deferred(output, token)
+    if work.verbose > 1:
+        logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # for a child that is not forked
+    context: AbstractContextManager[list[Placement]] = (
+        deferred(output, token) if token and output is not None else nullcontext([])
+    )
     try:
         with command_line(), context as placements:
             outcome = COMMANDS[work.command].run(
                 work.model, output, _load_inputs(work.options), overwrite=work.overwrite
             )
             if work.form == "json":
-                from sliceport.json_text import to_text
-
                 text = to_text(outcome.to_json())
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
@@ -176,24 +201,22 @@ def do(work: Work, token: str = "") -> Answer:
         is_named = not isinstance(error, ModelError) or os.fspath(work.model) in str(error)
         # A plain error: the main process need not import the module of its class.
         raise SliceportError(str(error) if is_named else f"'{work.model}': {error}") from error
-    except Exception as error:  # whatever a library raises is about the file that it was given
+    except Exception as error:  # a library may raise anything about the file
         if work.verbose > 1:
             import traceback
 
             traceback.print_exc()
         if isinstance(error, MemoryError):
             raise
-        raise SliceportError(f"'{work.model}': {describe_unforeseen(error, '; -vv shows where')}") from error
+        raise SliceportError(
+            f"'{work.model}': {describe_unforeseen(error, '-vv shows where; please report it with this model')}"
+        ) from error
 
 
 def _load_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace names of files by their arrays.
-
-    Raises:
-        UsageError: A file cannot be read.
-    """
+    """Replace names of files by their arrays."""
     if not options.get("inputs"):
         return dict(options)
-    from sliceport.array_file import load_array
+    from sliceport.arguments import load_array
 
     return {**options, "inputs": {name: load_array(file) for name, file in options["inputs"].items()}}

@@ -16,12 +16,12 @@ class Command:
 
     Attributes:
         name: The words of the command line.
-        help: What the command does, for the help of the command line.
+        help: Its line in the help of the command line.
         module: The module in this package that has its `run`.
         output: The name of the file or folder that a batch lets it write; empty if it depends on the model.
         writes: Whether the command writes a file for a model.
         takes_inputs: Whether it takes arrays for inputs; a batch leaves out those of a manifest otherwise.
-        modules: What a batch imports ahead of the first model, if it is installed.
+        modules: Modules that a batch imports ahead of the first model, if they are installed.
     """
 
     name: str

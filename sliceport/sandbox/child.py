@@ -15,13 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from sliceport.progress import announcing, listening
+from sliceport.progress import listen_to_progress
 
 if sys.platform != "win32":
     import fcntl
 
 HAS_PIPE_SIGNALS = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
 """Whether the system can kill a process when a pipe breaks that the process holds."""
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+"""The signals by which a user or a system stops a command."""
 NO_PIPE = -1
 """Placeholder for the parent's pipe on systems without `HAS_PIPE_SIGNALS`."""
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"
@@ -67,7 +69,15 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     _die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the supervisor's handler
-    with contextlib.suppress(OSError), _sending(answers):
+    if sys.platform != "win32":
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a child that logs to the terminal
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+
+    def send(text: str, kind: bytes) -> None:
+        write_message(answers, text.encode(errors="replace"), kind)
+
+    listening = listen_to_progress(lambda text: send(text, PROGRESS), lambda text: send(text, ANNOUNCEMENT))
+    with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
             gc.disable()  # objects only grow in number during a call; collecting takes a tenth of its time
             write_message(answers, _answer(request[1]))
@@ -88,16 +98,6 @@ def redirect_standard_streams(log: int) -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-
-
-@contextlib.contextmanager
-def _sending(answers: IO[bytes]) -> Iterator[None]:
-    """Send progress messages to the supervisor."""
-    with (
-        listening(lambda text: write_message(answers, text.encode(errors="replace"), PROGRESS)),
-        announcing(lambda text: write_message(answers, text.encode(errors="replace"), ANNOUNCEMENT)),
-    ):
-        yield
 
 
 def _answer(request: bytes) -> bytes:

@@ -18,7 +18,7 @@ from .modules import Case
 from .shrinking import smaller_cases
 
 NAME = "openvino"
-BUDGET = 60
+BUDGET = 240
 MAX_ELEMENTS = 600
 INDEX_TYPES = ("i64", "i64", "i64", "i32", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
 WIDE = (
@@ -40,6 +40,14 @@ def generate(random: random.Random) -> Case:
         case = _any_case(random)
         if expected(case) is not None:
             return case
+
+
+def static_case(random: random.Random, *, element: str) -> Case:
+    """Return a case of a known shape with constant indices of whole bytes: OpenVINO misreads lists of 4-bit ones."""
+    case = generate(random)
+    types = [kind.replace("4", "8") if kind in ("i4", "u4") else kind for kind in case["index_types"]]
+    late = [False] * len(types)
+    return {**case, "element": element, "sizes": case["shape"], "run_time": late, "index_types": types}
 
 
 def _any_case(random: random.Random) -> Case:

@@ -1,10 +1,11 @@
-"""Every form of hardening is right on the plugin, by Model.evaluate and folded; or is ours, or is left and said.
+"""Every form of hardening is right on the plugin, by Model.evaluate and folded.
 
-Types of elements and of indices by all kinds of nodes that are rewritten; `fuzz/openvino.py` has all the rest.
+These cases combine every type with each kind of node that is rewritten; `fuzz/openvino.py` draws random ones.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -107,28 +108,38 @@ def case(kind: dict[str, Any], element: str, index_type: str) -> dict[str, Any]:
 
 
 def assert_right(cases: list[dict[str, Any]]) -> None:
-    wrong = [(given, said) for given, said in zip(cases, check_many(cases), strict=True) if said is not None]
+    wrong = [(given, text) for given, text in zip(cases, check_many(cases), strict=True) if text is not None]
     assert wrong == []
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
-def test_every_element_type(element: str) -> None:
+def test_every_element_type_is_right_in_every_form(element: str) -> None:
     assert_right([case(kind, element, "i64") for kind in (*KINDS.values(), *SIGNED.values())])
 
 
 @pytest.mark.parametrize("index_type", INDEX_TYPES)
-def test_every_index_type(index_type: str) -> None:
+def test_every_index_type_is_right_in_every_form(index_type: str) -> None:
     kinds = (*KINDS.values(), *SIGNED.values()) if index_type.startswith("i") else KINDS.values()
     assert_right([case(kind, "f32", index_type) for kind in kinds])
 
 
-def test_an_unsigned_step_beyond_63_bits() -> None:
+def test_backward_walks_through_empty_axes_are_right_in_every_form() -> None:
+    kinds = [
+        {**strided([0, 0], [-5, -5], list(strides)), "shape": list(shape), "sizes": sizes}
+        for shape in itertools.product((0, 2), repeat=2)
+        for strides in itertools.product((-1, 1), repeat=2)
+        for sizes in (list(shape), [-1, -1], None)
+    ]
+    assert_right([case(kind, "i32", "i64") for kind in kinds])
+
+
+def test_unsigned_step_beyond_63_bits_is_right_in_every_form() -> None:
     far = {"op": "Slice", "indices": [[1], [7], [2**63], [0]], "shape": [4, 2], "sizes": [[3, 10], -1]}
     assert_right([{**case(far, "f32", "u64"), "index_types": ["u64", "u64", "u64", "i64"]}])
 
 
-def test_as_one_the_plugin_gives_what_it_gives_of_each() -> None:
-    """One of them, of a rank that is not known, is none that it takes."""
+def test_cases_joined_in_one_model_give_what_each_gives() -> None:
+    """The plugin does not accept one of the cases, because its rank is unknown."""
     chosen = [*KINDS.values()][4:8] + [*SIGNED.values()][:2]
     cases = [case(kind, "i32", "i64") for kind in chosen]
     assert [kind.get("sizes", 0) for kind in chosen].count(None) == 1

@@ -203,13 +203,13 @@ def test_a_format_that_fails_to_tell_what_lies_beside_fails_for_its_model_alone(
     monkeypatch.setattr(supervisor, "call", fail)
     done = do(job, GLU)
     assert (done.verdict, done.key) == ("error", "")
-    assert done.message == "this cannot be done with it (ZeroDivisionError: of a format)."
+    assert done.message == "internal error (ZeroDivisionError: of a format); please report it with this model."
 
 
 def test_where_no_process_can_be_started_the_run_ends(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor.end_idle()
-    monkeypatch.setattr(tempfile, "tempdir", os.path.join(job.root, "nowhere"))
-    with pytest.raises(UsageError, match=r"^a process for '.*' could not be started \(No such file or directory\)\.$"):
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(UsageError, match=r"^a process for '.*' could not be started \(there is no Python to run\)\.$"):
         do(job, GLU)
 
 
@@ -316,7 +316,11 @@ class TestDeadlyModels:
             ("end", "crash", "its process ended with exit code 0."),
             ("bad_alloc", "memory", "it allocates more memory than the 2147483648 bytes that it may."),
             ("refuse", "error", "it is refused."),
-            ("raise", "error", "this cannot be done with it (ZeroDivisionError: it divides by 0)."),
+            (
+                "raise",
+                "error",
+                "internal error (ZeroDivisionError: it divides by 0); please report it with this model.",
+            ),
         ],
     )
     def test_ends_its_process_alone(self, job: Job, tmp_path: Path, action: str, verdict: str, message: str) -> None:

@@ -284,9 +284,9 @@ class TestUnforeseen:
         [
             (
                 ZeroDivisionError("by\nnothing"),
-                "this cannot be done with it (ZeroDivisionError: by nothing); -vv shows where",
+                "internal error (ZeroDivisionError: by nothing); -vv shows where; please report it with this model.",
             ),
-            (KeyError(), "this cannot be done with it (KeyError); -vv shows where"),
+            (KeyError(), "internal error (KeyError); -vv shows where"),
             (OSError(5, "Input/output error"), "(OSError: [Errno 5] Input/output error)"),
             (MemoryError(), "the model exceeds the memory of this machine"),
             (RecursionError("deep"), "the model exceeds the nesting depth of this machine"),
