@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,8 +20,7 @@ from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.place import Placement, deferred, new_token, remove_scratch
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,8 @@ def do(work: Work, token: str = "") -> Answer:
         UsageError, SliceportError: The work cannot be done.
     """
     output = None if work.output is None else Path(work.output)
+    if work.verbose > 1:
+        logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # for a child that is not forked
     context: AbstractContextManager[list[Placement]] = (
         deferred(output, token) if token and output is not None else nullcontext([])
     )
@@ -215,6 +217,6 @@ def _load_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
     """Replace names of files by their arrays."""
     if not options.get("inputs"):
         return dict(options)
-    from sliceport.array_file import load_array
+    from sliceport.arguments import load_array
 
     return {**options, "inputs": {name: load_array(file) for name, file in options["inputs"].items()}}

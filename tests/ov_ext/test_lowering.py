@@ -182,4 +182,4 @@ def test_command_line_lowers_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     program = json.loads((tmp_path / "out" / "program.json").read_text())
     assert program["nodes"][0]["domain"] == "ov_ext"
     assert main(["lower", str(tmp_path / "none.xml")]) == 2
-    assert "is no file." in capsys.readouterr().err
+    assert "is not a file." in capsys.readouterr().err

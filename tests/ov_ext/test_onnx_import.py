@@ -1,4 +1,4 @@
-"""ONNX models read with our operators: every opset, and real exports bit-equal to the same with the built-in ones."""
+"""ONNX models read with our operators give the bits that built-in operators give."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def random_inputs(model: ov.Model, shapes: dict[str, list[int]]) -> list[np.ndar
 
 
 def fused(compiled: ov.CompiledModel) -> bool:
-    """Whether the plugin put a rotary embedding, slices included, into one operator that rounds differently."""
+    """Return whether the plugin fused a rotary embedding, slices included, into an operator that rounds differently."""
     return any(node.get_rt_info()["layerType"].value == "RoPE" for node in compiled.get_runtime_model().get_ops())
 
 
@@ -63,12 +63,12 @@ def kinds(model: ov.Model) -> list[str]:
 
 
 def with_slices() -> list[Path]:
-    """The models that OpenVINO reads and that have a Slice in their main graph."""
+    """Return the models that OpenVINO reads and runs with its built-in operators."""
     return [path for path in FILES if path.name not in (*WITH_FUNCTIONS, *ENDS_THE_PROCESS)]
 
 
 @pytest.mark.parametrize("path", with_slices(), ids=lambda path: path.stem)
-def test_exports(path: Path) -> None:
+def test_outputs_of_exports_are_those_with_built_in_operators(path: Path) -> None:
     theirs, ours = BUILT_IN.read_model(str(path)), OURS.read_model(str(path))
     written = [node for node in onnx.load(path).graph.node if node.op_type == "Slice"]
     assert kinds(ours).count("Slice8") >= (1 if written else 0)
@@ -87,12 +87,12 @@ def test_every_export_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", WITH_FUNCTIONS)
-def test_functions_are_still_not_read(name: str) -> None:
+def test_functions_are_not_read(name: str) -> None:
     with pytest.raises(RuntimeError, match="No conversion rule found"):
         BUILT_IN.read_model(str(MODELS / name))
 
 
-def test_strings(core: ov.Core) -> None:
+def test_strings_are_sliced(core: ov.Core) -> None:
     model = core.read_model(str(MODELS / "rule_strings.onnx"))
     assert kinds(model).count("Slice8") == 1
     assert core.compile_model(model, "CPU")([np.array(list("abcd"))])[0].tolist() == ["b", "c"]
@@ -133,7 +133,7 @@ PARAMETERS = [
 @pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("opset", [1, 9, 10, 11, 13, 20])
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=["no axes", "axes", "two"])
-def test_every_opset(opset: int, parameters: dict[str, list[int]]) -> None:
+def test_every_opset_is_imported(opset: int, parameters: dict[str, list[int]]) -> None:
     model = convert(slice_graph(opset, parameters), opset)
     assert kinds(model).count("Slice8") == 1
     data = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -145,7 +145,7 @@ def test_every_opset(opset: int, parameters: dict[str, list[int]]) -> None:
 
 @pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("run_time", [False, True])
-def test_steps_without_axes(run_time: bool) -> None:
+def test_steps_without_axes_are_imported(run_time: bool) -> None:
     parameters = {"starts": [-1, 0], "ends": [-9, 4], "steps": [-2, 3]}
     model = convert(slice_graph(13, parameters, run_time=run_time), 13)
     data = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -155,7 +155,7 @@ def test_steps_without_axes(run_time: bool) -> None:
 
 @pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("steps", [True, False])
-def test_strided_slice_of_our_domain(steps: bool) -> None:
+def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
     lists = {"begin": [0, 1, 0], "end": [0, 0, 3], **({"strides": [-1, 1, 2]} if steps else {})}
     masks: dict[str, Any] = {"begin_mask": [1, 0, 1], "end_mask": [1], "shrink_axis_mask": [0, 1]}
     node = helper.make_node("StridedSlice", ["x", *lists], ["y"], domain="ov_ext", **masks)

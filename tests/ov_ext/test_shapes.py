@@ -128,7 +128,9 @@ def kept(node: ov.Node, symbol: ov.Symbol) -> bool:
         (3, 7, 1, 9, 1, False),
     ],
 )
-def test_symbol_is_kept_if_the_size_is(low: int, high: int, start: int, stop: int, step: int, keeps: bool) -> None:
+def test_symbol_is_kept_exactly_if_the_size_cannot_change(
+    low: int, high: int, start: int, stop: int, step: int, keeps: bool
+) -> None:
     data, symbol = with_symbol(low, high)
     node = ov_ext.Slice([data, constant([start]), constant([stop]), constant([step])])
     assert kept(node, symbol) == keeps
@@ -234,7 +236,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("op", "lists", "masks", "message"), ERRORS.values(), ids=ERRORS.keys())
-def test_errors_are_sentences(op: str, lists: Sequence[Any], masks: dict[str, list[int]], message: str) -> None:
+def test_error_is_a_sentence(op: str, lists: Sequence[Any], masks: dict[str, list[int]], message: str) -> None:
     inputs = [parameter(lists[0]), *(opset8.constant(np.array(values)) for values in lists[1:])]
     with pytest.raises(InvalidSlice, match=rf"^{op}\d '{op}.*': {message}.*\.$"):
         make(op, inputs, masks)
