@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -179,6 +180,8 @@ def do(work: Work, token: str = "") -> Answer:
         UsageError, SliceportError: The work cannot be done.
     """
     output = None if work.output is None else Path(work.output)
+    if work.verbose > 1:
+        logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # for a child that is not forked
     context: AbstractContextManager[list[Placement]] = (
         deferred(output, token) if token and output is not None else nullcontext([])
     )
