@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,12 @@ def verify(model: Any, **options: Any) -> Any:
     return verify_rewriting(model, model, **options)
 
 
+def assert_refused(calls: Iterable[tuple[Call, Path]], message: str, **options: Any) -> None:
+    for call, model in calls:
+        with pytest.raises(sliceport.UsageError, match=message):
+            call(model, **options)
+
+
 LOWER: list[Call] = [sliceport.lower, onnx_ops.lower]
 RUN: list[Call] = [sliceport.compare, onnx_compare, rewrite, harden, verify, run_model]
 OPENVINO: list[Call] = [sliceport.lower, ov_ext.lower, sliceport.compare, openvino_compare]
@@ -103,71 +109,27 @@ class TestSizesOfOtherLibraries:
             assert "x:4,6" in report.command
 
 
-SEQUENCE = "must be a sequence of integers, got"
+SEQUENCE = "the shape of input 'x' must be a sequence of integers, got"
 BAD_SHAPES = [
-    ({"x": (4, 6.0)}, rf"the shape of input 'x' {SEQUENCE} 6\.0\.$"),
-    ({"x": (4, "6")}, rf"the shape of input 'x' {SEQUENCE} '6'\.$"),
-    ({"x": "4,6"}, rf"the shape of input 'x' {SEQUENCE} '4,6'\.$"),
-    ({"x": (None, 6)}, rf"the shape of input 'x' {SEQUENCE} None\.$"),
-    ({"x": 4}, rf"the shape of input 'x' {SEQUENCE} 4\.$"),
-    ({"x": {4, 6}}, rf"the shape of input 'x' {SEQUENCE} \{{4, 6\}}\.$"),
-    ({"x": np.array([[4, 6]])}, rf"the shape of input 'x' {SEQUENCE} array\(\[4, 6\]\)\.$"),
+    ({"x": (4, 6.0)}, rf"{SEQUENCE} 6\.0\.$"),
+    ({"x": (4, "6")}, rf"{SEQUENCE} '6'\.$"),
+    ({"x": "4,6"}, rf"{SEQUENCE} '4,6'\.$"),
+    ({"x": (None, 6)}, rf"{SEQUENCE} None\.$"),
+    ({"x": 4}, rf"{SEQUENCE} 4\.$"),
+    ({"x": {4, 6}}, rf"{SEQUENCE} \{{4, 6\}}\.$"),
+    ({"x": np.array([[4, 6]])}, rf"{SEQUENCE} array\(\[4, 6\]\)\.$"),
     ({"x": (-1, 6)}, r"the shape of input 'x' must not have negative sizes, got \[-1, 6\]\.$"),
     ({"x": np.array([-1, 6])}, r"the shape of input 'x' must not have negative sizes, got \[-1, 6\]\.$"),
     ({"x": (2**63, 6)}, r"the shape of input 'x' must have sizes below 2\*\*63, got \[9223372036854775808, 6\]\.$"),
     ({3: (4, 6)}, r"input_shapes must map names of inputs to sizes, got 3 for a name\.$"),
     ([("x", (4, 6))], r"input_shapes must map names of inputs to sizes, got \[\('x', \(4, 6\)\)\]\.$"),
 ]
-BAD_SEEDS = [
-    (-1, "the seed must not be negative, got -1"),
-    (np.int64(-1), "the seed must not be negative, got -1"),
-    (1.5, r"the seed must be an integer, got 1\.5"),
-    ("1", "the seed must be an integer, got '1'"),
-    (None, "the seed must be an integer, got None"),
-]
 
 
-class Refusing:
-    def __array__(self, *_: object) -> None:
-        raise RuntimeError("it requires grad.\nDetach it.")
-
-
-BAD_INPUTS = [
-    ({"x": [[1.0] * 6]}, "input 'x' must be a NumPy array, got list; numpy.array makes one"),
-    ({"x": None}, "input 'x' must be a NumPy array, got NoneType"),
-    ({"x": Refusing()}, r"input 'x' cannot be made a NumPy array \(it requires grad. Detach it\)\.$"),
-    ({3: np.zeros(2)}, "inputs must map names of inputs to arrays, got 3 for a name"),
-    (np.zeros(2), r"inputs must map names of inputs to arrays, got array\(\[0\., 0\.\]\)"),
-]
-BAD_LAYOUTS = [
-    ((1, 0), r"a layout must be a str, an axis order such as 'NHWC' or '0,2,3,1', or map .*, got \(1, 0\)"),
-    (3, "a layout must be a str, .*, got 3"),
-    ({"x": 3}, f"the strides of value 'x' {SEQUENCE} 3"),
-    ({"x": (6.0, 1)}, rf"the strides of value 'x' {SEQUENCE} 6\.0"),
-    ({"x": "61"}, f"the strides of value 'x' {SEQUENCE} '61'"),
-]
-BY_OPTION = {
-    "input_shapes": (BAD_SHAPES, ([*LOWER, *RUN], OPENVINO)),
-    "seed": (BAD_SEEDS, (RUN, OPENVINO[2:])),
-    "inputs": (BAD_INPUTS, (RUN, [])),
-    "input_layout": (BAD_LAYOUTS, (LOWER, OPENVINO[:2])),
-    "output_layout": (BAD_LAYOUTS, (LOWER, OPENVINO[:2])),
-}
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [(option, *row) for option, (rows, _) in BY_OPTION.items() for row in rows],
-    ids=lambda each: repr(each)[:30],
-)
-def test_bad_value_of_an_option_is_named(
-    option: str, value: Any, message: str, onnx_file: Path, openvino_file: Path
-) -> None:
-    of_onnx, of_openvino = BY_OPTION[option][1]
-    shapes = {"input_shapes": {"x": (4, 6)}} if option == "seed" else {}
-    for call, model in [(call, onnx_file) for call in of_onnx] + [(call, openvino_file) for call in of_openvino]:
-        with pytest.raises(sliceport.UsageError, match=message):
-            call(model, **shapes | {option: value})
+@pytest.mark.parametrize(("shapes", "message"), BAD_SHAPES, ids=lambda each: repr(each)[:40])
+def test_bad_shapes(shapes: Any, message: str, onnx_file: Path, openvino_file: Path) -> None:
+    calls = [(call, onnx_file) for call in (*LOWER, *RUN)] + [(call, openvino_file) for call in OPENVINO]
+    assert_refused(calls, message, input_shapes=shapes)
 
 
 def test_the_largest_size_is_one_for_onnx_and_open_for_openvino(onnx_file: Path, openvino_file: Path) -> None:
@@ -234,10 +196,46 @@ def test_what_is_no_model_of_a_format(lower: Call, model: Any) -> None:
         lower(model)
 
 
+@pytest.mark.parametrize(
+    ("seed", "message"),
+    [
+        (-1, "the seed must not be negative, got -1"),
+        (np.int64(-1), "the seed must not be negative, got -1"),
+        (1.5, r"the seed must be an integer, got 1\.5"),
+        ("1", "the seed must be an integer, got '1'"),
+        (None, "the seed must be an integer, got None"),
+    ],
+)
+def test_wrong_seed_is_named(seed: Any, message: str, onnx_file: Path, openvino_file: Path) -> None:
+    shapes = {"x": (4, 6)}
+    calls = [(call, onnx_file) for call in RUN] + [(call, openvino_file) for call in OPENVINO[2:]]
+    assert_refused(calls, message, seed=seed, input_shapes=shapes)
+
+
 def test_a_seed_of_numpy_is_one(onnx_file: Path) -> None:
     seed: Any = np.int64(3)
     report = sliceport.compare(onnx_file, seed=seed, input_shapes={"x": (4, 6)})
     assert "--seed 3 " in report.command
+
+
+class Refusing:
+    def __array__(self, *_: object) -> None:
+        raise RuntimeError("it requires grad.\nDetach it.")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"x": [[1.0] * 6]}, "input 'x' must be a NumPy array, got list; numpy.array makes one"),
+        ({"x": None}, "input 'x' must be a NumPy array, got NoneType"),
+        ({"x": Refusing()}, r"input 'x' cannot be made a NumPy array \(it requires grad. Detach it\)\.$"),
+        ({3: np.zeros(2)}, "inputs must map names of inputs to arrays, got 3 for a name"),
+        (np.zeros(2), r"inputs must map names of inputs to arrays, got array\(\[0\., 0\.\]\)"),
+    ],
+    ids=lambda each: repr(each)[:20],
+)
+def test_bad_inputs(inputs: Any, message: str, onnx_file: Path) -> None:
+    assert_refused([(call, onnx_file) for call in RUN], message, inputs=inputs)
 
 
 class Tensor:
@@ -251,6 +249,23 @@ def test_arrays_of_other_libraries(onnx_file: Path) -> None:
     given: Mapping[str, Any] = {"x": Tensor()}
     assert sliceport.compare(onnx_file, inputs=given).is_clean
     assert rewrite(onnx_file, inputs=given, verify=True).is_clean
+
+
+@pytest.mark.parametrize("option", ["input_layout", "output_layout"])
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ((1, 0), r"a layout must be a str, an axis order such as 'NHWC' or '0,2,3,1', or map .*, got \(1, 0\)"),
+        (3, "a layout must be a str, .*, got 3"),
+        ({"x": 3}, "the strides of value 'x' must be a sequence of integers, got 3"),
+        ({"x": (6.0, 1)}, r"the strides of value 'x' must be a sequence of integers, got 6\.0"),
+        ({"x": "61"}, "the strides of value 'x' must be a sequence of integers, got '61'"),
+    ],
+    ids=lambda each: repr(each)[:20],
+)
+def test_bad_layouts(layout: Any, message: str, option: str, onnx_file: Path, openvino_file: Path) -> None:
+    calls = [(each, onnx_file) for each in LOWER] + [(each, openvino_file) for each in OPENVINO[:2]]
+    assert_refused(calls, message, **{option: layout})
 
 
 def test_strides_of_numpy_are_taken(onnx_file: Path) -> None:
@@ -280,8 +295,7 @@ def test_strides_of_numpy_are_taken(onnx_file: Path) -> None:
     ],
 )
 def test_names_and_options(call: Call, options: dict[str, Any], message: str, onnx_file: Path) -> None:
-    with pytest.raises(sliceport.UsageError, match=message):
-        call(onnx_file, **options)
+    assert_refused([(call, onnx_file)], message, **options)
     assert not onnx_file.with_name("o.onnx").exists()
 
 
