@@ -23,7 +23,7 @@ if sys.platform != "win32":
 HAS_PIPE_SIGNALS = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
 """Whether the system can kill a process when a pipe breaks that the process holds."""
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-"""The signals by which a user or a system stops a command."""
+"""Signals that stop a command: Ctrl-C of a user, or the shutdown of a system."""
 NO_PIPE = -1
 """Placeholder for the parent's pipe on systems without `HAS_PIPE_SIGNALS`."""
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"
