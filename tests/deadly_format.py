@@ -120,6 +120,7 @@ def _slow() -> None:
 _ACTIONS: dict[str, Callable[[], Any]] = {
     "": lambda: None,
     "change": lambda: None,
+    "wait": lambda: None,
     "abort": os.abort,
     "say and abort": _say_and_abort,
     "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
@@ -165,6 +166,8 @@ class Deadly:
         action = Path(model).read_text(encoding="utf-8").partition("\n")[0]
         if action not in _ACTIONS:
             raise ModelError(f"'{model}' holds {action!r}, which nobody knows.")
+        while action == "wait" and not Path(model).with_name("open").exists():
+            time.sleep(0.05)
         if action == "change":
             with open(model, "a", encoding="utf-8") as file:
                 file.write("!")

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sliceport.array_file import load_array
+from sliceport.arguments import load_array
 from sliceport.batch.file_systems import RemoteError
 from sliceport.batch.identity import Identity, fetch, identify, options_of
 from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, stderr_name, to_row
@@ -30,8 +30,7 @@ from sliceport.commands.outcome import Outcome
 from sliceport.errors import SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, format_of
 from sliceport.sandbox import supervisor
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 _OUTPUT = "output"
 """The folder that a command writes into, within that of its task."""

@@ -208,8 +208,8 @@ def test_a_format_that_fails_to_tell_what_lies_beside_fails_for_its_model_alone(
 
 def test_where_no_process_can_be_started_the_run_ends(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor.end_idle()
-    monkeypatch.setattr(tempfile, "tempdir", os.path.join(job.root, "nowhere"))
-    with pytest.raises(UsageError, match=r"^a process for '.*' could not be started \(No such file or directory\)\.$"):
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(UsageError, match=r"^a process for '.*' could not be started \(there is no Python to run\)\.$"):
         do(job, GLU)
 
 

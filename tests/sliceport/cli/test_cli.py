@@ -285,7 +285,7 @@ class TestOutputFolder:
         for options in ((), ("--overwrite",)):
             code, out, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out", *options)
             assert (code, out) == (2, "")
-        assert "is no folder of an earlier run, so it is not overwritten" in err
+        assert "is not a folder of an earlier run, so it is not overwritten" in err
         assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
