@@ -42,7 +42,7 @@ _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
 _PAUSE = 1.0
 """Seconds between two attempts while every worker that is left is unfit."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
-"""Loggers that have a handler of their own, by which they print tracebacks when a scheduler ends."""
+"""Loggers that have a handler of their own. The handlers print tracebacks when a scheduler ends."""
 
 
 def open_cluster(url: str) -> Runner:

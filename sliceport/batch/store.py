@@ -1,4 +1,4 @@
-"""Where the results of a run lie: a folder, or a URL of fsspec."""
+"""Stores for the results of a run: a folder, or a URL of fsspec."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCRATCH = "scratch"
 FOLDERS = ("results", "outputs", "runs", SCRATCH)
 """All folders that a run has."""
 _MAX_TRIES = 100
-"""How often something is tried again that other processes got in the way of."""
+"""Number of attempts at a step that other processes may disturb."""
 
 
 class Store(Protocol):
@@ -39,7 +39,7 @@ class Store(Protocol):
         """Return the content of a file, or None if it is missing.
 
         Raises:
-            UsageError: It cannot be read.
+            UsageError: The file cannot be read.
         """
         ...
 
@@ -47,7 +47,7 @@ class Store(Protocol):
         """Write a file, or replace it.
 
         Raises:
-            UsageError: It cannot be written.
+            UsageError: The target cannot be written.
         """
         ...
 
@@ -55,7 +55,7 @@ class Store(Protocol):
         """Yield the files in a folder, sorted. A missing folder has none.
 
         Raises:
-            UsageError: It cannot be listed.
+            UsageError: The folder cannot be listed.
         """
         ...
 
@@ -67,7 +67,7 @@ class Store(Protocol):
         """Move or copy a file here, in place of one that there may be.
 
         Raises:
-            UsageError: It cannot be written.
+            UsageError: The target cannot be written.
         """
         ...
 
@@ -75,7 +75,7 @@ class Store(Protocol):
         """Move or copy a folder here, in place of one that there may be.
 
         Raises:
-            UsageError: It cannot be written.
+            UsageError: The target cannot be written.
         """
         ...
 
@@ -213,7 +213,7 @@ def own_name() -> str:
 
 @cache
 def _own_machine() -> str:
-    """The name of this machine and of the numbers of its processes, which each container has its own of."""
+    """Return the name of this machine and of its namespace of process ids; each container has its own."""
     try:
         numbers = f"{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
@@ -255,14 +255,14 @@ def open_store(root: str) -> Store:
 
     Raises:
         UsageError: The folder is a file, or it has no name.
-        MissingExtra: It is a URL, and fsspec is not installed.
+        MissingExtra: The root is a URL, and fsspec is not installed.
     """
     if is_url(root):
         from sliceport.batch.remote_store import RemoteStore
 
         return RemoteStore(root)
     if not root or "\0" in root:
-        raise UsageError(f"output {root!r} is no name of a folder.")
+        raise UsageError(f"output {root!r} is not the name of a folder.")
     if os.path.lexists(root) and not os.path.isdir(root):
-        raise UsageError(f"output '{root}' is no folder.")
+        raise UsageError(f"output '{root}' is not a folder.")
     return Folder(os.path.abspath(root))

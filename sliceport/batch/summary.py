@@ -1,4 +1,4 @@
-"""What came out for many models: counts, and the models that need attention."""
+"""Outcomes of many models: counts, and the models that need attention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = {
 
 
 def verdict_words(verdict: str) -> str:
-    """A verdict as it stands after a number of models.
+    """Return the words for a verdict that follow a number of models.
 
     >>> verdict_words("timeout")
     'timed out'
@@ -31,7 +31,7 @@ def verdict_words(verdict: str) -> str:
 
 
 def count_models(count: int) -> str:
-    """A number of models in words.
+    """Return a number of models in words.
 
     >>> count_models(1), count_models(2000)
     ('1 model', '2,000 models')
@@ -41,7 +41,7 @@ def count_models(count: int) -> str:
 
 @dataclass
 class Tally:
-    """How many models have something, and how many findings say so."""
+    """Numbers of models and findings that share a property."""
 
     models: int = 0
     findings: int = 0
@@ -53,7 +53,7 @@ class Summary:
 
     models: int = 0
     gap: str = ""
-    """What the run lacks, such as `13 of 120 models`; empty for a complete run."""
+    """Missing part of the run, such as `13 of 120 models`; empty for a complete run."""
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, Tally] = field(default_factory=dict)
     operators: dict[str, Tally] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Summary:
         return [(model, verdict, message) for _, model, verdict, message in self._attention]
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """What is counted besides verdicts, by the word for one of it; most models first, then by name."""
+        """Yield the counts besides verdicts, each with the word for one of them; most models first, then by name."""
         for word, tallies in (
             ("reason", self.reasons),
             ("operator", self.operators),
@@ -110,7 +110,7 @@ class Summary:
             yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
     def to_json(self) -> dict[str, Any]:
-        """The counts as JSON data; at most 20 of the models that need attention, and how many more there are."""
+        """Return the counts as JSON data, with at most 20 of the models that need attention."""
         needed = self.models - self.verdicts["clean"]
         return {
             "schema_version": 1,
@@ -132,7 +132,7 @@ class Summary:
         }
 
     def text(self, columns: int | None) -> str:
-        """The counts as lines, as wide as `columns`, and the models that need attention."""
+        """Return the counts as lines as wide as `columns`, and the models that need attention."""
         parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
         for word, tallies in self.groups():
             if tallies:
@@ -145,7 +145,7 @@ class Summary:
         return "\n\n".join(parts)
 
     def verdict_line(self) -> str:
-        """How many models there are, and of each verdict."""
+        """Return the number of models, and of each verdict, in a line."""
         counts = [
             f"{self.verdicts[verdict]:,} {verdict_words(verdict)}"
             for verdict in reversed(_known_first(self.verdicts))
@@ -172,7 +172,7 @@ def _table(word: str, tallies: dict[str, Tally], columns: int | None) -> str:
 
 
 def more(count: int) -> list[str]:
-    """The line that says how many more there are than are listed; none where there are no more.
+    """Return a line with the number of entries that are not listed, or no line if all are.
 
     >>> more(3), more(0)
     (['  and 3 more'], [])
@@ -181,7 +181,7 @@ def more(count: int) -> list[str]:
 
 
 def fold(line: str, columns: int | None) -> list[str]:
-    """A line, made printable, on as many lines as the terminal needs."""
+    """Fold a line, made printable, to the width of the terminal."""
     line = printable(line)
     if columns is None or len(line) <= columns:
         return [line]
