@@ -170,10 +170,7 @@ OF_PYTHON = (
         "bounds of sizes that are computed: ShapeOf, one of our operators, then another operator",
         "OpenVINO computes bounds behind a Python operator only where they are exact; what reads our operator itself gets them",
     ),
-    (
-        "tiny tensors",
-        "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)",
-    ),
+    ("tiny tensors", "a call into Python takes 5 to 10 us, and 30 to 60 in a dynamic model (`benchmarks/evaluate.py`)"),
 )
 
 

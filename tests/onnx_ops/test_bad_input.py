@@ -84,14 +84,8 @@ class TestGraphs:
             ("(float[4] x) => (float[4] y) { y = Relu (x) y = Neg (x) }", "graph 'g' defines value 'y' twice"),
             ("(float[4] x) => (float[4] x) { x = Relu (x) }", "graph 'g' defines value 'x' twice"),
             ("(float[4] x, float[4] x) => (float[4] y) { y = Relu (x) }", "graph 'g' defines input 'x' twice"),
-            (
-                "(float[4] x) => (float[4] y) { y = Slice (x, s, e) }",
-                "node 'y' (Slice) reads value 's', which nothing",
-            ),
-            (
-                "(float[4] x) => (float[4] y) { z = Relu (x) }",
-                "graph 'g' has output 'y', which nothing in it defines",
-            ),
+            ("(float[4] x) => (float[4] y) { y = Slice (x, s, e) }", "node 'y' (Slice) reads value 's', which nothing"),
+            ("(float[4] x) => (float[4] y) { z = Relu (x) }", "graph 'g' has output 'y', which nothing in it defines"),
         ],
     )
     def test_names_that_break_the_rules_are_refused(
@@ -114,10 +108,7 @@ class TestGraphs:
         ("fields", "message"),
         [
             ({"dims": [2, -3]}, "tensor 'w' has a negative dimension in [2, -3]"),
-            (
-                {"dims": [4], "data_location": TensorProto.EXTERNAL},
-                "stored in an external file that it does not name",
-            ),
+            ({"dims": [4], "data_location": TensorProto.EXTERNAL}, "stored in an external file that it does not name"),
         ],
         ids=["negative", "external"],
     )

@@ -31,6 +31,12 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.fixture
+def lower(tmp_path: Path, models: Path) -> list[str]:
+    """Return the words that lower a model to the folder `out`, perhaps over an earlier result."""
+    return ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
+
+
 def fill_with(text: str) -> Callable[[Path], None]:
     def fill(folder: Path) -> None:
         (folder / "mark").write_text(text)
@@ -81,12 +87,7 @@ class TestInterruptions:
     @pytest.mark.parametrize("had", [(), ("m",), ("m.data",), ("m.data", "m")])
     @pytest.mark.parametrize("at", range(5))
     def test_files_are_all_old_or_all_new(
-        self,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        error: type[BaseException],
-        had: tuple[str, ...],
-        at: int,
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], had: tuple[str, ...], at: int
     ) -> None:
         for name in had:
             (tmp_path / name).write_text("old")
@@ -118,11 +119,9 @@ class TestInterruptions:
         assert b"old m.data" in tree(tmp_path).values()
 
     def test_new_files_that_cannot_be_taken_back_stay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Keep the new files, because they replaced no others."""
-        files = [tmp_path / "m.data", tmp_path / "m"]
         let_fail(monkeypatch, "replace", lambda number: number > 1, OSError(5, "Input/output error"))
         with pytest.raises(UsageError, match=r"m' cannot be written \(Input/output error\)\.$"):
-            beside.write_files(files, write_all(files))
+            beside.write_files(both := [tmp_path / "m.data", tmp_path / "m"], write_all(both))
         assert os.listdir(tmp_path) == ["m.data"]
 
     def test_a_file_that_is_removed_meanwhile_is_replaced(
@@ -174,74 +173,49 @@ class TestInterruptions:
 
 
 class TestKept:
-    def test_a_folder_with_another_file_in_it_is_kept(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Weights that were put beside the annotated model to run it, as the README says, survive."""
-        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out")]
-        assert main(arguments) == 0
-        (tmp_path / "out" / "weights.bin").write_bytes(b"mine")
-        before = tree(tmp_path)
-        capsys.readouterr()
-        assert main([*arguments, "--overwrite"]) == 2
-        assert "holds 'weights.bin', which is not overwritten; move it elsewhere" in capsys.readouterr().err
-        assert tree(tmp_path) == before
-        (tmp_path / "out" / "weights.bin").unlink()
-        assert main([*arguments, "--overwrite"]) == 0
-
     @pytest.mark.parametrize(
         "name",
         [
-            *("model.data", "model.onnx_data", "model.onnx.data", "model.bin", "model.notes.md", "model.onnx/mine"),
-            *(
-                "dxdispatch/notes.txt",
-                "dxdispatch/0.txt",
-                "dxdispatch/more/0.json",
-                "dxdispatch/my.json",
-                "other/0.json",
-            ),
+            *("weights.bin", "model.data", "model.onnx_data", "model.onnx.data", "model.bin", "model.notes.md"),
+            *("model.onnx/mine", "dxdispatch/notes.txt", "dxdispatch/0.txt", "dxdispatch/more/0.json"),
+            *("dxdispatch/my.json", "other/0.json"),
         ],
     )
-    def test_a_folder_with_files_of_similar_names_is_kept(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], name: str
+    def test_a_folder_with_another_file_in_it_is_kept(
+        self, tmp_path: Path, lower: list[str], capsys: pytest.CaptureFixture[str], name: str
     ) -> None:
-        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
-        assert main(arguments) == 0
+        """Check names like those of results, and weights put beside the annotated model as the README says."""
+        assert main(lower) == 0
         mine = tmp_path / "out" / name
         if name.startswith("model.onnx/"):
             mine.parent.unlink()
         mine.parent.mkdir(exist_ok=True, parents=True)
         mine.write_bytes(b"mine")
-        assert main(arguments) == 2
+        before = tree(tmp_path)
+        capsys.readouterr()
+        assert main(lower) == 2
         assert "which is not overwritten; move it elsewhere" in capsys.readouterr().err
-        assert mine.read_bytes() == b"mine"
+        assert tree(tmp_path) == before
 
-    def test_results_of_dxdispatch_are_replaced(self, tmp_path: Path, models: Path) -> None:
-        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
-        assert main(arguments) == 0
+    def test_results_of_dxdispatch_are_replaced(self, tmp_path: Path, lower: list[str]) -> None:
+        assert main(lower) == 0
         one = next((tmp_path / "out" / "dxdispatch").glob("*.json"))
         one.with_name(f"{one.stem}.output_0.npy").touch()
-        assert main(arguments) == 0
+        assert main(lower) == 0
 
     @POSIX
-    def test_the_target_of_a_link_is_kept(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize("target", ["real.onnx", "nowhere"])
+    def test_a_link_is_replaced_and_its_target_kept(
+        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], target: str
     ) -> None:
         (tmp_path / "real.onnx").write_bytes(b"mine")
-        (tmp_path / "link.onnx").symlink_to("real.onnx")
+        (tmp_path / "link.onnx").symlink_to(target)
         arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
         assert main(arguments) == 2
         assert "exists" in capsys.readouterr().err
         assert main([*arguments, "--overwrite"]) == 0
-        assert (tmp_path / "real.onnx").read_bytes() == b"mine"
         onnx.checker.check_model(tmp_path / "link.onnx")
-
-    @POSIX
-    def test_a_link_that_leads_nowhere_is_replaced(self, tmp_path: Path, models: Path) -> None:
-        (tmp_path / "link.onnx").symlink_to("nowhere")
-        arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
-        assert main(arguments) == 2
-        assert main([*arguments, "--overwrite"]) == 0
+        assert (tmp_path / "real.onnx").read_bytes() == b"mine"
         assert not (tmp_path / "nowhere").exists()
 
     def test_the_input_is_kept_without_overwrite(

@@ -121,12 +121,7 @@ def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(ou
 
 @pytest.mark.parametrize(
     ("bounds", "size"),
-    [
-        ((0.0, 3.0, 1.0), 3),
-        ((0.0, 2.5, 0.5), None),
-        ((-1.0, 2.0**25, 2.0**25), None),
-        ((0.0, 70000.0, 0.7), None),
-    ],
+    [((0.0, 3.0, 1.0), 3), ((0.0, 2.5, 0.5), None), ((-1.0, 2.0**25, 2.0**25), None), ((0.0, 70000.0, 0.7), None)],
 )
 def test_a_range_of_floats_has_a_size_where_rounding_changes_nothing(bounds: Sequence[Any], size: int | None) -> None:
     """Take ranges that in 32 bits have one element less than onnxruntime gives them, the third and the fourth."""

@@ -337,11 +337,7 @@ class TestRefusals:
             (11, "a, b = Split <split = [1, 1, 2]> (x)", "split=[1, 1, 2] must have a size for each of the 2 outputs"),
             (18, "a, b = Split (x)", "one of split and num_outputs must be given"),
             (18, "a, b = Split <num_outputs = 3> (x)", "num_outputs is 3, but the node has 2 outputs"),
-            (
-                18,
-                "a, b, c, d = Split <num_outputs = 4> (z)",
-                "axis 0 has 5 elements, too few for 4 parts of 2",
-            ),
+            (18, "a, b, c, d = Split <num_outputs = 4> (z)", "axis 0 has 5 elements, too few for 4 parts of 2"),
             (18, "a, b = Split <num_outputs = 2> (x, s)", "split and num_outputs must not both be given"),
             (11, 'a, b = Split <axis = "1"> (x)', "attribute axis must be an integer"),
             (9, "a = Slice <starts = 1, ends = [2]> (x)", "attribute starts must be a list of integers"),

@@ -372,6 +372,12 @@ class TestSiblings:
         for other in (other_value, other_axis):
             assert all(isinstance(c.operator, Slice1) for c in lower_nodes([left, other]).calls)
 
+    def test_slices_that_cut_another_axis_too_do_not_join(self) -> None:
+        nodes = [
+            node(Region.of((2, 6), (range(1), run)), name=f"s{i}_") for i, run in enumerate((range(2), range(2, 6)))
+        ]
+        assert all(isinstance(c.operator, Slice1) for c in lower_nodes(nodes).calls)
+
     def test_a_slice_joins_one_tiling_at_most(self) -> None:
         nodes = self.slices(range(2), range(3, 6), range(4), range(2, 6), range(4, 6), range(3))
         nodes += [node(each.cuts[0].region, name=f"y{i}_", value="y") for i, each in enumerate(nodes)]
@@ -408,6 +414,13 @@ class TestViews:
         (alias,) = lowered.aliases
         assert (lowered.verdict, alias.byte_offset) == ("alias", 48)
         assert alias.tensor == BufferTensor.of(DataType.FLOAT32, (2, 3), (6, 2))
+
+    def test_the_stride_of_an_axis_with_one_kept_element_does_not_keep_axes_apart(self) -> None:
+        region = Region.of((3, 2), (range(3), range(1)))
+        assert operator(lower_one(region, output_layout={"n0": (5, 7)})).input_tensor.sizes == (6,)
+
+    def test_views_need_only_the_older_slice(self) -> None:
+        assert kinds(Region.of((8,), (range(4, 8),)), views=True, level="1.0") == ["alias"]
 
     def test_siblings_are_views(self) -> None:
         program = lower_nodes(
@@ -510,12 +523,7 @@ def expected_bits(data: np.ndarray, region: Region, strides: tuple[int, ...], bi
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    regions(),
-    st.sampled_from(sorted(ELEMENT_BITS)),
-    st.sampled_from(list(FeatureLevel)),
-    st.integers(0, 2**32 - 1),
-)
+@given(regions(), st.sampled_from(sorted(ELEMENT_BITS)), st.sampled_from(list(FeatureLevel)), st.integers(0, 2**32 - 1))
 def test_packed_regions_of_any_type_are_copied_at_any_level(
     region: Region, element: str, level: FeatureLevel, seed: int
 ) -> None:

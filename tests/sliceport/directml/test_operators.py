@@ -46,10 +46,7 @@ class TestPages:
                 Split(t(1, 1, 6, 2), 3, (t(1, 1, 2, 2), t(1, 1, 1, 2), t(1, 1, 3, 2)), 2),
                 [[1, 2, 3, 4], [5, 6], [7, 8, 9, 10, 11, 12]],
             ),
-            (
-                Split(t(1, 1, 6, 2), 2, (t(1, 1, 6, 1), t(1, 1, 6, 1)), 3),
-                [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]],
-            ),
+            (Split(t(1, 1, 6, 2), 2, (t(1, 1, 6, 1), t(1, 1, 6, 1)), 3), [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]),
             (ElementWiseIdentity(t(1, 2, 2, 2), t(1, 2, 2, 2, strides=(8, 1, 4, 2))), [[1, 5, 2, 6, 3, 7, 4, 8]]),
             # An output may be smaller than what the window reaches.
             (Slice1(t(6), t(2), 1, (0,), (6,), (2,)), [[1, 3]]),
@@ -94,14 +91,8 @@ class TestRules:
             (replace(GOOD_SLICE1, input_window_offsets=(0,)), "InputWindowOffsets must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_sizes=(3, 5, 1)), "InputWindowSizes must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_strides=()), "InputWindowStrides must have DimensionCount=2 values"),
-            (
-                replace(GOOD_SLICE1, input_window_offsets=(2, 1)),
-                r"the window \[2, 5\) in dimension 0 is not within",
-            ),
-            (
-                replace(GOOD_SLICE1, input_window_offsets=(-1, 1)),
-                r"the window \[-1, 2\) in dimension 0 is not within",
-            ),
+            (replace(GOOD_SLICE1, input_window_offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 is not within"),
+            (replace(GOOD_SLICE1, input_window_offsets=(-1, 1)), r"the window \[-1, 2\) in dimension 0 is not within"),
             (
                 replace(GOOD_SLICE1, input_window_sizes=(3, 0)),
                 "the window must not be empty, got size 0 in dimension 1",
