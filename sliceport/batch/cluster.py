@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sliceport import progress
 from sliceport.batch.cluster_worker import Setup, find_marker, needed_versions
 from sliceport.batch.names import is_url
-from sliceport.batch.result import to_row
+from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
@@ -190,9 +190,7 @@ class DaskRunner:
         message = f"no worker could do it ({type(error).__name__}: {error})."
         if isinstance(error, KilledWorker):
             message = "every worker that it was given to ended; the same command tries it again."
-        lost: dict[str, Any] = {"command": job.command, "verdict": "lost", "message": message}
-        row = to_row(lost | {"findings": [], "result": None}, task.model, "")
-        return Done(task.model, "", "lost", message, row=row)
+        return Done(task.model, "", "lost", message, row=make_failure_row(job.command, "lost", message, task.model))
 
     @contextmanager
     def _loss_reported(self) -> Iterator[None]:

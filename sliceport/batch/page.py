@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,17 +21,6 @@ from sliceport.report.table import printable
 _MAX_CAUSES = 10
 _CHUNK = 2**18
 """Characters of findings and results that are compressed, and opened in the browser, together."""
-
-
-def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> str:
-    """Return the page as text; see `write_page`.
-
-    Raises:
-        MissingExtra: jinja2 is not installed.
-    """
-    stream = io.StringIO()
-    write_page(stream, header, rows, comparison)
-    return stream.getvalue()
 
 
 def write_page(

@@ -181,3 +181,9 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
         shown["result"]["command"] = show_path(line, join([model]))
     command = result["command"]
     return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **shown}  # type: ignore[typeddict-item]
+
+
+def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
+    """Build the row of a model that has no result."""
+    made: dict[str, Any] = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
+    return to_row(made, model, key)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sliceport.batch.manifest import Manifest
 from sliceport.batch.names import is_url
-from sliceport.batch.result import to_row
+from sliceport.batch.result import make_failure_row
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
 from sliceport.batch.runner import LocalRunner, Runner
@@ -160,14 +160,8 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
 
 
 def _describe_bad_source(command: str, source: BadSource) -> Done:
-    result: dict[str, Any] = {
-        "command": command,
-        "verdict": "error",
-        "message": source.reason,
-        "findings": [],
-        "result": None,
-    }
-    return Done(source.name, "", "error", source.reason, row=to_row(result, source.name, ""))
+    row = make_failure_row(command, "error", source.reason, source.name)
+    return Done(source.name, "", "error", source.reason, row=row)
 
 
 def _make_job(batch: Batch, root: str) -> Job:

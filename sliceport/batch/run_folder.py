@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sliceport.batch.result import is_result, read_result, read_stderr, to_row
+from sliceport.batch.result import is_result, make_failure_row, read_result, read_stderr, to_row
 from sliceport.batch.row import DEATHS, MAX_LISTED, Header, Row
 from sliceport.batch.store import Store
 from sliceport.batch.task import Done
@@ -162,8 +162,7 @@ class Run:
         if result is not None:
             stderr = read_stderr(self.store, entry) if result["verdict"] in DEATHS else []
             return to_row(result | ({"stderr": stderr} if stderr else {}), model, entry)
-        lost = {"command": self.header["command"], "verdict": "lost", "message": "its result is no longer there."}
-        return to_row(lost | {"findings": [], "result": None}, model, entry)
+        return make_failure_row(self.header["command"], "lost", "its result is no longer there.", model, entry)
 
 
 def read_run(store: Store, own: str | None = None) -> Run:

@@ -29,6 +29,8 @@ _MAX_TRIES = 100
 class Store(Protocol):
     """A place for files by name, `/` between folders. All that is written is there whole or not at all.
 
+    Each method raises a UsageError if the store cannot be read or written.
+
     Attributes:
         root: The folder or URL.
     """
@@ -36,60 +38,31 @@ class Store(Protocol):
     root: str
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, or None if it is missing.
-
-        Raises:
-            UsageError: The file cannot be read.
-        """
-        ...
+        """Return the content of a file, or None if it is missing."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, or replace it.
-
-        Raises:
-            UsageError: The target cannot be written.
-        """
-        ...
+        """Write a file, or replace it."""
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the files in a folder, sorted. A missing folder has none.
-
-        Raises:
-            UsageError: The folder cannot be listed.
-        """
-        ...
+        """Yield the files in a folder, sorted. A missing folder has none."""
 
     def local_path(self, name: str) -> Path | None:
         """Return the path of a file that can be written in place, or None for a store at a URL."""
-        ...
 
     def put_file(self, name: str, local: Path) -> None:
-        """Move or copy a file here, in place of one that there may be.
-
-        Raises:
-            UsageError: The target cannot be written.
-        """
-        ...
+        """Move or copy a file here, in place of one that there may be."""
 
     def put_folder(self, name: str, local: Path) -> None:
-        """Move or copy a folder here, in place of one that there may be.
-
-        Raises:
-            UsageError: The target cannot be written.
-        """
-        ...
+        """Move or copy a folder here, in place of one that there may be."""
 
     def has(self, name: str) -> bool:
         """Return whether there is a file of this name."""
-        ...
 
     def new_scratch(self) -> Path:
         """Make a local folder for `put_file` and `put_folder`; `remove_scratch` removes it."""
-        ...
 
     def remove_scratch(self, folder: Path) -> None:
         """Remove such a folder."""
-        ...
 
 
 class Folder:

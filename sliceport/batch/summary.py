@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sliceport.batch.row import FAILURES, MAX_LISTED, VERDICTS, Row, reasons_of, severity
 from sliceport.report.table import printable, table
@@ -39,6 +39,9 @@ def count_models(count: int) -> str:
     return f"{count:,} model" + "s" * (count != 1)
 
 
+_PARTS: tuple[Literal["reason", "operator", "engine", "defect"], ...] = ("reason", "operator", "engine", "defect")
+
+
 @dataclass
 class Tally:
     """Numbers of models and findings that share a property."""
@@ -55,10 +58,8 @@ class Summary:
     gap: str = ""
     """Missing part of the run, such as `13 of 120 models`; empty for a complete run."""
     verdicts: Counter[str] = field(default_factory=Counter)
-    reasons: dict[str, Tally] = field(default_factory=dict)
-    operators: dict[str, Tally] = field(default_factory=dict)
-    engines: dict[str, Tally] = field(default_factory=dict)
-    defects: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, dict[str, Tally]] = field(default_factory=lambda: {part: {} for part in _PARTS})
+    """For each part of a finding, the counts by its value."""
     _attention: list[tuple[int, str, str, str]] = field(default_factory=list)
 
     @classmethod
@@ -73,14 +74,13 @@ class Summary:
         """Count one more model."""
         self.models += 1
         self.verdicts[row["verdict"]] += 1
-        findings = row["findings"]
-        _count(self.reasons, [finding["reason"] for finding in findings])
-        if not findings:
-            for reason in reasons_of(row):
-                self.reasons.setdefault(reason, Tally()).models += 1
-        _count(self.operators, [finding["operator"] for finding in findings])
-        _count(self.engines, [finding["engine"] for finding in findings])
-        _count(self.defects, [finding["defect"] for finding in findings])
+        for part in _PARTS:
+            for value, count in Counter(finding[part] for finding in row["findings"] if finding[part]).items():
+                tally = self.tallies[part].setdefault(value, Tally())
+                tally.models += 1
+                tally.findings += count
+        for reason in [] if row["findings"] else reasons_of(row):
+            self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
             insort(self._attention, (severity(row["verdict"]), row["model"], row["verdict"], row["message"]))
             del self._attention[MAX_LISTED:]
@@ -101,12 +101,7 @@ class Summary:
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
         """Yield the counts besides verdicts, each with the word for one of them; most models first, then by name."""
-        for word, tallies in (
-            ("reason", self.reasons),
-            ("operator", self.operators),
-            ("engine", self.engines),
-            ("defect", self.defects),
-        ):
+        for word, tallies in self.tallies.items():
             yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
     def to_json(self) -> dict[str, Any]:
@@ -156,13 +151,6 @@ class Summary:
 
 def _known_first(verdicts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys((*FAILURES, *sorted(set(verdicts) - set(VERDICTS)), "finding", "clean")))
-
-
-def _count(tallies: dict[str, Tally], names: Sequence[str]) -> None:
-    for name, findings in Counter(filter(None, names)).items():
-        tally = tallies.setdefault(name, Tally())
-        tally.models += 1
-        tally.findings += findings
 
 
 def _table(word: str, tallies: dict[str, Tally], columns: int | None) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from batch_rows import make_finding, make_header, make_row, make_rows
 from browser import Page, Unusable, find_chromium, open_browser
 
 from sliceport.batch.compare_runs import RunComparison, compare_runs
-from sliceport.batch.page import render_page, write_page
-from sliceport.batch.row import Row, reasons_of
+from sliceport.batch.page import write_page
+from sliceport.batch.row import Header, Row, reasons_of
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
@@ -37,6 +38,13 @@ EVIL = [
     "\udc80 é 日本語 😀",
     "https://models.example/a b.onnx?x=1#y%20",
 ]
+
+
+def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> str:
+    """Return the page as text."""
+    stream = io.StringIO()
+    write_page(stream, header, rows, comparison)
+    return stream.getvalue()
 
 
 def evil_rows() -> list[Row]:
