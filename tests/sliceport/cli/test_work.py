@@ -24,6 +24,7 @@ PREPARED = """
 import os, signal, sys, time
 import sliceport.api
 from sliceport import progress
+from sliceport.sandbox import supervisor
 from sliceport.cli.main import main
 from sliceport.sandbox.child import is_expendable, this_process
 from sliceport.sandbox.place import write_files
@@ -63,6 +64,16 @@ def rewrite(
             "os.kill(os.getpid(), signal.SIGKILL)",
             (),
             "its process was ended by SIGKILL, as a system does that lacks memory.",
+        ),
+        (
+            "supervisor.call(signal.raise_signal, signal.SIGKILL)",
+            (),
+            "its process was ended by SIGKILL, as a system does that lacks memory.",
+        ),
+        (
+            "os.write(2, b'what():  std::bad_alloc'); os.abort()",
+            ("--memory", "512M"),
+            "it takes more than 512 MiB of memory; --memory 0 sets no limit.",
         ),
         ("os._exit(3)", (), "its process ended with exit code 3."),
         ("time.sleep(600)", ("--timeout", "0.5"), "it takes more than 0.5 s; --timeout 0 sets no limit."),
