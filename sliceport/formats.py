@@ -264,8 +264,8 @@ def formats() -> dict[str, Format]:
 
 def complain(format_: object) -> str:
     """Return why an object is not a format, as the end of a sentence, or an empty string."""
-    lacking = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
-    return f"is not a format: it lacks {', '.join(lacking)}" if lacking else ""
+    missing = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
+    return f"is not a format: it lacks {', '.join(missing)}" if missing else ""
 
 
 def format_of(model: Any) -> Format:
