@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sliceport import progress
 from sliceport.batch.cluster_worker import Setup, find_marker, needed_versions
 from sliceport.batch.names import is_url
-from sliceport.batch.result import to_row
+from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
@@ -42,7 +42,7 @@ _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
 _PAUSE = 1.0
 """Seconds between two attempts while every worker that is left is unfit."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
-"""Loggers that have a handler of their own, by which they print tracebacks when a scheduler ends."""
+"""Loggers that have a handler of their own. The handlers print tracebacks when a scheduler ends."""
 
 
 def open_cluster(url: str) -> Runner:
@@ -190,9 +190,7 @@ class DaskRunner:
         message = f"no worker could do it ({type(error).__name__}: {error})."
         if isinstance(error, KilledWorker):
             message = "every worker that it was given to ended; the same command tries it again."
-        lost: dict[str, Any] = {"command": job.command, "verdict": "lost", "message": message}
-        row = to_row(lost | {"findings": [], "result": None}, task.model, "")
-        return Done(task.model, "", "lost", message, row=row)
+        return Done(task.model, "", "lost", message, row=make_failure_row(job.command, "lost", message, task.model))
 
     @contextmanager
     def _loss_reported(self) -> Iterator[None]:

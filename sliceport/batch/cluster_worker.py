@@ -28,8 +28,8 @@ class Setup:
 
     Attributes:
         job: The command, options and results of the run.
-        marker: A file of the results and the hash of its first line, by which a worker knows that it sees them.
-        model: The path of a model, or None if there is none at a path.
+        marker: A file of the results and the hash of its first line. A worker that reads the same sees the results.
+        model: The path of a model, or None if no model is at a path.
     """
 
     job: Job
@@ -49,7 +49,7 @@ def needed_versions() -> dict[str, str]:
 
 
 def find_marker(store: Store) -> tuple[str, str] | None:
-    """Return a file of the results and the hash of its first line, or None if there is none yet."""
+    """Return a file of the results and the hash of its first line, or None if no file is there yet."""
     journals = list(store.names("runs"))
     return _read_marker(store, journals[-1]) if journals else None
 

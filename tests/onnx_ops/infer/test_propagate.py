@@ -327,3 +327,16 @@ def test_a_loop_whose_trip_count_is_unknown_claims_no_sizes() -> None:
     facts = propagate(onnx.parser.parse_model(text).SerializeToString())
     stacked = [each.dims for each in facts if each.dims is None or (len(each.dims) > 1)]
     assert stacked == [None, None, (None, 2)]  # of n, s and k
+
+
+@pytest.mark.parametrize(
+    ("inputs", "dims", "elements"),
+    [("b, e, t", (2,), [6, 2]), ("b, e", (3,), [6, 4, 2]), ("b, e, x", None, None), ("b, x, t", None, None)],
+)
+def test_a_strided_slice_of_constants_is_inferred_with_its_elements(
+    inputs: str, dims: tuple[int, ...] | None, elements: list[int] | None
+) -> None:
+    constants = "<int64[4] c = {8, 6, 4, 2}, int64[1] b = {1}, int64[1] e = {4}, int64[1] t = {2}>"
+    text = f"(int64[1] x) => (y) {constants} {{ y = ov_ext.StridedSlice (c, {inputs}) }}"
+    got = found(parse(text, OPSET, 10, ov_ext=1))["y"]
+    assert (got.dims, None if got.data is None else got.data.tolist()) == (dims, elements)

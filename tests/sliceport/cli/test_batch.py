@@ -116,7 +116,7 @@ class TestRuns:
             (["lower", "{zoo}", "--html", "{zoo}", "--overwrite"], "zoo' is a folder."),
             (["lower", "{zoo}", "--html", "{zoo}/rule_glu.onnx/a.html"], "a.html' cannot be made ("),
             (["lower", "{zoo}", "--cluster", "slurm://a:1"], "slurm"),
-            (["lower", "{zoo}", "-o", "{zoo}/rule_glu.onnx"], "is no folder"),
+            (["lower", "{zoo}", "-o", "{zoo}/rule_glu.onnx"], "is not a folder"),
             (["report", "{zoo}"], "holds no run of sliceport batch"),
             (["lowr", "{zoo}"], "did you mean 'lower'?"),
         ],
