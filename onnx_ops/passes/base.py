@@ -20,6 +20,7 @@ from onnx_ops.passes.cleanup import is_used, remove_unread
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.edits import GraphEdits, remove_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
+from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, make_node_names_unique, mark_new
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
@@ -192,8 +193,12 @@ class SlicingPass(ir.passes.InPlacePass):
             remove_unread(value)
 
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
-        """Replace a node by constants, of which each has one of its outputs that are used, and report it."""
+        """Replace a node by one constant for each of its outputs that are used, and report the change."""
         used = [output for output in node.outputs if is_used(output)]
+        if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in zip(used, tensors, strict=True)):
+            reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
+            self.skipped.append(Skipped(node_name(node), node.op_type, reason))
+            return
         new = [build_tensor(tensor) for tensor in tensors]
         for made, output in zip(new, used, strict=True):
             made.name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
