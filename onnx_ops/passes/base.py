@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import onnx_ir as ir
 
@@ -26,6 +26,8 @@ from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import nodes_of
 from sliceport.hardening import Change
+
+T = TypeVar("T")
 
 
 class SlicingPass(ir.passes.InPlacePass):
@@ -219,6 +221,10 @@ class NodePass(SlicingPass):
     spares_siblings: ClassVar[bool] = False
     split_members: frozenset[ir.Node] = frozenset()
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._read: dict[ir.Node, Any] = {}
+
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
         """Return the nodes to look at, with the version of the standard operator set where they are."""
         return self.nodes_of(model, *self.op_types)
@@ -230,6 +236,19 @@ class NodePass(SlicingPass):
             if node.graph is not None:  # else removed together with one that was rewritten
                 self._visit(node, opset)
         self.split_members = frozenset()
+        self._read = {}
+
+    def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
+        """Return what `read` returns for a node, or raise its `Skip`; `read` is called once in a run of the pass."""
+        if node not in self._read:
+            try:
+                self._read[node] = read()
+            except Skip as reason:
+                self._read[node] = reason
+        result = self._read[node]
+        if isinstance(result, Skip):
+            raise Skip(str(result))
+        return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node and report it."""

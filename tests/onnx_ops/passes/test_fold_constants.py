@@ -181,4 +181,5 @@ def test_shape_that_reshape_forbids_does_not_become_constant(shape: str, optimiz
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(ir.serde.serialize_model(model).SerializeToString(), options)
     (y,) = session.run(None, {"x": np.zeros((0, 4), np.float32)})
+    assert isinstance(y, np.ndarray)
     assert y.shape == (0, 4)
