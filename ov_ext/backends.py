@@ -27,7 +27,7 @@ class Backend:
 
     Attributes:
         name: `native` for operators in C++, `python` for operators in Python.
-        reason: The reason for the choice, and how to get native operators if there are none.
+        reason: The reason for the choice, and how to get native operators if they are missing.
         path: The library of native operators, for `Core.add_extension` and `benchmark_app -extensions`, or None.
     """
 
@@ -42,7 +42,7 @@ def backend() -> Backend:
     The environment variable SLICEPORT_BACKEND forces one: `python` or `native`.
 
     Raises:
-        UsageError: The variable has another value, or asks for native operators and there are none.
+        UsageError: The variable has another value, or asks for native operators, which are missing.
     """
     asked = os.environ.get(VARIABLE, "")
     if asked not in _ANY:

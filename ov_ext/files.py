@@ -29,16 +29,16 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
     Raises:
         UsageError: `path` is not a path.
-        ModelError: There is no such file, or OpenVINO does not read it.
+        ModelError: The file does not exist, or OpenVINO does not read it.
     """
     check_path(path, "model")
     name = os.fspath(path)
     weights = f"{os.path.splitext(name)[0]}.bin"
     for file in (name, weights):
         if os.path.exists(file) and not os.path.isfile(file):
-            raise ModelError(f"'{file}' is no file.")
+            raise ModelError(f"'{file}' is not a file.")
     if not os.path.isfile(name):
-        raise ModelError(f"model '{name}' is no file.")
+        raise ModelError(f"model '{name}' is not a file.")
     core = ov.Core()
     if sys.platform == "win32":  # Windows does not replace files that are mapped, so nobody could write the model anew.
         core.set_property({"ENABLE_MMAP": False})

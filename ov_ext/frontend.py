@@ -22,7 +22,7 @@ def onnx_extensions() -> list[Any]:
     """Return extensions for `openvino.convert_model(…, extension=…)` and `Core.add_extension`, as `backend` chooses.
 
     Raises:
-        UsageError: SLICEPORT_BACKEND asks for native operators, and there are none.
+        UsageError: SLICEPORT_BACKEND asks for native operators, which are missing.
     """
     return [ConversionExtension("Slice", "", partial(_slice, backend())), strided_slice_extension()]
 

@@ -24,13 +24,13 @@ def read_declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
-        raise ModelError(f"model '{name}' is no file.")
+        raise ModelError(f"model '{name}' is not a file.")
     try:
         return {_name_of(layer): _read_shape(layer) for layer in _parameters(name)}
     except OSError as error:
         raise ModelError(f"model '{name}' cannot be read ({error.strerror or error}).") from None
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise ModelError(f"model '{name}' is no OpenVINO IR ({error}).") from None
+        raise ModelError(f"model '{name}' is not an OpenVINO IR file ({error}).") from None
 
 
 def _parameters(path: str) -> Iterator[ElementTree.Element]:

@@ -18,7 +18,7 @@ def register(core: ov.Core) -> None:
         core: The Core. Registering twice does no harm.
 
     Raises:
-        UsageError: SLICEPORT_BACKEND asks for native operators, and there are none.
+        UsageError: SLICEPORT_BACKEND asks for native operators, which are missing.
     """
     for extension in (*operator_extensions(backend()), *onnx_extensions()):
         core.add_extension(extension)

@@ -359,6 +359,6 @@ _NOT_WHOLE_BYTES: dict[str, Callable[[Region, ov.Tensor, ov.Tensor], None]] = {
     "u3": partial(_refuse, "u3"),
     "u6": partial(_refuse, "u6"),
 }
-"""How to evaluate each element type that has no whole bytes. Only u1 has its first element in the highest bit."""
+"""Functions that evaluate element types without whole bytes. Only u1 has its first element in the highest bit."""
 REFUSED_ELEMENTS = frozenset({"u3", "u6"})
 """Element types that cannot be sliced."""

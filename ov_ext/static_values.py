@@ -57,7 +57,7 @@ def as_output(value: Any, i: int, label: str) -> ov.Output:
         label: Operator and node, as errors name them.
 
     Raises:
-        InvalidSlice: `value` is none of these.
+        InvalidSlice: `value` is not one of these.
     """
     if isinstance(value, ov.Output):
         return value

@@ -125,6 +125,24 @@ def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
         ) from None
 
 
+def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
+    """Load the array in a `.npy` file.
+
+    Raises:
+        UsageError: The file cannot be read or does not hold a single array.
+    """
+    import numpy as np
+
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"input file '{file}' cannot be read ({reason}).") from None
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"input file '{file}' holds no single array.")
+    return array
+
+
 def read_seed(seed: Any) -> int:
     """Return the seed of random inputs as an int.
 

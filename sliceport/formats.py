@@ -168,7 +168,7 @@ class RewriteOptions(ChangeOptions, total=False):
 
 
 class Format(Protocol):
-    """A format of models.
+    """A format of models. Its methods raise SliceportError if the model cannot be read, run or written.
 
     Attributes:
         name: Its name, which `NodeEngine.formats` refers to.
@@ -196,19 +196,11 @@ class Format(Protocol):
         ...
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """Lower every slicing node of a model, a file or an object, to DirectML operators.
-
-        Raises:
-            SliceportError: The model cannot be read, or an option does not fit it.
-        """
+        """Lower every slicing node of a model, a file or an object, to DirectML operators."""
         ...
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
-        """Compare the outputs that engines compute for the slicing nodes of a model's file.
-
-        Raises:
-            SliceportError: The model cannot be read or run, or an option does not fit it.
-        """
+        """Compare the outputs that engines compute for the slicing nodes of a model's file."""
         ...
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
@@ -218,28 +210,17 @@ class Format(Protocol):
             model: The model's file.
             against: Whether to run onnxruntime's CPU provider as well, and to find the nodes that cause a difference.
             options: Options; `RunOptions` lists them.
-
-        Raises:
-            SliceportError: The model cannot be read or run, or an option does not fit it.
         """
         ...
 
     def rewrite(
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
-        """Write a model with simpler slicing.
-
-        Raises:
-            SliceportError: The model cannot be read, verified or written, or an option does not fit it.
-        """
+        """Write a model with simpler slicing."""
         ...
 
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:
-        """Write a model without the slicing that an engine computes wrongly or refuses.
-
-        Raises:
-            SliceportError: The model cannot be read, verified or written, or an option does not fit it.
-        """
+        """Write a model without the slicing that an engine computes wrongly or refuses."""
         ...
 
 
@@ -283,8 +264,8 @@ def formats() -> dict[str, Format]:
 
 def complain(format_: object) -> str:
     """Return why an object is not a format, as the end of a sentence, or an empty string."""
-    lacking = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
-    return f"is not a format: it lacks {', '.join(lacking)}" if lacking else ""
+    missing = [name for name in (*Format.__annotations__, *_METHODS) if not hasattr(format_, name)]
+    return f"is not a format: it lacks {', '.join(missing)}" if missing else ""
 
 
 def format_of(model: Any) -> Format:
@@ -304,11 +285,8 @@ def format_of(model: Any) -> Format:
     for one in formats().values():
         if packages.intersection(one.packages):
             return one
-    raise UsageError(f"a model is a file's path or an object of {_all_packages()}, got {type(model).__name__}.")
-
-
-def _all_packages() -> str:
-    return ", ".join(package for one in formats().values() for package in one.packages)
+    packages_of_all = ", ".join(package for one in formats().values() for package in one.packages)
+    raise UsageError(f"a model is a file's path or an object of {packages_of_all}, got {type(model).__name__}.")
 
 
 def all_targets() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Wording of messages: options are named as the caller wrote them, in Python or on the command line."""
+"""Wording of messages, with options named as the caller wrote them, in Python or on the command line."""
 
 from __future__ import annotations
 
@@ -74,3 +74,15 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
             shape.append(example)
         examples[name] = tuple(shape)
     return spell(f"input_shapes={examples!r}", join(input_shapes_option(examples)))
+
+
+def describe_unforeseen(error: Exception, advice: str = "please report it with this model") -> str:
+    """Describe an error in a sentence that can follow the name of the model's file; `advice` ends the sentence."""
+    if isinstance(error, MemoryError | RecursionError):
+        kind = "memory" if isinstance(error, MemoryError) else "nesting depth"
+        return f"the model exceeds the {kind} of this machine."
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    reason = ": ".join(filter(None, (type(cause).__name__, shorten(str(cause)))))
+    return f"internal error ({reason}); {advice}."

@@ -28,7 +28,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def find_chromium() -> str | None:
-    """The first Chromium of the search path; None where there is none."""
+    """Return the first Chromium of the search path, if any."""
     return next(filter(None, map(shutil.which, NAMES)), None) if os.name == "posix" else None
 
 
@@ -132,7 +132,7 @@ class Page:
         raise AssertionError(f"this did not come true: {condition}")
 
     def run(self, expression: str) -> Any:
-        """The value of an expression of JavaScript, or of the promise that it is."""
+        """Return the value of an expression of JavaScript, or of a promise."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -150,17 +150,17 @@ class Page:
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
 
     def picture(self, *, whole: bool = False) -> bytes:
-        """A PNG of what is seen, or of the whole page."""
+        """Return a PNG of the window, or of the whole page."""
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         return base64.b64decode(answer["data"])
 
 
 @contextmanager
 def open_browser(folder: Path) -> Iterator[Page]:
-    """A browser that ends with the block, whose profile is kept in a folder; there must be one: see `find_chromium`.
+    """Open a browser until the end of the block, with its profile in a folder; `find_chromium` must return one.
 
     Raises:
-        Unusable: It does not start, or sees no files, as in some containers and sandboxes.
+        Unusable: The browser does not start, or cannot read files, as in some containers and sandboxes.
     """
     program = find_chromium()
     assert program is not None

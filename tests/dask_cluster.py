@@ -19,7 +19,7 @@ from typing import Self
 from forked import Forked
 
 Process = subprocess.Popen[bytes] | Forked
-PATIENCE = 120.0
+PATIENCE = 900.0
 """Seconds after which what a test waits for does not come any more."""
 
 

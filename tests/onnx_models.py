@@ -1,15 +1,16 @@
-"""One-node ONNX models."""
+"""ONNX models from text, and of one node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 
 Array = npt.NDArray[Any]
 
@@ -17,6 +18,18 @@ Array = npt.NDArray[Any]
 def element_type(array: Array) -> int:
     """Return TensorProto's number for the elements of an array."""
     return ir.DataType.from_numpy(array.dtype).value
+
+
+def parse(graph: str, opset: int = 18, ir_version: int = 8, **domains: int) -> onnx.ModelProto:
+    """Parse `(inputs) => (outputs) <initializers> { nodes }`, followed by functions; `domains` are more imports."""
+    imports = ", ".join(f'"{domain}" : {version}' for domain, version in {"": opset, **domains}.items())
+    return parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{imports}]> g {graph}")
+
+
+def save(graph: str, path: Path, opset: int = 18, ir_version: int = 8) -> Path:
+    """Save the model that `parse` returns."""
+    onnx.save(parse(graph, opset, ir_version), path)
+    return path
 
 
 def one_node(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,14 @@ Sizes = Sequence[int | Sequence[int]] | None
 
 
 def partial_shape(sizes: Sizes) -> ov.PartialShape:
-    """A shape of sizes or `[least, greatest]`, -1 for unbounded; None for any rank."""
+    """Return a shape of sizes or `[least, greatest]`, -1 for unbounded; None for any rank."""
     if sizes is None:
         return ov.PartialShape.dynamic()
     return ov.PartialShape([ov.Dimension(s) if isinstance(s, int) else ov.Dimension(*s) for s in sizes])
 
 
 def listed(shape: ov.PartialShape) -> list[Any] | None:
-    """The other way round."""
+    """Return the sizes of a shape, as `partial_shape` takes them."""
     if shape.rank.is_dynamic:
         return None
     return [d.get_length() if d.is_static else [d.get_min_length(), d.get_max_length()] for d in shape]
@@ -38,14 +38,14 @@ def constant(values: Sequence[int], element: str = "i64") -> ov.Node:
 
 
 def fixed(array: np.ndarray) -> ov.Node:
-    """A constant of an array, which may be empty."""
+    """Return a constant of an array, which may be empty."""
     return opset8.constant(array) if array.size else ov.op.Constant(ov.Type(array.dtype), ov.Shape(array.shape), [])
 
 
 def make(
     op: str, inputs: Sequence[ov.Node], masks: Mapping[str, Sequence[int]] | None = None, *, ours: bool = True
 ) -> ov.Node:
-    """The operator; the built-in one wants masks of one length."""
+    """Return the operator; the built-in one needs masks of one length."""
     lists = {name: list(mask) for name, mask in (masks or {}).items()}
     if ours:
         return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **lists)
@@ -59,12 +59,41 @@ def make(
     return opset1.strided_slice(*inputs, *padded)
 
 
-def model(node: ov.Node, *parameters: ov.Node) -> ov.Model:
-    return ov.Model([node], list(parameters), "model")
+def one_slice(
+    op: str,
+    sizes: Sizes,
+    lists: Sequence[Sequence[int]],
+    masks: Mapping[str, Sequence[int]] | None = None,
+    *,
+    ours: bool = False,
+    element: ov.Type | str = "f32",
+    name: str = "cut",
+) -> ov.Model:
+    """Return a model of one operator with constant indices."""
+    source = parameter(sizes, element)
+    node = make(op, [source, *map(constant, lists)], masks, ours=ours)
+    node.set_friendly_name(name)
+    return ov.Model(node.outputs(), [source], "m")
+
+
+def if_model(sizes: Sizes, make_branch: Callable[[ov.Node, int], ov.Node]) -> ov.Model:
+    """Return a model with an If whose branches are `make_branch(input, 0)` and `make_branch(input, 1)`."""
+    condition, x = parameter([], "boolean"), parameter(sizes)
+    bodies = []
+    for i in range(2):
+        inner = parameter(sizes)
+        bodies.append(ov.Model([make_branch(inner, i)], [inner], "body"))
+    node = opset8.if_op(condition)
+    node.set_friendly_name("choice")
+    node.set_then_body(bodies[0])
+    node.set_else_body(bodies[1])
+    node.set_input(x.output(0), *(body.get_parameters()[0] for body in bodies))
+    result = node.set_output(*(body.get_results()[0] for body in bodies))
+    return ov.Model([result], [condition, x], "m")
 
 
 def pack(values: np.ndarray, name: str) -> np.ndarray:
-    """The bytes of elements of less than a byte: the first in the lowest bits, but for u1, where it is the highest."""
+    """Pack elements of less than a byte: the first into the lowest bits, or into the highest bit for u1."""
     if name == "u1":
         return np.packbits(values)
     bits = 2 if name == "u2" else 4

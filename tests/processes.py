@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from sliceport.directml.device import Device
@@ -24,8 +25,9 @@ def children(pid: int) -> list[int]:
     """Return the processes under a process, itself included."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += children(int(child))
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread or a process that ends meanwhile
+            for child in task.read_text().split():
+                found += children(int(child))
     return found
 
 

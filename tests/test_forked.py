@@ -1,4 +1,4 @@
-"""What `forked.py` runs ends, speaks and finds modules as what an interpreter of its own runs does."""
+"""Programs that `forked.py` runs end, print and import as programs in an interpreter of their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from platforms import POSIX
         ("import os; os.write(1, b'a'); os.write(2, b'b')", (0, "a", "b")),
     ],
 )
-def test_its_end_and_what_it_says(code: str, expected: tuple[int, str, str]) -> None:
+def test_exit_code_and_output_are_returned(code: str, expected: tuple[int, str, str]) -> None:
     done = run(["-c", code, "more", "words"])
     assert (done.returncode, done.stdout, done.stderr) == expected
 
@@ -36,11 +36,11 @@ def test_an_error_is_a_traceback() -> None:
 
 
 @POSIX
-def test_what_ends_the_process_is_told() -> None:
+def test_a_signal_that_ends_the_process_is_returned() -> None:
     assert run(["-c", "import os; print(5, flush=True); os.abort()"]).returncode == -6
 
 
-def test_what_takes_too_long_is_ended() -> None:
+def test_a_program_that_takes_too_long_is_ended() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         run(["-c", "import time; time.sleep(600)"], timeout=1)
 
@@ -55,7 +55,7 @@ def test_modules_are_those_of_the_folder(tmp_path: Path, words: list[str]) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{name} there\n", "")
 
 
-def test_one_leaves_nothing_to_the_next() -> None:
+def test_a_program_leaves_nothing_to_the_next() -> None:
     assert run(["-c", "import sys, os; sys.left = 1; os.environ['LEFT'] = '1'; print(1)"]).stdout == "1\n"
     assert run(["-c", "import sys, os; print(hasattr(sys, 'left'), 'LEFT' in os.environ)"]).stdout == "False False\n"
 
@@ -68,8 +68,8 @@ def test_the_environment_is_that_of_the_caller(monkeypatch: pytest.MonkeyPatch) 
 
 
 @POSIX
-def test_one_that_goes_on(tmp_path: Path) -> None:
-    """It speaks before its end, hears signals, and finds modules where its own environment says."""
+def test_a_program_that_goes_on_gets_signals(tmp_path: Path) -> None:
+    """Check that a program prints before its end, gets signals, and imports modules by its own environment."""
     (tmp_path / "of_a_test.py").write_text("import signal\nprint('there', flush=True)\nsignal.pause()\n")
     process = Forked(["-m", "of_a_test"], environment={**os.environ, "PYTHONPATH": str(tmp_path)})
     wait_until(lambda: process.said() == ("there\n", "") or process.poll() is not None, "what it says")
@@ -82,7 +82,7 @@ def test_one_that_goes_on(tmp_path: Path) -> None:
 
 
 @POSIX
-def test_both_streams_in_one_file(tmp_path: Path) -> None:
+def test_both_streams_may_be_in_one_file(tmp_path: Path) -> None:
     code = "import os; os.write(1, b'a'); os.write(2, b'b'); os.write(1, b'c'); os.abort()"
     process = Forked(["-c", code], log=tmp_path / "log")
     assert process.wait(60) == -signal.SIGABRT

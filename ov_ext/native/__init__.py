@@ -32,7 +32,7 @@ class Found:
     """The library for a release of openvino.
 
     Attributes:
-        path: The library, or None if there is none for that release.
+        path: The library, or None if that release has no library.
         reason: The reason, as the middle of a sentence.
     """
 

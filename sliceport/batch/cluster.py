@@ -6,26 +6,29 @@ scheduler is lost ends; the same command goes on where it ended.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import re
 import secrets
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
-from itertools import islice
+import time
+from asyncio import CancelledError
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.batch.cluster_worker import Setup, find_marker, needed_versions
 from sliceport.batch.names import is_url
-from sliceport.batch.result import to_row
+from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import MissingExtra, SliceportError, UsageError
 
 if TYPE_CHECKING:
-    from distributed import Client, WorkerPlugin
+    from distributed import Client
 
 _SCHEMES = {"dask": "", "tcp": "tcp://", "tls": "tls://"}
 """Map the scheme of a URL to that of Dask's address. An address without a scheme gets that of Dask's configuration."""
@@ -36,6 +39,10 @@ _RETRIES = 2
 """The number of times that a task is given again after an exception, such as a share that does not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
 """Tasks that the scheduler has at once. Each death of a worker counts against all tasks that it was given."""
+_PAUSE = 1.0
+"""Seconds between two attempts while every worker that is left is unfit."""
+_LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
+"""Loggers that have a handler of their own. The handlers print tracebacks when a scheduler ends."""
 
 
 def open_cluster(url: str) -> Runner:
@@ -55,6 +62,9 @@ def open_cluster(url: str) -> Runner:
         from distributed import Client
     except ImportError:
         raise MissingExtra.of("distributed", "dask", "by --cluster") from None
+    for name in _LOGGERS:
+        logging.getLogger(name).handlers[:] = [logging.NullHandler()]
+        logging.getLogger(name).propagate = False
     address = _SCHEMES[scheme] + address.rstrip("/")
     progress.say(f"connecting to {address}")
     try:
@@ -66,15 +76,22 @@ def open_cluster(url: str) -> Runner:
 
 
 class DaskRunner:
-    """A runner that gives tasks to the workers of a scheduler."""
+    """A runner that gives tasks to the workers of a scheduler.
+
+    A worker finds out with its first task of a run whether it fits. If not, the task goes to another worker.
+    """
 
     def __init__(self, client: Client, address: str) -> None:
         self._client = client
         self._address = address
-        # The name of the run's plugin, of the resource that a worker gets from it, and of the topic of its events.
         self._name = f"sliceport-{secrets.token_hex(8)}"
-        self._threads = 0
-        self._is_prepared = False
+        self._work = _make_work()
+        self._versions = needed_versions()
+        self._tasks: dict[str, Task] = {}
+        """Tasks under way, by the key of their future."""
+        self._refusals: dict[str, str] = {}
+        """Map the address of each worker that does not fit to the reason."""
+        self._has_fit_worker = False
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Implement `Runner.run`. If the iterator is closed early, models under way are given up, without a result.
@@ -84,127 +101,139 @@ class DaskRunner:
         """
         from distributed import as_completed
 
-        tasks, work = iter(tasks), _make_work()
-        futures: dict[str, Task] = {}
+        tasks, refused = iter(tasks), list[Task]()
         try:
-            completed = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
-
-            def submit(task: Task) -> None:
-                if not self._is_prepared:
-                    self._prepare(job, task)
-                packed = pickle.dumps((self._name, job, task))
-                key = f"{self._name}-{secrets.token_hex(8)}"
-                limits: dict[str, Any] = {"resources": {self._name: 1}, "retries": _RETRIES}
-                completed.add(self._client.submit(work, packed, key=key, pure=False, **limits))
-                futures[key] = task
-
-            for task in islice(tasks, _MIN_FUTURES):
-                submit(task)
-            for batch in completed.batches():
-                for future, result in batch:
-                    yield self._read(job, futures.pop(future.key), future.status, result)
-                for task in islice(tasks, max(_MIN_FUTURES, _FUTURES_A_THREAD * self._threads) - len(futures)):
-                    submit(task)
+            if (first := next(tasks, None)) is None:
+                return
+            tasks = chain([first], tasks)
+            model = first.location if not is_url(first.location) and os.path.exists(first.location) else None
+            setup = Setup(job, find_marker(open_store(job.root)), model)
+            completed = as_completed(loop=self._client.loop)
+            while True:
+                workers = self._find_workers()
+                free = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(workers.values())) - len(self._tasks) - len(refused)
+                for task in chain(refused, islice(tasks, max(0, free))):
+                    completed.add(self._submit(setup, task, list(workers)))
+                refused = []
+                if not self._tasks:
+                    return
+                for future, result in self._gather(completed.next_batch()):
+                    task = self._tasks.pop(future.key)
+                    outcome = self._read(job, task, future, result)
+                    if outcome is None:
+                        refused.append(task)
+                    else:
+                        yield outcome
         finally:
-            with suppress(Exception):  # whatever a dying cluster answers
-                scheduler: Any = self._client.scheduler
-                self._client.sync(scheduler.unregister_worker_plugin, name=self._name, callback_timeout=_PATIENCE)
+            with suppress(Exception, CancelledError):  # whatever a dying cluster answers
+                stop: Any = _make_stop()
+                limits: Any = {"wait": False, "on_error": "ignore", "callback_timeout": _PATIENCE}
+                self._client.sync(self._client.run, stop, self._name, **limits)
             self._client.close(timeout=_PATIENCE)
 
-    def _prepare(self, job: Job, first: Task) -> None:
-        """Let the workers that are there and those that come later find out whether they fit.
+    def _find_workers(self) -> dict[str, int]:
+        """Map the address of each worker that may fit to its number of threads.
 
         Raises:
             UsageError: Workers are there, and none fits.
         """
-        self._is_prepared = True
-        model = first.location if not is_url(first.location) and os.path.exists(first.location) else None
-        setup = Setup(self._name, job, needed_versions(), find_marker(open_store(job.root)), model)
-        self._client.register_plugin(_make_plugin(self._name, pickle.dumps(setup)), name=self._name)
-        events = [message for _, message in self._client.get_events(self._name)]
-        refusals = [event["refusal"] for event in events if event["refusal"]]
-        if refusals and len(refusals) == len(events):
-            others = f" (and {len(refusals) - 1} more workers)" if len(refusals) > 1 else ""
-            raise UsageError(refusals[0] + others)
-        if not events:
+        with self._loss_reported():
+            workers: dict[str, int] = self._client.nthreads()
+        if not workers and not self._tasks:
             progress.announce(f"no worker is connected to {self._address}; waiting for one")
-        for event in events:
-            self._note_worker(event)
-        self._client.subscribe_topic(self._name, lambda event: self._note_worker(event[1]))
+        fit = {address: threads for address, threads in workers.items() if address not in self._refusals}
+        if workers and not fit:
+            if not self._has_fit_worker:
+                others = f" (and {len(workers) - 1} more workers)" if len(workers) > 1 else ""
+                raise UsageError(next(iter(self._refusals.values())) + others)
+            time.sleep(_PAUSE)  # the workers that fit have ended, and others may come
+        return fit
 
-    def _note_worker(self, event: dict[str, Any]) -> None:
-        """Count the threads of a worker that fits, or tell why the run does without it."""
-        self._threads += event["threads"]
-        if event["refusal"]:
-            progress.announce(f"the run does without a worker: {event['refusal']}")
+    def _submit(self, setup: Setup, task: Task, workers: list[str]) -> Any:
+        """Give a task to the scheduler, which prefers the given workers once others have refused."""
+        key = f"{self._name}-{secrets.token_hex(8)}"
+        # Other workers remain allowed: a task would wait for ever for workers that have ended.
+        limits: dict[str, Any] = {"workers": workers, "allow_other_workers": True} if self._refusals and workers else {}
+        packed = pickle.dumps((setup, task))
+        with self._loss_reported():
+            future = self._client.submit(
+                self._work, self._name, self._versions, packed, key=key, pure=False, retries=_RETRIES, **limits
+            )
+        self._tasks[key] = task
+        return future
 
-    def _read(self, job: Job, task: Task, status: str, result: Any) -> Done:
-        """Return the outcome of a task. What is wrong with the run itself is raised."""
+    def _gather(self, futures: list[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield futures with their results, or with None if a task failed. Lost results are computed again."""
+        with self._loss_reported():
+            results = self._client.gather({future.key: future for future in futures}, errors="skip")
+        for future in futures:
+            yield future, results[future.key]
+
+    def _read(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
+        """Return the outcome of a task, or None if the worker does not fit. Raise what is wrong with the run itself."""
         from distributed import KilledWorker
 
-        if status == "finished":
-            return pickle.loads(result)  # type: ignore[no-any-return]  # noqa: S301 - from this run's own code
-        if status != "error":
-            raise UsageError(
-                f"--cluster: the connection to the scheduler at {self._address} is lost; "
-                "the same command goes on where this one has ended."
-            )
-        error = result[1]
+        if result is not None:
+            address, refusal, packed = result
+            if not refusal:
+                self._has_fit_worker = True
+                return pickle.loads(packed)  # type: ignore[no-any-return]  # noqa: S301 - from this run's own code
+            if address not in self._refusals:
+                self._refusals[address] = refusal
+                progress.announce(f"the run does without a worker: {refusal}")
+            return None
+        if future.status != "error":
+            raise self._describe_loss()
+        error = future.exception()
         if isinstance(error, SliceportError):
             raise error
         message = f"no worker could do it ({type(error).__name__}: {error})."
         if isinstance(error, KilledWorker):
             message = "every worker that it was given to ended; the same command tries it again."
-        lost: dict[str, Any] = {"command": job.command, "verdict": "lost", "message": message}
-        row = to_row(lost | {"findings": [], "result": None}, task.model, "")
-        return Done(task.model, "", "lost", message, row=row)
+        return Done(task.model, "", "lost", message, row=make_failure_row(job.command, "lost", message, task.model))
+
+    @contextmanager
+    def _loss_reported(self) -> Iterator[None]:
+        """Raise errors of Dask's connection as an error of the run.
+
+        Raises:
+            UsageError: The scheduler, or the connection to the scheduler, is lost.
+        """
+        try:
+            yield
+        except (Exception, CancelledError):
+            raise self._describe_loss() from None
+
+    def _describe_loss(self) -> UsageError:
+        loss = f"--cluster: the connection to the scheduler at {self._address} is lost"
+        return UsageError(f"{loss}; the same command goes on where this one has ended.")
 
 
-def _make_plugin(name: str, setup: bytes) -> WorkerPlugin:
-    """Return the plugin of a run.
-
-    Its class is local, so that Dask sends its code. A worker without sliceport would end if it had to load it by name.
-    """
-    from distributed import Status, WorkerPlugin
-
-    class RunPlugin(WorkerPlugin):
-        """Gives a worker that fits a run the resource that the tasks of the run need."""
-
-        async def setup(self, worker: Any) -> None:
-            import asyncio
-
-            try:
-                from sliceport.batch import cluster_worker
-
-                refusal = await asyncio.to_thread(cluster_worker.start_run, setup)
-            except ImportError as error:
-                refusal = f"the worker at {worker.address} lacks this version of sliceport ({error}); install it there."
-            threads = 0 if refusal else worker.state.nthreads
-            if threads:
-                await worker.set_resources(**{name: threads})
-                # The scheduler looks for waiting tasks when a worker resumes, but not when its resources change.
-                worker.status = Status.paused
-                worker.status = Status.running
-            worker.log_event(name, {"refusal": refusal, "threads": threads})
-
-        async def teardown(self, worker: Any) -> None:  # noqa: ARG002 - the name that Dask gives
-            import asyncio
-
-            from sliceport.batch import cluster_worker
-
-            await asyncio.to_thread(cluster_worker.stop_run, name)
-
-    return RunPlugin()
-
-
-def _make_work() -> Callable[[bytes], bytes]:
+def _make_work() -> Callable[[str, dict[str, str], bytes], tuple[str, str, bytes]]:
     """Return the function of a task. It is local, so that a scheduler without sliceport can load it."""
 
-    def work(packed: bytes) -> bytes:
-        import pickle
+    def work(run: str, versions: dict[str, str], packed: bytes) -> tuple[str, str, bytes]:
+        from distributed import get_worker
 
-        from sliceport.batch import cluster_worker
-
-        return pickle.dumps(cluster_worker.do_task(*pickle.loads(packed)))  # noqa: S301 - from the client
+        address = get_worker().address
+        try:
+            from sliceport.batch.cluster_worker import serve
+        except ImportError as error:
+            refusal = f"the worker at {address} lacks this version of sliceport ({error}); install it there."
+            return address, refusal, b""
+        return address, *serve(run, versions, packed)
 
     return work
+
+
+def _make_stop() -> Callable[[str], Any]:
+    """Return the function that ends a run on a worker. Dask awaits it beside the worker's other work."""
+
+    async def stop(run: str) -> None:
+        import asyncio
+
+        from sliceport.batch.cluster_worker import stop_run
+
+        await asyncio.to_thread(stop_run, run)
+
+    return stop

@@ -6,10 +6,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
 from sliceport.batch.summary import count_models, fold, more
@@ -18,50 +18,32 @@ from sliceport.errors import UsageError
 from sliceport.report.table import printable, table
 
 Key = tuple[str, str, str, str, str]
-"""What makes a finding the same in both runs: reason, operator, engine, defect, node."""
+"""Reason, operator, engine, defect and node, which identify a finding in both runs."""
 
 _Mask = Callable[[str], str]
 _PARTS = ("message", "findings", "input_shapes", "result")
 _DIGEST_SIZE = 8
 
 
-@dataclass(frozen=True)
-class VersionChange:
-    """A package that the two runs had in different versions; None where a run was without it."""
+class Change(NamedTuple):
+    """A package or an option that the two runs had in different versions or values; None if a run was without it."""
 
-    package: str
-    before: str | None
-    after: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {"package": self.package, "before": self.before, "after": self.after}
-
-
-@dataclass(frozen=True)
-class OptionChange:
-    """An option that the two runs had with different values; None where a run was without it."""
-
-    option: str
+    name: str
     before: Any
     after: Any
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {"option": self.option, "before": self.before, "after": self.after}
 
 
 @dataclass(frozen=True)
 class ModelChange:
-    """How one model's rows differ.
+    """Change of one model between the two runs.
 
     Attributes:
         model: As the user gave it.
         before: Its verdict in the earlier run.
         after: Its verdict in the later run.
-        message: That of the later run.
-        findings: Those that are new, or those that are fixed, these without their messages. A failure, such as a
-            crash, stands as a finding with the verdict as its reason.
+        message: Its message in the later run.
+        findings: The new findings, or the fixed ones without their messages. A failure, such as a crash, counts as a
+            finding with the verdict as its reason.
         differs: For a model that is only changed, the parts of the row that differ, such as `result`.
     """
 
@@ -72,24 +54,13 @@ class ModelChange:
     findings: tuple[Finding, ...] = ()
     differs: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {
-            "model": self.model,
-            "before": self.before,
-            "after": self.after,
-            "message": self.message,
-            "findings": [dict(finding) for finding in self.findings],
-            "differs": list(self.differs),
-        }
-
 
 @dataclass(frozen=True)
 class RunComparison:
-    """What differs between two runs. A model can be among the new and the fixed ones; `same` is how many are equal."""
+    """Differences between two runs. A model can be among the new and the fixed ones; `same` counts the equal ones."""
 
-    versions: tuple[VersionChange, ...] = ()
-    options: tuple[OptionChange, ...] = ()
+    versions: tuple[Change, ...] = ()
+    options: tuple[Change, ...] = ()
     new: tuple[ModelChange, ...] = ()
     fixed: tuple[ModelChange, ...] = ()
     changed: tuple[ModelChange, ...] = ()
@@ -103,35 +74,30 @@ class RunComparison:
         return not self.new
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {
-            "schema_version": 1,
-            "versions": [change.to_json() for change in self.versions],
-            "options": [change.to_json() for change in self.options],
+        """Return the JSON data."""
+        parts = asdict(self)
+        del parts["same"]
+        for name, word in (("versions", "package"), ("options", "option")):
+            parts[name] = [{word: one.name, "before": one.before, "after": one.after} for one in getattr(self, name)]
+        return {"schema_version": 1, "versions": parts.pop("versions"), "options": parts.pop("options")} | {
             "summary": self.counts(),
-            "new": [change.to_json() for change in self.new],
-            "fixed": [change.to_json() for change in self.fixed],
-            "changed": [change.to_json() for change in self.changed],
-            "added": list(self.added),
-            "removed": list(self.removed),
+            **parts,
         }
 
     def counts(self) -> dict[str, int]:
-        """How many models are new, fixed, changed, added, removed and same."""
+        """Count the models that are new, fixed, changed, added, removed and same."""
         counts = {name: len(getattr(self, name)) for name in ("new", "fixed", "changed", "added", "removed")}
         return {**counts, "same": self.same}
 
     def text(self, columns: int | None) -> str:
-        """As lines, as wide as `columns`: versions, counts, and at most 20 models of each kind."""
+        """Return lines as wide as `columns`: versions, counts, and at most 20 models of each kind."""
         parts = []
-        if self.versions:
-            rows = [(one.package, one.before or "-", one.after or "-") for one in self.versions]
-            parts.append(table([("package", "before", "after"), *rows], columns))
-        else:
-            parts.append("Both runs have the same versions of all packages.")
-        if self.options:
-            options = [(one.option, show_value(one.before), show_value(one.after)) for one in self.options]
-            parts.append(table([("option", "before", "after"), *options], columns))
+        for word, differences in (("package", self.versions), ("option", self.options)):
+            if differences:
+                rows = [(one.name, show_value(one.before), show_value(one.after)) for one in differences]
+                parts.append(table([(word, "before", "after"), *rows], columns))
+            elif word == "package":
+                parts.append("Both runs have the same versions of all packages.")
         counts = self.counts()
         total = count_models(len({one.model for one in (*self.new, *self.fixed, *self.changed)}) + self.same)
         parts.append(f"{total} in both runs: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
@@ -146,7 +112,7 @@ class RunComparison:
 
 
 def describe_finding(finding: Finding) -> str:
-    """A finding on a line: its reason, its message, and of operator, node, engine and defect what that leaves out."""
+    """Format a finding on one line, adding any field that its message omits."""
     message = finding["message"]
     parts = [finding["reason"]]
     if not finding["node"] or finding["node"] not in message:
@@ -172,7 +138,7 @@ def _section(title: str, changes: tuple[ModelChange, ...], columns: int | None) 
 
 
 def show_value(value: Any) -> str:
-    """The value of an option; `-` for none.
+    """Return the value of an option as text; `-` for None.
 
     >>> show_value("6.4"), show_value([1, 2]), show_value(None)
     ('6.4', '[1, 2]', '-')
@@ -186,30 +152,30 @@ def compare_runs(
     """Compare two runs of one command, model by model.
 
     A finding is the same in both by its reason, operator, engine, defect and node. Of the earlier run, only digests and
-    findings are kept, and the later one is read row by row. A version that changed is no difference where a result
-    names it.
+    findings are kept, and the later one is read row by row. A result that names a changed
+    version does not differ by that.
 
     Args:
         rows_a: The rows of the earlier run, one a model.
         rows_b: The rows of the later run, one a model.
-        headers: What the two runs were asked to do, and with which packages.
+        headers: The headers of the two runs.
 
     Raises:
         UsageError: The runs are of different commands, or have no model in common.
     """
     masks: tuple[_Mask, _Mask] = (_mask_nothing, _mask_nothing)
-    versions: tuple[VersionChange, ...] = ()
-    options: tuple[OptionChange, ...] = ()
+    versions: tuple[Change, ...] = ()
+    options: tuple[Change, ...] = ()
     if headers is not None:
-        commands = [header["command"] for header in headers]
-        if commands[0] != commands[1]:
-            raise UsageError(f"the runs are of different commands, {commands[0]} and {commands[1]}.")
-        versions = _compare_versions(*headers)
-        options = _compare_options(*headers)
+        first, second = headers
+        if first["command"] != second["command"]:
+            raise UsageError(f"the runs are of different commands, {first['command']} and {second['command']}.")
+        versions = _list_changes(first["versions"], second["versions"])
+        options = _list_changes(first["options"], second["options"])
         upgraded = [one for one in versions if one.before and one.after]
         masks = (
-            _make_mask([one.before for one in upgraded], {one.option: one.before for one in options}),
-            _make_mask([one.after for one in upgraded], {one.option: one.after for one in options}),
+            _make_mask([one.before for one in upgraded], {one.name: one.before for one in options}),
+            _make_mask([one.after for one in upgraded], {one.name: one.after for one in options}),
         )
     earlier = {row["model"]: _Earlier.of(row, masks[0]) for row in rows_a}
     found = _compare_rows(earlier, rows_b, masks[1])
@@ -235,7 +201,7 @@ def _by_model(changes: Iterable[ModelChange]) -> tuple[ModelChange, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What is kept of a row of the earlier run, whatever the size of its result."""
+    """Digests and findings of a row of the earlier run, small whatever the size of its result."""
 
     verdict: str
     problems: tuple[Key, ...]
@@ -291,7 +257,7 @@ def _compare_rows(earlier: Mapping[str, _Earlier], rows: Iterable[Row], mask: _M
 
 
 def _problems(row: Row) -> list[Finding]:
-    """What is wrong with a model: its findings, less those that tell what was done, and its failure."""
+    """Return the findings of a model, without the informative ones, and its failure."""
     problems = [finding for finding in row["findings"] if finding["reason"] not in INFORMATIVE]
     if row["verdict"] == "clean":
         return []
@@ -302,13 +268,8 @@ def _problems(row: Row) -> list[Finding]:
 
 
 def _key(finding: Finding) -> Key:
-    return (
-        intern(finding["reason"]),
-        intern(finding["operator"]),
-        intern(finding["engine"]),
-        intern(finding["defect"]),
-        finding["node"],
-    )
+    reason, operator, engine, defect = (intern(finding[part]) for part in ("reason", "operator", "engine", "defect"))
+    return reason, operator, engine, defect, finding["node"]
 
 
 def _finding(key: Key) -> Finding:
@@ -317,7 +278,7 @@ def _finding(key: Key) -> Finding:
 
 
 def _digests(row: Row, mask: _Mask) -> bytes:
-    """A digest of each part of a row, in the order of `_PARTS`. The order of findings makes no difference."""
+    """Return a digest of each part of a row, in the order of `_PARTS`. The order of findings makes no difference."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda one: sorted(one.items()))}
     digests = b""
     for part in _PARTS:
@@ -332,15 +293,8 @@ def _differing(before: bytes, after: bytes) -> tuple[str, ...]:
     return tuple(part for part, at in pairs if before[at : at + _DIGEST_SIZE] != after[at : at + _DIGEST_SIZE])
 
 
-def _compare_versions(a: Header, b: Header) -> tuple[VersionChange, ...]:
-    packages = sorted(set(a["versions"]) | set(b["versions"]))
-    pairs = [VersionChange(package, a["versions"].get(package), b["versions"].get(package)) for package in packages]
-    return tuple(pair for pair in pairs if pair.before != pair.after)
-
-
-def _compare_options(a: Header, b: Header) -> tuple[OptionChange, ...]:
-    options = sorted(set(a["options"]) | set(b["options"]))
-    pairs = [OptionChange(option, a["options"].get(option), b["options"].get(option)) for option in options]
+def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
+    pairs = [Change(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return tuple(pair for pair in pairs if pair.before != pair.after)
 
 

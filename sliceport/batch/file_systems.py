@@ -81,12 +81,12 @@ def read_info(fs: Any, url: str, path: str) -> Entry:
 
     Raises:
         FileNotFoundError: The file is missing.
-        UsageError: The path is no file, or the file system does not answer.
+        UsageError: The path is not a file, or the file system does not answer.
     """
     fs.invalidate_cache()
     info: Entry = attempt("read", url, lambda: fs.info(path))
     if info["type"] != "file":
-        raise UsageError(f"'{url}' is no file.")
+        raise UsageError(f"'{url}' is not a file.")
     return info
 
 

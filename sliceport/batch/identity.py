@@ -98,7 +98,7 @@ def _read(path: str, files: dict[str, State]) -> Contents:
     """Hash the files of a local model, and note their states in `files`.
 
     Raises:
-        ModelError: The path is no file.
+        ModelError: The path is not a file.
         OSError: A file cannot be read.
     """
     if os.path.exists(path) and not os.path.isfile(path):

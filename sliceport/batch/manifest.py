@@ -1,4 +1,4 @@
-"""What a manifest says about single models: shapes and arrays for their inputs.
+"""Manifests, which give shapes and arrays for inputs of single models.
 
 A manifest is TOML or JSON lines:
 
@@ -38,10 +38,10 @@ _MAX_SIZE = 2**63 - 1
 
 @dataclass(frozen=True)
 class Entry:
-    """What a manifest says about a model, or about those that a pattern matches.
+    """Entry of a manifest about a model, or about all models that a pattern matches.
 
     Attributes:
-        where: Where it stands in the manifest, for messages.
+        where: Its place in the manifest, for messages.
         model: The model or pattern as written; empty for the defaults.
         input_shapes: Shapes by input.
         inputs: Files of arrays by input.
@@ -58,8 +58,8 @@ class Manifest:
 
     Args:
         path: Its file.
-        defaults: What holds for all models.
-        entries: What holds for some, in the file's order.
+        defaults: The entry for all models.
+        entries: The entries for some models, in the file's order.
     """
 
     def __init__(self, path: str, defaults: Entry, entries: Sequence[Entry]) -> None:
@@ -76,7 +76,7 @@ class Manifest:
                 self._patterns.append((_compile(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
-        """What the manifest says about a model.
+        """Return the options that the manifest gives for a model.
 
         Args:
             model: Its path, relative to the current folder, or its URL.
@@ -94,7 +94,7 @@ class Manifest:
         return {name: value for name, value in said.items() if value}
 
     def unused(self) -> tuple[str, ...]:
-        """A sentence about each entry that matched none of the models asked for."""
+        """Return a sentence about each entry that matched none of the models asked for."""
         unused = [self._entries[i] for i in sorted(self._unused)]
         return tuple(f"manifest '{self.path}', {one.where}: {one.model!r} matches no model." for one in unused)
 
@@ -106,7 +106,7 @@ class Manifest:
 
 
 def _locate(manifest: str, name: str) -> str:
-    """The absolute path, in one case where the system has none, or the URL of what a manifest names."""
+    """Return the URL or the absolute path of a name in a manifest, in lower case on Windows."""
     return name if is_url(name) else os.path.normcase(os.path.abspath(os.path.join(os.path.dirname(manifest), name)))
 
 
@@ -126,7 +126,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     Files of arrays are not looked for.
 
     Raises:
-        UsageError: It cannot be read, or has a mistake; the message says where.
+        UsageError: The manifest cannot be read, or has a mistake; the message says where.
     """
     name = os.fspath(path)
     try:
@@ -150,7 +150,7 @@ def _read_toml(path: str, text: str) -> Manifest:
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"manifest '{path}' is no TOML: {str(error).rstrip('.')}.") from None
+        raise UsageError(f"manifest '{path}' is not TOML: {str(error).rstrip('.')}.") from None
     reader = _Reader(path, "the top")
     reader.check_keys(data, ("defaults", "models"))
     defaults = reader.at("[defaults]").read(data.get("defaults", {}), is_default=True)
@@ -171,12 +171,12 @@ def _read_lines(path: str, text: str) -> Iterator[Entry]:
         except (ValueError, RecursionError) as error:
             if isinstance(error, UsageError):
                 raise
-            raise reader.error(f"it is no JSON ({error})") from None
+            raise reader.error(f"it is not JSON ({error})") from None
         yield reader.read(data)
 
 
 def _check_unique(path: str, entries: Iterable[Entry]) -> list[Entry]:
-    """The entries, none of which is about the same as another."""
+    """Return the entries. Check that no two are about the same model."""
     first: dict[str, Entry] = {}
     for entry in entries:
         other = first.setdefault(_locate(path, entry.model), entry)
@@ -187,7 +187,7 @@ def _check_unique(path: str, entries: Iterable[Entry]) -> list[Entry]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """What reads a part of a manifest; errors say where.
+    """Reader of a part of a manifest; errors say where.
 
     Attributes:
         path: The manifest.
@@ -198,15 +198,15 @@ class _Reader:
     where: str
 
     def at(self, where: str) -> _Reader:
-        """The reader of another part."""
+        """Return the reader of another part."""
         return _Reader(self.path, where)
 
     def error(self, what: str) -> UsageError:
-        """The error for what is wrong here."""
+        """Return an error that names this part."""
         return UsageError(f"manifest '{self.path}', {self.where}: {what}.")
 
     def read_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """A JSON object, in which no key stands twice."""
+        """Build a JSON object. Check that no key stands there twice."""
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
@@ -221,7 +221,7 @@ class _Reader:
                 raise self.error(f"key {key!r} is not known; known are {', '.join(known)}")
 
     def read(self, data: Any, *, is_default: bool = False) -> Entry:
-        """An entry."""
+        """Read an entry."""
         if not isinstance(data, dict):
             raise self.error(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {_kind(data)}")
         self.check_keys(data, _KEYS[1:] if is_default else _KEYS)

@@ -16,7 +16,7 @@ _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE
 WILDCARD = re.compile(r"[*?\[]")
 """Characters that make a name a pattern."""
 _VERBATIM = "\\\\?\\"
-"""The start of Windows paths that are taken as they are; `/` is no separator in them."""
+"""The start of Windows paths that are taken as they are; `/` does not separate folders in them."""
 
 
 def is_url(name: str) -> bool:

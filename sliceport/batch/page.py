@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,17 +23,6 @@ _CHUNK = 2**18
 """Characters of findings and results that are compressed, and opened in the browser, together."""
 
 
-def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> str:
-    """The page as text: see `write_page`.
-
-    Raises:
-        MissingExtra: jinja2 is not installed.
-    """
-    stream = io.StringIO()
-    write_page(stream, header, rows, comparison)
-    return stream.getvalue()
-
-
 def write_page(
     stream: TextIO, header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = ""
 ) -> None:
@@ -44,11 +32,11 @@ def write_page(
     in further ones, which the browser opens as they are looked at.
 
     Args:
-        stream: Where to, as UTF-8.
-        header: That of the run.
-        rows: Those of the run, in any order.
-        comparison: That of an earlier run with this one, which then comes first.
-        gap: What the run lacks, such as `13 of 120 models`; empty for a complete run.
+        stream: The stream for the page, as UTF-8.
+        header: The header of the run.
+        rows: The rows of the run, in any order.
+        comparison: A comparison with an earlier run, which the page then begins with.
+        gap: The missing part of the run, such as `13 of 120 models`; empty for a complete run.
 
     Raises:
         MissingExtra: jinja2 is not installed.
@@ -74,8 +62,6 @@ def write_page(
         template.generate(
             header=header,
             comparison=comparison,
-            versions=[(one.package, one.before, one.after) for one in comparison.versions] if comparison else [],
-            options=[(one.option, one.before, one.after) for one in comparison.options] if comparison else [],
             gap=gap,
             causes=list(dict(data.summary.groups())["reason"].items())[:_MAX_CAUSES],
             verdicts=[(verdict, MEANINGS[verdict]) for verdict in VERDICTS if data.summary.verdicts[verdict]],
@@ -94,7 +80,7 @@ def write_page(
 
 @dataclass
 class _Data:
-    """What the page embeds, compressed as the rows come, so that little is held."""
+    """Data of the page, compressed as the rows come, so that memory stays small."""
 
     since: dict[str, list[str]] | None
     summary: Summary = field(default_factory=Summary)
@@ -143,7 +129,7 @@ class _Data:
 
 
 def _detail(row: Row) -> dict[str, Any]:
-    """What opens below a row. Numbers of models are text: a browser would round those beyond 2**53."""
+    """Return the details below a row. Numbers of models are text: a browser would round those beyond 2**53."""
     shapes, result = row.get("input_shapes"), row["result"]
     parts = ("reason", "operator", "engine", "defect", "node", "message")
     return {
@@ -174,7 +160,7 @@ def _json(data: Any) -> str:
 
 
 def _pack(text: str) -> str:
-    """ASCII text as base64 of gzip: nothing of it can be taken for markup."""
+    """Encode ASCII text as base64 of gzip, so that none of it can be taken for markup."""
     return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
 
 
@@ -183,5 +169,5 @@ def _read(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a content security policy knows an inline script or style by."""
+    """Return the hash of an inline script or style for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

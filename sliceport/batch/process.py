@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sliceport.array_file import load_array
+from sliceport.arguments import load_array
 from sliceport.batch.file_systems import RemoteError
 from sliceport.batch.identity import Identity, fetch, identify, options_of
 from sliceport.batch.result import encode_result, make_result, read_result, result_name, show_path, stderr_name, to_row
@@ -30,8 +30,7 @@ from sliceport.commands.outcome import Outcome
 from sliceport.errors import SliceportError, UsageError
 from sliceport.formats import DeclaresShapes, format_of
 from sliceport.sandbox import supervisor
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 _OUTPUT = "output"
 """The folder that a command writes into, within that of its task."""
@@ -51,13 +50,13 @@ def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) ->
     """Do a task, unless its result is there already. What is wrong with the model is its result.
 
     Args:
-        job: What all tasks have in common.
+        job: The command and options of all tasks.
         task: The model.
         scratch: A local folder for what is written on the way.
         is_stopped: Set before processes under way are ended.
 
     Raises:
-        RunStopped: It is set.
+        RunStopped: `is_stopped` is set.
         UsageError: The result cannot be read or stored, or no process be started.
     """
     begun = time.monotonic()
@@ -115,7 +114,7 @@ def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any,
 
 
 class UnreadableResult(UsageError):
-    """What is wrong with the folder of the results, not with a model."""
+    """Error of the folder of the results, not of a model."""
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
@@ -220,7 +219,7 @@ def _is_of_machine(error: BaseException | None) -> bool:
 
 
 def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The shapes given for all models, those of inputs that this one lacks left out."""
+    """Return the shapes given for all models, without those of inputs that this model lacks."""
     given = dict(options.get("input_shapes") or {})
     one = format_of(path)
     if not given or not isinstance(one, DeclaresShapes):
@@ -246,7 +245,7 @@ def _verdict_of(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
 
 
 def _failure(job: Job, error: Exception) -> dict[str, Any]:
-    """The verdict on a model that fails, takes too much of something, or ended its process."""
+    """Return the verdict on a model that fails, takes too much of something, or ended its process."""
     limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
     if isinstance(error, supervisor.ChildDied):
         said = {"stderr": error.stderr.splitlines()[-_MAX_LINES:]} | limits
@@ -269,6 +268,6 @@ def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool 
 
 
 def _unstored(job: Job, task: Task, key: str, path: str, folder: Path, made: Mapping[str, Any]) -> Done:
-    """What became of a model where that is no result of its content: the journal alone has it."""
+    """Record an outcome that is not stored as a result, because the machine caused it."""
     row = to_row(make_result(job.command, path, folder / _OUTPUT, made), task.model, key)
     return Done(task.model, key, row["verdict"], row["message"], len(row["findings"]), row=row)

@@ -25,7 +25,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
         leave_out: URLs of folders that are not entered.
 
     Raises:
-        UsageError: Nothing is there, or it cannot be read.
+        UsageError: The URL is missing, or cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
     fs, path = open_file_system(url)
@@ -110,7 +110,7 @@ def download(url: str, folder: Path) -> Copy:
     path = open_file_system(url)[1]
     name = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")[2]
     if name in ("", ".", "..") or "\0" in name:
-        raise UsageError(f"model '{url}' is no file.")
+        raise UsageError(f"model '{url}' is not a file.")
     local = str(folder / name)
     try:
         states = {"": _download(url, folder / name)}

@@ -19,19 +19,19 @@ from sliceport.shell import join
 
 SCHEMA_VERSION = 1
 MODEL = "{model}"
-"""What stands for the model's path in a result."""
+"""Placeholder for the model's path in a result."""
 
 
 def result_name(key: str) -> str:
-    """The file of a result. 256 folders share them, as folders of many files are slow."""
+    """Return the file of a result. 256 folders share them, as folders of many files are slow."""
     return f"results/{key[:2]}/{key}.json"
 
 
 def read_result(store: Store, key: str) -> dict[str, Any] | None:
-    """A result; None where there is none, or one that was cut off when a machine lost its power.
+    """Read a result. Return None if it is missing, or was cut off when a machine lost its power.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The file cannot be read.
     """
     data = store.read(result_name(key))
     if data is None:
@@ -46,7 +46,7 @@ def read_result(store: Store, key: str) -> dict[str, Any] | None:
 def stderr_name(key: str) -> str:
     """Return the name of the file with the last lines of a process that died.
 
-    It is no part of the result: a process that dies twice rarely writes the same.
+    The result excludes these lines: a process that dies twice rarely writes the same.
     """
     return f"results/{key[:2]}/{key}.stderr"
 
@@ -91,7 +91,7 @@ def is_result(data: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def make_result(command: str, path: str, output: Path, made: Mapping[str, Any]) -> dict[str, Any]:
-    """A result, the same wherever the model lies and its files are written.
+    """Build a result, the same wherever the model lies and its files are written.
 
     Args:
         command: The command's name.
@@ -135,7 +135,7 @@ def make_result(command: str, path: str, output: Path, made: Mapping[str, Any]) 
 
 
 def encode_result(result: Mapping[str, Any]) -> bytes:
-    """A result as a file holds it: JSON, with null for numbers that JSON lacks.
+    """Encode a result as JSON, with null for numbers that JSON lacks.
 
     Raises:
         TypeError, ValueError, RecursionError: JSON cannot hold it.
@@ -155,7 +155,7 @@ _HIDDEN = re.compile(re.escape(f"{{{MODEL}}}") + "|" + re.escape(MODEL))
 
 
 def show_path(value: Any, model: str) -> Any:
-    """A part of a result with the name of a model in the place of `MODEL`."""
+    """Replace `MODEL` by the name of a model in a part of a result."""
 
     def show(text: str) -> str:
         return _HIDDEN.sub(lambda match: model if match[0] == MODEL else MODEL, text) if MODEL in text else text
@@ -174,10 +174,16 @@ def _map_texts(value: Any, change: Any) -> Any:
 
 
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
-    """The row of a model with a result."""
+    """Build the row of a model with a result."""
     named = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
     shown = {name: show_path(result[name], model) for name in named if name in result}
     if isinstance(line := (result["result"] or {}).get("command"), str):
         shown["result"]["command"] = show_path(line, join([model]))
     command = result["command"]
     return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **shown}  # type: ignore[typeddict-item]
+
+
+def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
+    """Build the row of a model that has no result."""
+    made: dict[str, Any] = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
+    return to_row(made, model, key)

@@ -1,4 +1,4 @@
-"""What a run says about its models: the header of the run and a row a model, as they stand in its files."""
+"""Records of a run about its models: the header of the run and a row a model, as they stand in its files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INFORMATIVE = frozenset({"rewritten", "contested"})
 
 
 class Row(TypedDict):
-    """What came out for one model: a line of results.jsonl."""
+    """Outcome of one model: a line of results.jsonl."""
 
     schema_version: int
     model: str  # a path or URL as the user gave it
@@ -89,5 +89,5 @@ def cause_of(message: str) -> str:
 
 
 def severity(verdict: str) -> int:
-    """The place of a verdict from the worst, 0, to clean; one that is not known counts as an error."""
+    """Return the rank of a verdict, from 0 for the worst; an unknown verdict counts as an error."""
     return VERDICTS.index(verdict) if verdict in VERDICTS else 0

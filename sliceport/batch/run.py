@@ -13,7 +13,7 @@ from typing import Any
 
 from sliceport.batch.manifest import Manifest
 from sliceport.batch.names import is_url
-from sliceport.batch.result import to_row
+from sliceport.batch.result import make_failure_row
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
 from sliceport.batch.runner import LocalRunner, Runner
@@ -35,7 +35,7 @@ _MAX_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Batch:
-    """What to run over which models.
+    """Command and the models to run it over.
 
     Attributes:
         command: The command's name, one of `sliceport.commands.command.COMMANDS`.
@@ -43,7 +43,7 @@ class Batch:
         root: The folder or URL of the results.
         options: Arguments of the Python function that does the same; `inputs` by name of file.
         manifest: Options of single models.
-        jobs: How many models are worked on at once; by default as many as there are cores.
+        jobs: The number of models at once; by default the number of cores.
         timeout: Seconds that a model may take; None for any.
         memory: Bytes that each process of a model may allocate; None for any.
         writes: Whether the files that the command can write are kept; `rewrite` and `harden` always do.
@@ -70,11 +70,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run left behind.
+    """Outcome of a run.
 
     Attributes:
         run: Its models.
-        summary: What came out for them.
+        summary: Their counts.
     """
 
     run: Run
@@ -90,12 +90,12 @@ def run_batch(
     """Run a command over models: those whose results are there already are not run again.
 
     Args:
-        batch: What to run.
+        batch: The command, models and options.
         begin: Called with the number of models before the first.
         observe: Called with each model that is done.
 
     Raises:
-        UsageError: There is no such command, a source matches nothing, or the results cannot be read or stored.
+        UsageError: The command does not exist, a source matches nothing, or the results cannot be read or stored.
         MissingExtra: A package that something of it needs is not installed.
     """
     if batch.command not in COMMANDS:
@@ -160,14 +160,8 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
 
 
 def _describe_bad_source(command: str, source: BadSource) -> Done:
-    result: dict[str, Any] = {
-        "command": command,
-        "verdict": "error",
-        "message": source.reason,
-        "findings": [],
-        "result": None,
-    }
-    return Done(source.name, "", "error", source.reason, row=to_row(result, source.name, ""))
+    row = make_failure_row(command, "error", source.reason, source.name)
+    return Done(source.name, "", "error", source.reason, row=row)
 
 
 def _make_job(batch: Batch, root: str) -> Job:

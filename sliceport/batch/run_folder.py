@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sliceport.batch.result import is_result, read_result, read_stderr, to_row
+from sliceport.batch.result import is_result, make_failure_row, read_result, read_stderr, to_row
 from sliceport.batch.row import DEATHS, MAX_LISTED, Header, Row
 from sliceport.batch.store import Store
 from sliceport.batch.task import Done
@@ -162,8 +162,7 @@ class Run:
         if result is not None:
             stderr = read_stderr(self.store, entry) if result["verdict"] in DEATHS else []
             return to_row(result | ({"stderr": stderr} if stderr else {}), model, entry)
-        lost = {"command": self.header["command"], "verdict": "lost", "message": "its result is no longer there."}
-        return to_row(lost | {"findings": [], "result": None}, model, entry)
+        return make_failure_row(self.header["command"], "lost", "its result is no longer there.", model, entry)
 
 
 def read_run(store: Store, own: str | None = None) -> Run:
@@ -225,7 +224,7 @@ def _count_unfinished(journals: Sequence[tuple[Header, Mapping[str, str | Row]]]
 
 
 def join(runs: Iterable[Run]) -> Run:
-    """Return the shards of one run, each of which has a folder of its own, as one run.
+    """Join the shards of one run that have a folder each.
 
     Raises:
         UsageError: The runs are not the shards of one run, each once.
@@ -351,12 +350,12 @@ def _is_key(data: Any) -> bool:
 
 
 def _count_of(header: Header) -> str | None:
-    """The N of shard I/N."""
+    """Return the N of shard I/N."""
     return None if header["shard"] is None else header["shard"].partition("/")[2]
 
 
 def now() -> str:
-    """The time as headers have it."""
+    """Return the time in the form that headers have."""
     return _to_text(datetime.now(UTC))
 
 
@@ -365,7 +364,7 @@ def _to_text(time: datetime) -> str:
 
 
 def start_time(store: Store) -> str:
-    """The time of a run that begins: now, or if clocks were put back, just after the latest that a journal names.
+    """Return the time for a new run: now, or just after the latest time in a journal if clocks were put back.
 
     Raises:
         UsageError: The journals cannot be read.
@@ -382,7 +381,7 @@ def write_view(run: Run, scratch: Path, observe: Callable[[Row], None] = lambda 
 
     Args:
         run: The run.
-        scratch: Where it is written before it gets its name.
+        scratch: A folder for the file before it gets its name.
         observe: Called with each row.
 
     Raises:

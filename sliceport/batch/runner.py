@@ -29,7 +29,7 @@ class LocalRunner:
     """Does as many tasks at once as it is told.
 
     Args:
-        jobs: How many.
+        jobs: The number of tasks at once.
         scratch: A local folder for what is written on the way.
     """
 

@@ -19,7 +19,7 @@ convolutions, and more too much for some tables of positions. With a small batch
 
 
 def choose_shapes(model: Path, given: InputShapes | None = None) -> dict[str, tuple[int, ...]]:
-    """Shapes for the inputs of a model's file that have open sizes and are given none.
+    """Choose shapes for the inputs of a model's file that have open sizes and no given shape.
 
     Each symbol gets a prime of its own, the same wherever it stands, and each open size without a symbol, too: sizes
     that differ are told from one another. A symbol that is an expression in others (`past + 1`) gets its value, and a
@@ -30,7 +30,7 @@ def choose_shapes(model: Path, given: InputShapes | None = None) -> dict[str, tu
         given: Shapes that are given, by input. Their symbols have the same sizes in others.
 
     Raises:
-        ModelError: It cannot be read.
+        ModelError: The model cannot be read.
         UsageError: No format takes it.
     """
     format_ = format_of(model)
@@ -43,10 +43,10 @@ def choose_sizes(
     leading: int = FIRST_LEADING,
     other: int = FIRST_OTHER,
 ) -> dict[str, tuple[int, ...]]:
-    """See `choose_shapes`.
+    """Choose shapes as `choose_shapes` does.
 
     Args:
-        declared: What a model says of its inputs.
+        declared: The shapes that a model declares.
         given: Shapes that are given.
         leading: The first prime for sizes that stand on axis 0 first.
         other: The first prime for others.
@@ -101,7 +101,7 @@ class _Primes:
         self._taken: set[int] = set()
 
     def take(self, first: int, allowed: range | None = None) -> int:
-        """The next from `first` on that is left; if none of these is allowed, the largest number that is."""
+        """Return the next free prime from `first` on; if no such prime is allowed, the largest allowed number."""
         if allowed and first > allowed[-1]:
             first = allowed[0]
         for number in count(first):
@@ -128,7 +128,7 @@ _MAX_FORMULA = 200
 
 
 def _read_formula(symbol: str, known: set[str]) -> ast.expr | None:
-    """The formula that a symbol is; None if it is a name.
+    """Parse a symbol that is a formula. Return None for a name.
 
     A hyphen may be part of a name: `batch-size` is a formula only where `batch` and `size` are sizes, too.
     """
@@ -155,7 +155,7 @@ def _names(formula: ast.expr) -> list[str]:
 
 
 def _compute(formula: ast.expr, sizes: Mapping[str, int]) -> int | None:
-    """The value of a formula; None where it divides by 0."""
+    """Compute a formula. Return None if it divides by 0."""
     match formula:
         case ast.Constant(value=int(value)):
             return value

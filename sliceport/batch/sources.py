@@ -138,7 +138,7 @@ class _Search:
         if is_url(source):
             yield from find_models(source, self.suffixes, self.urls)
         elif not source or "\0" in source:
-            raise UsageError(f"source {name!r} is no name of a file.")
+            raise UsageError(f"source {name!r} is not the name of a file.")
         elif os.path.isdir(name):
             yield from self._walk(name)
         elif os.path.lexists(name):
@@ -209,7 +209,7 @@ class _Search:
             # Unlike `glob.glob`, a path's own `glob` does not follow links by `**`, which may lead in circles.
             found = {path.relative_to(start or os.curdir).as_posix() for path in Path(start).glob("/".join(wild))}
         except ValueError as error:  # such as `**` beside other characters
-            raise UsageError(f"source {pattern!r} is no pattern ({str(error).rstrip('.')}).") from None
+            raise UsageError(f"source {pattern!r} is not a pattern ({str(error).rstrip('.')}).") from None
         for name in sorted(found):
             is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))
             if name.endswith(suffixes) and not is_hidden and _is_model(start + name) and self._may_find(start, name):

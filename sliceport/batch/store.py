@@ -1,4 +1,4 @@
-"""Where the results of a run lie: a folder, or a URL of fsspec."""
+"""Stores for the results of a run: a folder, or a URL of fsspec."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ SCRATCH = "scratch"
 FOLDERS = ("results", "outputs", "runs", SCRATCH)
 """All folders that a run has."""
 _MAX_TRIES = 100
-"""How often something is tried again that other processes got in the way of."""
+"""Number of attempts at a step that other processes may disturb."""
 
 
 class Store(Protocol):
     """A place for files by name, `/` between folders. All that is written is there whole or not at all.
+
+    Each method raises a UsageError if the store cannot be read or written.
 
     Attributes:
         root: The folder or URL.
@@ -36,60 +38,31 @@ class Store(Protocol):
     root: str
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, or None if it is missing.
-
-        Raises:
-            UsageError: It cannot be read.
-        """
-        ...
+        """Return the content of a file, or None if it is missing."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, or replace it.
-
-        Raises:
-            UsageError: It cannot be written.
-        """
-        ...
+        """Write a file, or replace it."""
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the files in a folder, sorted. A missing folder has none.
-
-        Raises:
-            UsageError: It cannot be listed.
-        """
-        ...
+        """Yield the files in a folder, sorted. A missing folder has none."""
 
     def local_path(self, name: str) -> Path | None:
         """Return the path of a file that can be written in place, or None for a store at a URL."""
-        ...
 
     def put_file(self, name: str, local: Path) -> None:
-        """Move or copy a file here, in place of one that there may be.
-
-        Raises:
-            UsageError: It cannot be written.
-        """
-        ...
+        """Move or copy a file here, in place of one that there may be."""
 
     def put_folder(self, name: str, local: Path) -> None:
-        """Move or copy a folder here, in place of one that there may be.
-
-        Raises:
-            UsageError: It cannot be written.
-        """
-        ...
+        """Move or copy a folder here, in place of one that there may be."""
 
     def has(self, name: str) -> bool:
         """Return whether there is a file of this name."""
-        ...
 
     def new_scratch(self) -> Path:
         """Make a local folder for `put_file` and `put_folder`; `remove_scratch` removes it."""
-        ...
 
     def remove_scratch(self, folder: Path) -> None:
         """Remove such a folder."""
-        ...
 
 
 class Folder:
@@ -213,7 +186,7 @@ def own_name() -> str:
 
 @cache
 def _own_machine() -> str:
-    """The name of this machine and of the numbers of its processes, which each container has its own of."""
+    """Return the name of this machine and of its namespace of process ids; each container has its own."""
     try:
         numbers = f"{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
@@ -255,14 +228,14 @@ def open_store(root: str) -> Store:
 
     Raises:
         UsageError: The folder is a file, or it has no name.
-        MissingExtra: It is a URL, and fsspec is not installed.
+        MissingExtra: The root is a URL, and fsspec is not installed.
     """
     if is_url(root):
         from sliceport.batch.remote_store import RemoteStore
 
         return RemoteStore(root)
     if not root or "\0" in root:
-        raise UsageError(f"output {root!r} is no name of a folder.")
+        raise UsageError(f"output {root!r} is not the name of a folder.")
     if os.path.lexists(root) and not os.path.isdir(root):
-        raise UsageError(f"output '{root}' is no folder.")
+        raise UsageError(f"output '{root}' is not a folder.")
     return Folder(os.path.abspath(root))

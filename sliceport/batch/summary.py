@@ -1,13 +1,13 @@
-"""What came out for many models: counts, and the models that need attention."""
+"""Outcomes of many models: counts, and the models that need attention."""
 
 from __future__ import annotations
 
 import textwrap
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sliceport.batch.row import FAILURES, MAX_LISTED, VERDICTS, Row, reasons_of, severity
 from sliceport.report.table import printable, table
@@ -22,7 +22,7 @@ _WORDS = {
 
 
 def verdict_words(verdict: str) -> str:
-    """A verdict as it stands after a number of models.
+    """Return the words for a verdict that follow a number of models.
 
     >>> verdict_words("timeout")
     'timed out'
@@ -31,7 +31,7 @@ def verdict_words(verdict: str) -> str:
 
 
 def count_models(count: int) -> str:
-    """A number of models in words.
+    """Return a number of models in words.
 
     >>> count_models(1), count_models(2000)
     ('1 model', '2,000 models')
@@ -39,9 +39,12 @@ def count_models(count: int) -> str:
     return f"{count:,} model" + "s" * (count != 1)
 
 
+_PARTS: tuple[Literal["reason", "operator", "engine", "defect"], ...] = ("reason", "operator", "engine", "defect")
+
+
 @dataclass
 class Tally:
-    """How many models have something, and how many findings say so."""
+    """Numbers of models and findings that share a property."""
 
     models: int = 0
     findings: int = 0
@@ -53,12 +56,10 @@ class Summary:
 
     models: int = 0
     gap: str = ""
-    """What the run lacks, such as `13 of 120 models`; empty for a complete run."""
+    """Missing part of the run, such as `13 of 120 models`; empty for a complete run."""
     verdicts: Counter[str] = field(default_factory=Counter)
-    reasons: dict[str, Tally] = field(default_factory=dict)
-    operators: dict[str, Tally] = field(default_factory=dict)
-    engines: dict[str, Tally] = field(default_factory=dict)
-    defects: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, dict[str, Tally]] = field(default_factory=lambda: {part: {} for part in _PARTS})
+    """For each part of a finding, the counts by its value."""
     _attention: list[tuple[int, str, str, str]] = field(default_factory=list)
 
     @classmethod
@@ -73,14 +74,13 @@ class Summary:
         """Count one more model."""
         self.models += 1
         self.verdicts[row["verdict"]] += 1
-        findings = row["findings"]
-        _count(self.reasons, [finding["reason"] for finding in findings])
-        if not findings:
-            for reason in reasons_of(row):
-                self.reasons.setdefault(reason, Tally()).models += 1
-        _count(self.operators, [finding["operator"] for finding in findings])
-        _count(self.engines, [finding["engine"] for finding in findings])
-        _count(self.defects, [finding["defect"] for finding in findings])
+        for part in _PARTS:
+            for value, count in Counter(finding[part] for finding in row["findings"] if finding[part]).items():
+                tally = self.tallies[part].setdefault(value, Tally())
+                tally.models += 1
+                tally.findings += count
+        for reason in [] if row["findings"] else reasons_of(row):
+            self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
             insort(self._attention, (severity(row["verdict"]), row["model"], row["verdict"], row["message"]))
             del self._attention[MAX_LISTED:]
@@ -100,17 +100,12 @@ class Summary:
         return [(model, verdict, message) for _, model, verdict, message in self._attention]
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """What is counted besides verdicts, by the word for one of it; most models first, then by name."""
-        for word, tallies in (
-            ("reason", self.reasons),
-            ("operator", self.operators),
-            ("engine", self.engines),
-            ("defect", self.defects),
-        ):
+        """Yield the counts besides verdicts, each with the word for one of them; most models first, then by name."""
+        for word, tallies in self.tallies.items():
             yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
     def to_json(self) -> dict[str, Any]:
-        """The counts as JSON data; at most 20 of the models that need attention, and how many more there are."""
+        """Return the counts as JSON data, with at most 20 of the models that need attention."""
         needed = self.models - self.verdicts["clean"]
         return {
             "schema_version": 1,
@@ -132,7 +127,7 @@ class Summary:
         }
 
     def text(self, columns: int | None) -> str:
-        """The counts as lines, as wide as `columns`, and the models that need attention."""
+        """Return the counts as lines as wide as `columns`, and the models that need attention."""
         parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
         for word, tallies in self.groups():
             if tallies:
@@ -145,7 +140,7 @@ class Summary:
         return "\n\n".join(parts)
 
     def verdict_line(self) -> str:
-        """How many models there are, and of each verdict."""
+        """Return the number of models, and of each verdict, in a line."""
         counts = [
             f"{self.verdicts[verdict]:,} {verdict_words(verdict)}"
             for verdict in reversed(_known_first(self.verdicts))
@@ -158,13 +153,6 @@ def _known_first(verdicts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys((*FAILURES, *sorted(set(verdicts) - set(VERDICTS)), "finding", "clean")))
 
 
-def _count(tallies: dict[str, Tally], names: Sequence[str]) -> None:
-    for name, findings in Counter(filter(None, names)).items():
-        tally = tallies.setdefault(name, Tally())
-        tally.models += 1
-        tally.findings += findings
-
-
 def _table(word: str, tallies: dict[str, Tally], columns: int | None) -> str:
     rows = [(word, "models", "findings")]
     rows += [(name, str(tally.models), str(tally.findings)) for name, tally in list(tallies.items())[:MAX_LISTED]]
@@ -172,7 +160,7 @@ def _table(word: str, tallies: dict[str, Tally], columns: int | None) -> str:
 
 
 def more(count: int) -> list[str]:
-    """The line that says how many more there are than are listed; none where there are no more.
+    """Return a line with the number of entries that are not listed, or no line if all are.
 
     >>> more(3), more(0)
     (['  and 3 more'], [])
@@ -181,7 +169,7 @@ def more(count: int) -> list[str]:
 
 
 def fold(line: str, columns: int | None) -> list[str]:
-    """A line, made printable, on as many lines as the terminal needs."""
+    """Fold a line, made printable, to the width of the terminal."""
     line = printable(line)
     if columns is None or len(line) <= columns:
         return [line]

@@ -16,7 +16,7 @@ class Job:
     Attributes:
         command: The command's name.
         options: Its options, as `Command.run` takes them.
-        versions: What computes; see `sliceport.batch.versions`.
+        versions: The versions of all that computes; see `sliceport.batch.versions`.
         root: The folder or URL of the results.
         timeout: Seconds that a model may take; None for any.
         memory: Bytes that each process of a model may allocate; None for any.
@@ -43,7 +43,7 @@ class Task:
     Attributes:
         model: Its name, as the user gave it.
         location: Its absolute path or URL.
-        options: What differs from the options of the job.
+        options: The options that differ from the job's.
     """
 
     model: str
@@ -60,9 +60,9 @@ class Done:
         key: The name of its result; empty where the model could not be read, and `row` is all there is.
         verdict: The verdict.
         message: The result in a sentence.
-        findings: How much was found.
+        findings: The number of findings.
         cached: Whether the result was there before.
-        seconds: What it took.
+        seconds: The time that the task took.
         row: The row of a model that could not be read.
     """
 

@@ -1,4 +1,4 @@
-"""What the results of a run depend on besides the model and the options: the versions of what is installed."""
+"""Versions of the installed packages that the results of a run depend on."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _install(options: argparse.Namespace) -> bool:
     from sliceport.directml.device import install
 
-    lacking = install.missing(full=options.full)
-    if lacking is not None and options.if_possible:
-        say(f"DirectML cannot be installed here: {lacking}")
+    reason = install.missing(full=options.full)
+    if reason is not None and options.if_possible:
+        say(f"DirectML cannot be installed here: {reason}")
         return True
     folder = install.install(say, full=options.full)
     emit(f"DirectML is installed in {folder}")

@@ -7,6 +7,7 @@ whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
 from __future__ import annotations
 
 import gc
+import os
 import re
 import signal
 import sys
@@ -21,8 +22,7 @@ from sliceport.cli.work import run as run_work
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
 from sliceport.sandbox import supervisor
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
 COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except supervisor.Stopped as stopped:
         if stopped.number == signal.SIGINT:
             say("interrupted")
-        code = 128 + stopped.number
+        os._exit(128 + stopped.number)  # at once: another signal would end the interpreter on its way out
     gc.freeze()  # the process ends, so a search for garbage in its modules is wasted time
     return code
 

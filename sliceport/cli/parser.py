@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from sliceport import __version__
 from sliceport.cli.console import can_show_colour, emit, say
+from sliceport.errors import unknown_name
 
 BAD_INPUT = 2
 Commands = Any
@@ -31,31 +32,21 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help, with the listing at its end."""
         if self.listing is not None:
-            self.formatter_class = argparse.RawDescriptionHelpFormatter
             self.epilog = self.listing()
+            if self.formatter_class is argparse.HelpFormatter:
+                self.formatter_class = argparse.RawDescriptionHelpFormatter
         return super().format_help()
 
-    def print_help(self, file: Any = None) -> None:
-        """Print the help, by default to stdout: in colour on a terminal, if rich-argparse is installed."""
-        coloured = _coloured_formatter() if file is None and can_show_colour() else None
-        if file is not None:
-            super().print_help(file)
-        elif coloured is None:
-            emit(self.format_help().rstrip("\n"))
-        else:
-            self.epilog = None if self.listing is None else self.listing()
-            self.formatter_class = coloured
-            emit(super().format_help().rstrip("\n"), is_raw=True)
+    def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - argparse passes none
+        """Print the help to stdout: in colour on a terminal, if rich-argparse is installed."""
+        coloured = _coloured_formatter() if can_show_colour() else None
+        self.formatter_class = coloured or self.formatter_class
+        emit(self.format_help().rstrip("\n"), is_raw=coloured is not None)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is None or value in action.choices:
-            return
-        import difflib
-
-        known = [str(choice) for choice in action.choices]
-        nearest = difflib.get_close_matches(str(value), known, 1)
-        hint = f", did you mean {nearest[0]!r}?" if nearest else ";"
-        raise argparse.ArgumentError(action, f"{value!r} is not known{hint} known are {', '.join(known)}.")
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(action, str(unknown_name("", value, known)).strip())
 
 
 class Version(argparse.Action):

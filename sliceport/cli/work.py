@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,8 +20,7 @@ from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.place import Placement, deferred, new_token, remove_scratch
-from sliceport.unforeseen import describe_unforeseen
-from sliceport.wording import command_line
+from sliceport.wording import command_line, describe_unforeseen
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,8 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
         else:
             with console.showing_progress():
                 answer = do(work)
-    except MemoryError as error:
-        bound = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 sets no limit."
-        raise ModelError(f"'{work.model}': {bound if memory else describe_unforeseen(error)}") from None
+    except (MemoryError, supervisor.ChildDied) as error:
+        raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
     if work.output is not None:
         reason = "" if answer.is_written else ", because the rewritten model computes something else"
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
@@ -155,17 +154,21 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
         with supervisor.shielded():
             for placement in answer.placements:
                 placement.commit()
-    except supervisor.ChildDied as error:
-        reason = f"its process {error}."
-        if isinstance(error, supervisor.ChildTimedOut):
-            reason = f"it takes more than {timeout:g} s; --timeout 0 sets no limit."
-        elif isinstance(error, supervisor.ChildKilled):
-            reason = f"its process {error}, as a system does that lacks memory."
-        raise ModelError(f"'{work.model}': {reason}") from None
     finally:
         if work.output is not None:
             remove_scratch(Path(work.output).parent, token)
     return answer
+
+
+def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | None, memory: int | None) -> str:
+    """Return the sentence about a process that lacked memory or was ended."""
+    if isinstance(error, MemoryError) or "bad_alloc" in error.stderr:  # as C++ libraries abort without memory
+        bound = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 sets no limit."
+        return bound if memory else describe_unforeseen(MemoryError())
+    if isinstance(error, supervisor.ChildTimedOut) and timeout is not None:
+        return f"it takes more than {timeout:g} s; --timeout 0 sets no limit."
+    cause = ", as a system does that lacks memory" if isinstance(error, supervisor.ChildKilled) else ""
+    return f"its process {error}{cause}."
 
 
 def do(work: Work, token: str = "") -> Answer:
@@ -180,6 +183,8 @@ def do(work: Work, token: str = "") -> Answer:
         UsageError, SliceportError: The work cannot be done.
     """
     output = None if work.output is None else Path(work.output)
+    if work.verbose > 1:
+        logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # for a child that is not forked
     context: AbstractContextManager[list[Placement]] = (
         deferred(output, token) if token and output is not None else nullcontext([])
     )
@@ -193,6 +198,8 @@ def do(work: Work, token: str = "") -> Answer:
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements))
+    except supervisor.ChildLost:  # a process that this one waited for
+        raise
     except UsageError as error:
         raise UsageError(str(error)) from error
     except SliceportError as error:
@@ -215,6 +222,6 @@ def _load_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
     """Replace names of files by their arrays."""
     if not options.get("inputs"):
         return dict(options)
-    from sliceport.array_file import load_array
+    from sliceport.arguments import load_array
 
     return {**options, "inputs": {name: load_array(file) for name, file in options["inputs"].items()}}

@@ -24,7 +24,7 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
         summary=lambda: report_summary(report),
         to_json=report.to_json,
         text=lambda _, columns: report_text(report, columns=columns),
-        list_findings=lambda: [found for one in report.comparisons for found in _list_findings(one)],
+        list_findings=lambda: [each for one in report.comparisons for each in _list_findings(one)],
     )
 
 

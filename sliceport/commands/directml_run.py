@@ -15,17 +15,17 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     from sliceport.report.text import run_text
 
     progress.say(f"running {model} on the DirectML provider")
-    done = format_of(model).run_on_directml(model, **options)
+    model_run = format_of(model).run_on_directml(model, **options)
     if output is not None:
-        done.write(output, overwrite=overwrite)
+        model_run.write(output, overwrite=overwrite)
     return Outcome(
-        is_clean=done.is_clean,
-        summary=lambda: done.summary,
-        to_json=done.to_json,
-        text=lambda _, columns: run_text(done, columns=columns),
+        is_clean=model_run.is_clean,
+        summary=lambda: model_run.summary,
+        to_json=model_run.to_json,
+        text=lambda _, columns: run_text(model_run, columns=columns),
         list_findings=lambda: [
             finding(one.kind, one.op_type, one.node, one.message, engine=ONNXRUNTIME_DML, defect=defect)
-            for one in done.findings
+            for one in model_run.findings
             for defect in one.defects or ("",)
         ],
         output=None if output is None else output / "report.json",

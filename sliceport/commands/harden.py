@@ -30,7 +30,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
         )
         for change in data["changes"]
         for defect in change["defects"]
-    ] + [finding("invalid", left["op"], left["node"], left["reason"]) for left in data["invalid"]]
+    ] + [finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 
 
 def name_output(model: str, options: Options) -> str:

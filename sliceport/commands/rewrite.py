@@ -17,8 +17,8 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
         result,
         output,
         lambda: [
-            finding(kind, left["op"], left["node"], left["reason"])
+            finding(kind, node["op"], node["node"], node["reason"])
             for kind in ("contested", "invalid")
-            for left in result.to_json()[kind]
+            for node in result.to_json()[kind]
         ],
     )

@@ -1,6 +1,6 @@
 """Defects of OpenVINO's built-in Slice and StridedSlice.
 
-`ov_ext.defects` has the condition of each on a node. Elements of examples are indices of the data.
+`ov_ext.defects` has the condition that finds each defect on a node. Elements of examples are indices of the data.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ FIXED_SHAPE = Defect(
     id="indices at run time, all shapes known",
     trigger="indices that are known at run time only, while the shapes of data and output are known",
     right="by StridedSlice-1, indices may be inputs: x[i] is row i",
-    divergences=(_cpu_plugin("prepares no executor, so that it fails or returns memory of others", is_unsafe=True),),
+    divergences=(_cpu_plugin("prepares no executor, so that it fails or returns unrelated memory", is_unsafe=True),),
     examples=(
         Example(
             strided_slice([3, 2], [2], [3], shrink_axis_mask=[1], run_time=ALL),
@@ -185,7 +185,7 @@ UNSIGNED_INDEX = Defect(
     id="unsigned index beyond 63 bits",
     trigger="an unsigned index of 2^63 or more",
     right="by Slice-8, an index beyond the axis is clamped to its end",
-    divergences=(_evaluate("reads it as a negative one, and so does shape inference"),),
+    divergences=(_evaluate("reads it as a negative index, as shape inference does"),),
     examples=(
         Example(
             slice8([5], [0], [2**64 - 1], [1], [0], index_types=("u64",) * 4),
@@ -197,8 +197,8 @@ UNSIGNED_INDEX = Defect(
 )
 WRONG_BOUNDS = Defect(
     id="sizes known by bounds",
-    trigger="a size with bounds, between which the slice selects more than at either bound",
-    right="by Slice-8, x[-7:1] of up to 9 elements has one element, if x has seven or less",
+    trigger="a size known by bounds, if the slice selects more at a size between them than at either bound",
+    right="by Slice-8, x[-7:1] of up to 9 elements selects one element if x has at most 7",
     divergences=(_cpu_plugin("infers a smaller output, and fails if the output is larger"),),
     examples=(
         Example(slice8([(0, 9)], [-7], [1], [1], [0], shape=(3,)), right=gives((0,)), seen={OPENVINO_CPU: OTHER_DIMS}),
@@ -291,7 +291,7 @@ SUB_BYTE = Defect(
             seen={OPENVINO_CPU: gives((6, 7))},
         ),
     ),
-    workaround=f"as a constant, or {OURS}; u3 and u6 are named and left",
+    workaround=f"as a constant, or {OURS}; u3 and u6 are reported and left",
 )
 STRINGS = Defect(
     id="strings",
@@ -302,7 +302,7 @@ STRINGS = Defect(
             "copies the string objects as bytes, so that their memory is freed twice, which ends the process",
             is_unsafe=True,
         ),
-        _evaluate("copies them in the same way in StridedSlice, and has no Slice of them", is_unsafe=True),
+        _evaluate("does the same in StridedSlice, and does not implement Slice for strings", is_unsafe=True),
     ),
     examples=(
         Example(
@@ -347,9 +347,9 @@ NARROWED = Defect(
 )
 FAR_STRIDE_AT_RUN_TIME = Defect(
     id="far stride at run time",
-    trigger="a stride known at run time only, whose low 32 bits are -2^31, or with StridedSlice 0",
+    trigger="a stride that is known at run time only and has the low 32 bits of -2^31, or in StridedSlice of 0",
     right="by Slice-8, such a step takes the first element of the walk; by StridedSlice-1, a stride of 0 is an error",
-    divergences=(_cpu_plugin("divides by it, which ends the process", is_unsafe=True),),
+    divergences=(_cpu_plugin("divides by that stride, which ends the process", is_unsafe=True),),
     examples=(
         Example(
             slice8([5], [4], [-6], [-(2**31)], [0], run_time=(*ALL, False)),
@@ -369,7 +369,7 @@ UNSIGNED_AT_RUN_TIME = Defect(
     id="unsigned index beyond 63 bits at run time",
     trigger="an unsigned index of 2^63 or more that is known at run time only",
     right="by Slice-8, an index beyond the axis is clamped to its end",
-    divergences=(_evaluate("reads it as a negative one"),),
+    divergences=(_evaluate("reads it as a negative index"),),
     examples=(
         Example(
             slice8([5], [0], [2**64 - 1], [1], [0], index_types=("u64",) * 4, run_time=(*ALL, False)),
@@ -382,7 +382,7 @@ UNSIGNED_AT_RUN_TIME = Defect(
 )
 LOST_ERROR = Defect(
     id="error lost with one thread",
-    trigger="a node that fails at run time, in an inference by one thread: on one core, or INFERENCE_NUM_THREADS is 1",
+    trigger="a node that fails in an inference by one thread, as on one core or with INFERENCE_NUM_THREADS=1",
     right="by Slice-8, a step of 0 is an error, and `start_async` with `wait` raises it",
     divergences=(
         _cpu_plugin(

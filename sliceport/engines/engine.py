@@ -34,20 +34,19 @@ class SingleNode:
     model: Any
 
 
+class _Named(Protocol):
+    """An engine with a name for `--executors`, and a description of one line for the help."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+
 @runtime_checkable
-class OperatorEngine(Protocol):
-    """An engine that runs DirectML operators.
-
-    Attributes:
-        name: Its name in `--executors`.
-        description: One line for the help.
-    """
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 - see the class
-
-    @property
-    def description(self) -> str: ...  # noqa: D102
+class OperatorEngine(_Named, Protocol):
+    """An engine that runs DirectML operators."""
 
     def run_operator(self, operator: Operator, data: Bytes) -> list[Bytes]:
         """Run an operator.
@@ -66,23 +65,15 @@ class OperatorEngine(Protocol):
 
 
 @runtime_checkable
-class NodeEngine(Protocol):
+class NodeEngine(_Named, Protocol):
     """An engine that runs slicing nodes of some model formats.
 
     Attributes:
-        name: Its name in `--executors`.
-        description: One line for the help.
         formats: The names of the formats whose nodes it runs.
     """
 
     @property
-    def name(self) -> str: ...  # noqa: D102 - see the class
-
-    @property
-    def description(self) -> str: ...  # noqa: D102
-
-    @property
-    def formats(self) -> tuple[str, ...]: ...  # noqa: D102
+    def formats(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
 
     def run_node(self, node: SingleNode, data: Bytes) -> list[Bytes]:
         """Run a node.

@@ -22,6 +22,8 @@ if sys.platform != "win32":
 
 HAS_PIPE_SIGNALS = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
 """Whether the system can kill a process when a pipe breaks that the process holds."""
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+"""The signals by which a user or a system stops a command."""
 NO_PIPE = -1
 """Placeholder for the parent's pipe on systems without `HAS_PIPE_SIGNALS`."""
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"
@@ -67,6 +69,9 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     _die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the supervisor's handler
+    if sys.platform != "win32":
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a child that logs to the terminal
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
 
     def send(text: str, kind: bytes) -> None:
         write_message(answers, text.encode(errors="replace"), kind)

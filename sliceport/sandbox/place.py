@@ -23,10 +23,10 @@ _NOT_FOR_WINDOWS = re.compile(
     r'.*[<>:"|?*\x01-\x1f].*|.*[ .]|(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3])( *[.:].*)?',
     re.IGNORECASE | re.DOTALL,
 )
-"""Names that are no files there, or other ones: devices, and streams of files
+"""Names that Windows refuses, or that stand for devices, streams and other files there
 (https://learn.microsoft.com/windows/win32/fileio/naming-a-file)."""
 _PATIENCE = 2.0
-"""Seconds in which others on Windows should have closed a file that is to be renamed, or replaced."""
+"""Seconds to retry on Windows, where an open file can be neither renamed nor replaced."""
 
 
 def fill_folder(
@@ -37,18 +37,18 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Make a folder and fill it, beside and renamed into place.
+    """Make a folder, fill it in a scratch folder beside its place, and rename it.
 
     Args:
         directory: The folder.
-        fill: Writes the files into the folder that it is given.
-        mark: The file by which a folder of an earlier run is known, the only kind that is overwritten.
-        others: Patterns of the files that such a folder has besides, as in `dxdispatch/*.json`; one with anything more
-            is kept.
-        overwrite: Whether to replace such a folder.
+        fill: Writes the files into a given folder.
+        mark: The name of a file that every folder of an earlier run has; other folders are never replaced.
+        others: Patterns of further files in such a folder, as in `dxdispatch/*.json`. A folder with any other file is
+            not replaced.
+        overwrite: Whether to replace a folder of an earlier run.
 
     Raises:
-        UsageError: The folder exists and must be kept, is not one that this wrote, or cannot be made.
+        UsageError: The folder exists and must be kept, or cannot be made.
     """
     target = Path(directory)
     _refuse_name(target)
@@ -57,45 +57,41 @@ def fill_folder(
             option = spell("overwrite=True", "--overwrite")
             raise UsageError(f"output '{target}' exists; give another folder or {option}.")
         if not os.path.isfile(target / mark) or target.is_symlink():
-            raise UsageError(f"output '{target}' is no folder of an earlier run, so it is not overwritten.")
-        _check_holds_nothing_but(target, (mark, *others))
+            raise UsageError(f"output '{target}' is not a folder of an earlier run, so it is not overwritten.")
+        try:
+            foreign = _find_foreign(target, (mark, *others))
+        except OSError as error:
+            raise UsageError(f"output '{target}' cannot be read ({error.strerror}).") from None
+        if foreign is not None:
+            raise UsageError(f"output '{target}' holds {foreign!r}, which is not overwritten; move it elsewhere.")
     with _beside(target) as beside:
         fill(beside)
         _put(Placement(beside, ((beside, target),)))
 
 
-def remove_leftovers(parent: Path, seconds: float) -> None:
-    """Remove what processes that were killed left beside the files and folders of a folder.
+def _find_foreign(folder: Path, patterns: Sequence[str]) -> str | None:
+    """Return the relative path of a file or folder that the patterns do not name, or None."""
 
-    Args:
-        parent: The folder; nothing but this module writes such names into it.
-        seconds: How long they must have been untouched, so that nobody is at work on them.
-    """
+    def fail(error: OSError) -> None:
+        raise error
+
+    folders = [pattern.rpartition("/")[0] for pattern in patterns]
+    for base, inner, files in os.walk(folder, onerror=fail):  # symlinks are not followed
+        for name in sorted((*inner, *files)):
+            file = Path(base, name)
+            path = file.relative_to(folder).as_posix()
+            expected = patterns if not file.is_dir() else () if file.is_symlink() else folders
+            if not any(path.count("/") == one.count("/") and fnmatchcase(path, one) for one in expected):
+                return path
+    return None
+
+
+def remove_leftovers(parent: Path, seconds: float) -> None:
+    """Remove scratch folders that killed processes left in a folder and that nobody has touched for some seconds."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if time.time() - folder.lstat().st_mtime > seconds:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _check_holds_nothing_but(folder: Path, patterns: Sequence[str]) -> None:
-    known = [pattern.split("/") for pattern in patterns]
-    try:
-        for name in _list_others(folder, (), known):
-            raise UsageError(f"output '{folder}' holds {name!r}, which is not overwritten; move it elsewhere.")
-    except OSError as error:
-        raise UsageError(f"output '{folder}' cannot be read ({error.strerror}).") from None
-
-
-def _list_others(folder: Path, above: tuple[str, ...], known: Sequence[Sequence[str]]) -> Iterator[str]:
-    """What a folder holds that no pattern matches, part by part, sorted; so do the folders in it that patterns name."""
-    for name in sorted(os.listdir(folder)):
-        parts = (*above, name)
-        fitting = [each for each in known if len(each) >= len(parts) and all(map(fnmatchcase, parts, each))]
-        file = folder / name
-        if file.is_dir() and not file.is_symlink() and any(len(each) > len(parts) for each in fitting):
-            yield from _list_others(file, parts, known)
-        elif file.is_dir() or not any(len(each) == len(parts) for each in fitting):
-            yield "/".join(parts)
 
 
 def write_files(
@@ -105,40 +101,37 @@ def write_files(
     overwrite: bool = False,
     accept: Callable[[Path], bool] = lambda _: True,
 ) -> None:
-    """Write files of one folder. A file that is a link is replaced, not followed.
+    """Write files of one folder. A file that is a symlink is replaced, not followed.
 
     Args:
-        files: The files, the one that needs the others last: it never stands without them.
-        write: Writes the files by these names into the folder that it is given.
+        files: The files. The file that needs the others is last, so that it never exists without them.
+        write: Writes the files by these names into a given folder.
         overwrite: Whether to replace files that exist.
-        accept: Whether to keep what was written into the folder that it is given.
+        accept: Returns whether to keep the files that were written into a given folder.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.
     """
     for file in files:
-        _refuse_name(file)
-        if os.path.isdir(file):
-            raise UsageError(f"output '{file}' is a folder.")
+        _refuse_folder(file)
         if os.path.lexists(file) and not overwrite:
             raise UsageError(f"output '{file}' exists; give another name or {spell('overwrite=True', '--overwrite')}.")
     with _beside(files[-1]) as beside:
         write(beside)
-        if not accept(beside):
-            return
-        _put(Placement(beside, tuple((beside / file.name, file) for file in files)))
+        if accept(beside):
+            _put(Placement(beside, tuple((beside / file.name, file) for file in files)))
 
 
 def check_not_read(files: Iterable[Path], read: Iterable[str], source: str | os.PathLike[str]) -> None:
-    """Refuse to write where a model has its data.
+    """Refuse to write over the data files of a model.
 
     Args:
-        files: What is to be written.
+        files: The files to be written.
         read: The data files of the model.
         source: The model's file.
 
     Raises:
-        UsageError: One of the files is one of these.
+        UsageError: A file to be written is a data file.
     """
     data = [name for name in dict.fromkeys(read) if os.path.exists(name)]
     for file in files:
@@ -147,33 +140,32 @@ def check_not_read(files: Iterable[Path], read: Iterable[str], source: str | os.
 
 
 def check_output(file: Path) -> None:
-    """Find out before something long whether a file can be made.
+    """Check before a long computation that a file can be made.
 
     Raises:
-        UsageError: It cannot: it is a folder, or nothing can be written beside it.
+        UsageError: The file is a folder, or its folder is not writable.
     """
-    _refuse_name(file)
-    if os.path.isdir(file):
-        raise UsageError(f"output '{file}' is a folder.")
+    _refuse_folder(file)
     with _beside(file):
         pass
 
 
-def _refuse_name(target: Path) -> None:
-    """Refuse what Windows would not take for the name of a file.
+def _refuse_folder(file: Path) -> None:
+    _refuse_name(file)
+    if os.path.isdir(file):
+        raise UsageError(f"output '{file}' is a folder.")
 
-    Raises:
-        UsageError: It is such a name.
-    """
+
+def _refuse_name(target: Path) -> None:
     if sys.platform == "win32" and _NOT_FOR_WINDOWS.fullmatch(target.name):
         raise UsageError(f"output '{target}' has a name that Windows gives no file; give another one.")
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename a file or folder, a file in place of one that there may be.
+    """Rename a file or folder; a file replaces an existing one. On Windows retry for a while if somebody has it open.
 
     Raises:
-        OSError: It cannot be, on Windows for a while, as somebody may have a file open.
+        OSError: The system refuses.
     """
     rename = source.rename if source.is_dir() else source.replace
     deadline = time.monotonic() + _PATIENCE
@@ -192,9 +184,16 @@ def _beside(target: Path) -> Iterator[Path]:
     """Make a scratch folder beside a file or folder, and remove it afterwards unless its placement is deferred.
 
     Raises:
-        UsageError: The folder cannot be made, or an error of the operating system came within the context.
+        UsageError: The folder cannot be made, or the `with` block raises an OSError.
     """
-    folder = _make_beside(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            target.lstat()  # raises another error if the file system refuses the name
+        folder = _new_folder(target.parent)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
     try:
         yield folder
     except OSError as error:
@@ -202,6 +201,13 @@ def _beside(target: Path) -> Iterator[Path]:
     finally:
         if _deferral is None or all(each.scratch != folder for each in _deferral.placements):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder(parent: Path) -> Path:
+    """Make a scratch folder with the usual permissions; `tempfile` makes private ones."""
+    folder = parent / f"{_PREFIX}{'' if _deferral is None else _deferral.token}{os.urandom(6).hex()}"
+    folder.mkdir()
+    return folder
 
 
 def _cannot_write(target: Path, error: OSError) -> UsageError:
@@ -214,7 +220,7 @@ class Placement:
 
     Attributes:
         scratch: The scratch folder.
-        pairs: Each new file or folder and its place, the one that needs the others last.
+        pairs: Each new file or folder and its place; the file that needs the others is last.
     """
 
     scratch: Path
@@ -227,7 +233,7 @@ class Placement:
             UsageError: A file cannot be put into place.
         """
         try:
-            _put_now(self.pairs)
+            _rename(self.pairs)
         except OSError as error:
             raise _cannot_write(self.pairs[-1][1], error) from None
         finally:
@@ -238,25 +244,12 @@ def _put(placement: Placement) -> None:
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
         _deferral.placements.append(placement)
     else:
-        _put_now(placement.pairs)
-
-
-def _put_now(pairs: Sequence[tuple[Path, Path]]) -> None:
-    if len(pairs) == 1 and not pairs[0][0].is_dir():
-        move(*pairs[0])  # in one step
-    else:  # an old file never stands with new ones
-        _rename(pairs)
+        _rename(placement.pairs)
 
 
 @dataclass(frozen=True)
 class _Deferral:
-    """Placements that another process carries out.
-
-    Attributes:
-        output: The file or folder whose placement is deferred; other files, such as those of caches, are not.
-        token: Part of the names of scratch folders, by which that process finds them if this one dies.
-        placements: The placements so far.
-    """
+    """Placements of `output` that another process carries out; files such as those of caches are not deferred."""
 
     output: Path
     token: str
@@ -272,7 +265,7 @@ def deferred(output: Path, token: str) -> Iterator[list[Placement]]:
 
     Args:
         output: The file or folder, the main one of several.
-        token: See `remove_scratch`.
+        token: Part of the names of scratch folders; `remove_scratch` finds them by it if this process dies.
     """
     global _deferral  # noqa: PLW0603 - a child does one thing at a time
     _deferral = _Deferral(output, token, [])
@@ -293,57 +286,25 @@ def remove_scratch(parent: Path, token: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_beside(target: Path) -> Path:
-    """A new folder beside a file or folder.
-
-    Raises:
-        UsageError: It cannot be made.
-    """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _check_name(target)
-        return _new_folder(target.parent)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
-
-
-def _check_name(target: Path) -> None:
-    """Find out before anything is computed whether a file system takes a name.
-
-    Raises:
-        OSError, ValueError: It does not.
-    """
-    with suppress(FileNotFoundError):
-        target.lstat()
-
-
-def _new_folder(parent: Path) -> Path:
-    """A new folder, as open to others as any that is made (those of `tempfile` are private)."""
-    while True:
-        folder = parent / f"{_PREFIX}{'' if _deferral is None else _deferral.token}{os.urandom(6).hex()}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        return folder
-
-
 def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
-    """Rename new files or folders into place, each pair's first to its second, in this order.
+    """Rename new files or folders into place in this order, all or none.
 
-    What stood there is set aside before, the last first, put back if anything fails, and deleted once all is done.
+    Old files are first set aside in reverse order, so that an old file never exists beside new ones. They are deleted
+    at the end, or put back if anything fails.
 
     Raises:
-        OSError: It cannot be done.
-        UsageError: Nor can what stood there be put back; the message says where it is.
+        OSError: The system refuses.
+        UsageError: The old files cannot be put back; the message names their folder.
     """
+    if len(pairs) == 1 and not pairs[0][0].is_dir():
+        move(*pairs[0])  # replaces the old file in one step
+        return
     targets = [target for _, target in pairs]
     aside = _new_folder(targets[-1].parent) if any(map(os.path.lexists, targets)) else None
     try:
         if aside is not None:
             for target in reversed(targets):
-                with suppress(FileNotFoundError):  # there was none, or somebody else has taken it
+                with suppress(FileNotFoundError):  # it did not exist, or another process has removed it
                     move(target, aside / target.name)
         for new, target in pairs:
             move(new, target)
@@ -355,7 +316,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
 
 
 def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
-    """Undo what `_rename` has done so far."""
+    """Undo an interrupted `_rename`."""
     try:
         for new, target in pairs:
             if os.path.lexists(target) and not os.path.lexists(new):
@@ -376,5 +337,5 @@ def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write JSON that a person can read."""
+    """Write JSON with arrays of numbers on one line."""
     path.write_text(to_text(data, flat=True) + "\n", encoding="ascii")

@@ -32,6 +32,7 @@ from sliceport.sandbox.child import (
     HAS_PIPE_SIGNALS,
     NO_PIPE,
     PROGRESS,
+    STOPPING,
     read_message,
     redirect_standard_streams,
     serve,
@@ -105,18 +106,23 @@ if sys.platform != "win32":
         def __init__(self, log: int, parent: int, ours: IO[bytes] | None) -> None:
             requests, to_child = os.pipe()
             from_child, answers = os.pipe()
-            self.pid = os.fork()
-            if self.pid == 0:
-                try:
-                    os.setpgid(0, 0)
-                    for stream in (to_child, from_child):
-                        os.close(stream)
-                    if ours is not None:
-                        ours.close()  # or the pipe would not break when the parent dies
-                    redirect_standard_streams(log)
-                    serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), parent)
-                finally:
-                    os._exit(0)
+            # Python loses an exception of a signal handler that runs within its hooks of a fork.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+            try:
+                self.pid = os.fork()
+                if self.pid == 0:
+                    try:
+                        os.setpgid(0, 0)
+                        for stream in (to_child, from_child):
+                            os.close(stream)
+                        if ours is not None:
+                            ours.close()  # or the pipe would not break when the parent dies
+                        redirect_standard_streams(log)
+                        serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), parent)
+                    finally:
+                        os._exit(0)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             with contextlib.suppress(OSError):  # the child has done so already
                 os.setpgid(self.pid, self.pid)
             os.close(requests)
@@ -148,7 +154,7 @@ class _Child:
         self._log: IO[bytes] | None = None
         try:
             if log is None:
-                self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
+                self._log = _open_log()
             with _open_parent_pipe() as (end, self._pipe):
                 descriptor = log if self._log is None else self._log.fileno()
                 assert descriptor is not None
@@ -288,7 +294,8 @@ class _Child:
             return
         self.kill()
         self._process.wait()
-        logger.debug("child: %s", self._read_log())
+        if output := self._read_log():
+            logger.debug("child: %s", output)
         for stream in (self._process.stdin, self._stdout, self._log, self._pipe, self._job):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -300,6 +307,13 @@ class _Child:
         self._log.seek(0, io.SEEK_END)
         self._log.seek(max(self._log.tell() - _MAX_STDERR, 0))
         return self._log.read().decode(errors="replace").strip()
+
+
+def _open_log() -> IO[bytes]:
+    """Open a file without a name; in memory on Linux, where containers may have no folder for temporary files."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("stderr"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _start(log: int, parent: int) -> Any:
@@ -369,37 +383,29 @@ class _Pool:
         self._busy: set[_Child] = set()
         self._owner = os.getpid()
 
-    def take(self) -> _Child:
-        """Return an idle child, or a new one."""
+    @contextlib.contextmanager
+    def borrow(self) -> Iterator[_Child]:
+        """Yield an idle child, or a new one. Keep it for the next call unless it failed or must be replaced."""
         if self._owner != os.getpid():
             self.__init__()  # type: ignore[misc]
-        child = self._take_idle() or _Child()
+        with self._lock:
+            while self._idle and not self._idle[-1].is_alive():  # somebody else has ended it
+                self._idle.pop().close()
+            child = self._idle.pop() if self._idle else None
+        child = child or _Child()
         with self._lock:
             self._busy.add(child)
-        return child
-
-    def _take_idle(self) -> _Child | None:
-        """Return an idle child; drop those that somebody has ended meanwhile."""
-        while True:
+        is_reusable = False
+        try:
+            yield child
+            is_reusable = not child.must_be_replaced
+        finally:
             with self._lock:
-                child = self._idle.pop() if self._idle else None
-            if child is None or child.is_alive():
-                return child
-            child.close()
-
-    def give_back(self, child: _Child) -> None:
-        """Keep a child for the next call, or end it if it must be replaced."""
-        with self._lock:
-            self._busy.discard(child)
-            if not child.must_be_replaced:
-                self._idle.append(child)
-                return
-        child.close()
-
-    def forget(self, child: _Child) -> None:
-        """Drop a child that has ended."""
-        with self._lock:
-            self._busy.discard(child)
+                self._busy.discard(child)
+                if is_reusable:
+                    self._idle.append(child)
+            if not is_reusable:
+                child.close()
 
     def kill_busy(self) -> None:
         """End the children that answer a call."""
@@ -456,8 +462,9 @@ def call(
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
             Linux alone. None for no limit but that of the call that this process answers.
         is_isolated: Whether the function hands code that may crash to a child of its own; see `child.is_expendable`.
-        forks: Whether the child is forked for this call, if the system can, instead of taken from the warm ones.
-        log: The descriptor that a forked child writes its own output to; by default a file for `ChildDied.stderr`.
+        forks: Whether the child is made for this call, forked if that is safe, instead of taken from the warm ones.
+        log: The descriptor that a child made for this call writes its own output to; by default a file for
+            `ChildDied.stderr`.
 
     Raises:
         ChildDied: The child ended, or was ended; see its subclasses.
@@ -466,8 +473,8 @@ def call(
     bounds = [bound for bound in (memory, this_process.memory) if bound is not None]
     limit = min(bounds) if bounds else None
     request = pickle.dumps((function.__module__, function.__qualname__, args, limit, is_isolated))
-    if forks and _can_fork():
-        child = _Child(forks=True, log=log)
+    if forks or log is not None:
+        child = _Child(forks=forks and _can_fork(), log=log)
         try:
             is_error, value = child.call(request, timeout)
         finally:
@@ -485,14 +492,8 @@ def _can_fork() -> bool:
 
 
 def _call_warm(request: bytes, timeout: float | None) -> tuple[bool, Any]:
-    child = _pool.take()
-    try:
-        answer = child.call(request, timeout)
-    except BaseException:
-        _pool.forget(child)
-        raise
-    _pool.give_back(child)
-    return answer
+    with _pool.borrow() as child:
+        return child.call(request, timeout)
 
 
 def call_twice(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -524,23 +525,26 @@ _is_shielded = False
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` for the first SIGINT or SIGTERM, unless the process ignores it; only in the main thread."""
+    """Raise `Stopped` for the first SIGINT or SIGTERM, unless the process ignores it; only in the main thread.
+
+    The next ones are ignored until the process ends, so that they do not interrupt the clean-up.
+    """
+    stopped: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        if not _is_shielded:
-            for each in before:  # the clean-up is not interrupted
-                signal.signal(each, signal.SIG_IGN)
+        if not (stopped or _is_shielded):
+            stopped.append(number)
             raise Stopped(number)
 
     numbers: list[int] = []
     if threading.current_thread() is threading.main_thread():
         usual = (signal.SIG_DFL, signal.default_int_handler)
-        numbers = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) in usual]
+        numbers = [each for each in STOPPING if signal.getsignal(each) in usual]
     before: dict[int, Any] = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in before.items() if not stopped else ():
             signal.signal(number, handler)
 
 

@@ -1,4 +1,4 @@
-"""What Windows says of processes, where Python's standard library has no function for it; for Windows alone."""
+"""Functions of Windows for processes that Python's standard library lacks; empty on other systems."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ if sys.platform == "win32":
         return kernel
 
     class Job:
-        """A job object: its processes, and those that they start, end when this process ends or says so.
+        """A job object, which ends its processes and their descendants when this process ends or calls `kill`.
 
         Args:
-            process: The id of a process, which has not started others yet. If it has ended, the job is empty.
+            process: The id of a process that has not started others yet. If it has ended, the job is empty.
 
         Raises:
-            OSError: The system makes none.
+            OSError: The system makes no job object.
         """
 
         def __init__(self, process: int) -> None:
@@ -78,13 +78,13 @@ if sys.platform == "win32":
                 self._kernel.TerminateJobObject(self._handle, 1)
 
         def close(self) -> None:
-            """End them, and give the job back."""
+            """End the processes, and release the job."""
             if self._handle:
                 self._kernel.CloseHandle(self._handle)
                 self._handle = None
 
     def has_ended(process: int) -> bool:
-        """Whether there is no process of this id, or it has ended."""
+        """Return whether no process of this id exists, or it has ended."""
         kernel = _load()
         opened = kernel.OpenProcess(_SYNCHRONIZE, False, process)
         if not opened:

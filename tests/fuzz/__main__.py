@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .child import Checker
 from .failures import BATCH, Failure, find_failures, minimise
-from .modules import load, names
+from .modules import NAMES, load
 
 KEPT_OF_A_KIND = 3
 BREAKING = "breaking"
@@ -22,18 +22,18 @@ BREAKING = "breaking"
 def main() -> int:
     """Fuzz, or replay; 1 if something failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"fuzzers to run: {', '.join(names())} (all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"fuzzers to run: {', '.join(NAMES)} (all)")
     parser.add_argument("--minutes", type=float, default=1, help="how long to run (1)")
     parser.add_argument("--seed", default="0", help="what the cases follow from (0)")
     parser.add_argument("--save", type=Path, default=Path("fuzz_failures"), metavar="DIR", help="where failures go")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run a saved failure again, and nothing else")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - {*names(), BREAKING}
+    unknown = set(arguments.names) - {*NAMES, BREAKING}
     if unknown:
-        parser.error(f"there is no fuzzer {', '.join(sorted(unknown))}, only {', '.join(names())}")
+        parser.error(f"there is no fuzzer {', '.join(sorted(unknown))}, only {', '.join(NAMES)}")
     if arguments.replay is not None:
         return replay(arguments.replay)
-    return run(arguments.names or names(), arguments.minutes, arguments.seed, arguments.save)
+    return run(arguments.names or [*NAMES], arguments.minutes, arguments.seed, arguments.save)
 
 
 def replay(path: Path) -> int:

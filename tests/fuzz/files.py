@@ -82,12 +82,7 @@ def generate(random: Random) -> Case:
     if random.random() < 0.15:
         data = _with_other_bytes(data, random)
         story.append("bytes")
-    return {
-        "story": story,
-        "json": random.random() < 0.2,
-        "shapes": random.random() < 0.3,
-        "file": _encode(data),
-    }
+    return {"story": story, "json": random.random() < 0.2, "shapes": random.random() < 0.3, "file": _encode(data)}
 
 
 def _with_other_bytes(data: bytes, random: Random) -> bytes:

@@ -10,22 +10,22 @@ import pytest
 
 from fuzz.child import Checker
 from fuzz.failures import find_failures, minimise
-from fuzz.modules import budget, generate, load, names
+from fuzz.modules import NAMES, generate, load
 
 PARTS = 2  # of a budget, each of a seed of its own
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 def test_cases_of_the_budget_come_out_right(name: str, tmp_path: Path) -> None:
     fuzzer = load(name)
     with Checker(fuzzer) as checker:
-        parts = (find_failures(checker, f"budget {part}", range(budget(fuzzer) // PARTS)) for part in range(PARTS))
+        parts = (find_failures(checker, f"budget {part}", range(fuzzer.BUDGET // PARTS)) for part in range(PARTS))
         for failure in itertools.chain.from_iterable(parts):
             smallest = minimise(checker, failure)
             pytest.fail(f"{smallest.said}\n{json.dumps(smallest.case)}\nsaved as {smallest.save(tmp_path)}")
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 def test_cases_are_json_and_follow_from_the_seed_alone(name: str) -> None:
     fuzzer = load(name)
     for number in range(20):

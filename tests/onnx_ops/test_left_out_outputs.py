@@ -14,7 +14,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from forked import run
-from onnx import helper, numpy_helper
+from onnx_models import parse, save
 from running import as_arrays
 
 import onnx_ops
@@ -29,33 +29,19 @@ LEFT_OUT = [["", "b"], ["a", ""], ["a", "", "c"], ["a", "", ""]]
 IDS = ["the first", "the last", "one between", "the last two"]
 
 
-def float_vector(name: str, size: int | None) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n" if size is None else size])
-
-
-def model_of(
-    nodes: list[onnx.NodeProto], results: list[onnx.ValueInfoProto], **constants: list[int]
-) -> onnx.ModelProto:
-    """Return a model of input `x` with 6 elements."""
-    initializers = [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "g", [float_vector("x", 6)], results, initializers)
-    opset = 18 if any(node.op_type == "Split" and len(node.input) > 1 for node in nodes) else 13
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    onnx.checker.check_model(model, full_check=True)
-    return model
+def parts_of(outputs: list[str]) -> str:
+    return ", ".join(name or '""' for name in outputs)
 
 
 @pytest.mark.parametrize("outputs", LEFT_OUT, ids=IDS)
-def test_what_comes_after_has_the_size_of_the_part_and_not_of_fewer_parts(outputs: list[str]) -> None:
+def test_a_node_after_a_left_out_part_has_the_size_of_a_part(outputs: list[str]) -> None:
     """Check equal parts without written sizes, whose shapes are inferred through other nodes."""
     part = next(name for name in outputs if name)
-    nodes = [
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("Split", ["r"], outputs, "cut", axis=0),
-        helper.make_node("Neg", [part], ["negative"]),
-        helper.make_node("Slice", ["negative", "starts", "ends"], ["y"], "crop"),
-    ]
-    cut, crop = onnx_ops.lower(model_of(nodes, [float_vector("y", None)], starts=[0], ends=[99])).nodes
+    nodes = f"""r = Relu (x)  {parts_of(outputs)} = Split<axis = 0> (r)  negative = Neg ({part})
+        y = Slice (negative, starts, ends)"""
+    model = parse(f"(float[6] x) => (float[n] y) <int64[1] starts = {{0}}, int64[1] ends = {{99}}> {{ {nodes} }}", 13)
+    onnx.checker.check_model(model, full_check=True)
+    cut, crop = onnx_ops.lower(model).nodes
     size = 6 // len(outputs)
     assert [c.region.output_shape for c in cut.resolved.cuts] == [(size,)] * len(outputs)
     assert crop.resolved.cuts[0].region.input_shape == (size,)
@@ -63,12 +49,12 @@ def test_what_comes_after_has_the_size_of_the_part_and_not_of_fewer_parts(output
 
 
 @pytest.mark.parametrize("outputs", LEFT_OUT, ids=IDS)
-def test_compare_names_them(tmp_path: Path, outputs: list[str]) -> None:
+def test_compare_names_left_out_outputs(tmp_path: Path, outputs: list[str]) -> None:
     """Run in a process of its own, since a crash of onnxruntime would end the test run."""
     sizes = [1] * (len(outputs) - 1) + [7 - len(outputs)]
-    node = helper.make_node("Split", ["x", "sizes"], outputs, "cut", axis=0)
-    results = [float_vector(name, size) for name, size in zip(outputs, sizes, strict=True) if name]
-    onnx.save(model_of([node], results, sizes=sizes), tmp_path / "model.onnx")
+    results = ", ".join(f"float[{size}] {name}" for name, size in zip(outputs, sizes, strict=True) if name)
+    listed = f"<int64[{len(sizes)}] sizes = {{{', '.join(map(str, sizes))}}}>"
+    save(f"(float[6] x) => ({results}) {listed} {{ {parts_of(outputs)} = Split (x, sizes) }}", tmp_path / "model.onnx")
     done = run(["-m", "sliceport", "compare", str(tmp_path / "model.onnx")])
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -76,20 +62,12 @@ def test_compare_names_them(tmp_path: Path, outputs: list[str]) -> None:
 def with_parts(outputs: list[str], *, in_function: bool) -> onnx.ModelProto:
     """Return a model of the last two elements of the first part of `x`, negated, perhaps by a function."""
     part = next(name for name in outputs if name)
-    nodes = [
-        helper.make_node("Split", ["x"], outputs, "cut", axis=0),
-        helper.make_node("Slice", [part, "starts", "ends"], ["last"], "crop"),
-        helper.make_node("Neg", ["last"], ["y"]),
-    ]
+    nodes = f"{parts_of(outputs)} = Split<axis = 0> (x)  last = Slice ({part}, starts, ends)  y = Neg (last)"
+    head = "(float[6] x) => (float[2] y) <int64[1] starts = {-2}, int64[1] ends = {99}>"
     if not in_function:
-        return model_of(nodes, [float_vector("y", 2)], starts=[-2], ends=[99])
-    opset = helper.make_opsetid("", 13)
-    model = model_of([helper.make_node("Neg", ["x"], ["y"])], [float_vector("y", 6)], starts=[-2], ends=[99])
-    model.graph.node[0].CopyFrom(helper.make_node("F", ["x", "starts", "ends"], ["y"], domain="local"))
-    model.graph.output[0].CopyFrom(float_vector("y", 2))
-    model.functions.append(helper.make_function("local", "F", ["x", "starts", "ends"], ["y"], nodes, [opset]))
-    model.opset_import.append(helper.make_opsetid("local", 1))
-    return model
+        return parse(f"{head} {{ {nodes} }}", 13)
+    function = f'<domain: "local", opset_import: ["" : 13]> F (x, starts, ends) => (y) {{ {nodes} }}'
+    return parse(f"{head} {{ y = local.F (x, starts, ends) }} {function}", 13, local=1)
 
 
 def computed(model: onnx.ModelProto) -> list[float]:
@@ -106,7 +84,9 @@ def computed(model: onnx.ModelProto) -> list[float]:
 @pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
 @pytest.mark.parametrize("outputs", [["", "b"], ["a", ""], ["a", "", ""]], ids=["the first", "the last", "two"])
 @pytest.mark.parametrize("words", [["rewrite", "--passes", "merge"], ["rewrite"], ["harden"]], ids=" ".join)
-def test_what_is_written_has_them_all(tmp_path: Path, words: list[str], outputs: list[str], in_function: bool) -> None:
+def test_written_models_have_all_outputs(
+    tmp_path: Path, words: list[str], outputs: list[str], in_function: bool
+) -> None:
     """Check that a file whose Split has fewer outputs has other parts, and other values."""
     model = with_parts(outputs, in_function=in_function)
     onnx.save(model, tmp_path / "model.onnx")

@@ -197,7 +197,7 @@ def test_a_process_that_registered_ends_well() -> None:
 
 
 @needs_custom_inference
-def test_the_checker_knows_it(registered: None) -> None:
+def test_the_checker_accepts_a_registered_operator(registered: None) -> None:
     spec = StridedSliceSpec((1,), (3,))
     known = onnx.shape_inference.infer_shapes(model(spec, [4, 2]))
     onnx.checker.check_model(known, full_check=True, check_custom_domain=True)
@@ -207,7 +207,7 @@ def test_the_checker_knows_it(registered: None) -> None:
         onnx.checker.check_model(wrong, check_custom_domain=True)
 
 
-def test_int32_indices_and_left_out_strides() -> None:
+def test_int32_indices_and_left_out_strides_run() -> None:
     spec = StridedSliceSpec((1, -3), (3, 9), None, masks=Masks(shrink_axis=(1,)))
     proto = model(spec, [4, 5], index=np.int32, run_time=True)
     feeds = {"x": data((4, 5)), "begin": np.array([1, -3], np.int32), "end": np.array([3, 9], np.int32)}

@@ -1,4 +1,4 @@
-"""What the tests of the operators share."""
+"""Fixtures for tests of both kinds of operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ov_ext
 
 @pytest.fixture(params=[PYTHON, NATIVE])
 def kind(request: pytest.FixtureRequest) -> str:
-    """The kind of our operators, which a test that asks for it runs with: both, where there are both."""
+    """Run a test with each kind of our operators, and return the kind."""
     name: str = request.param
     if name not in THERE:
         pytest.skip(WHY_NOT_NATIVE or f"SLICEPORT_BACKEND rules out {name}")
@@ -23,13 +23,13 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def core(kind: str) -> ov.Core:
-    """A Core that knows operators of that kind."""
+    """Return a Core with operators of that kind."""
     return registered(kind)
 
 
 @cache
 def registered(kind: str) -> ov.Core:
     with using(kind):
-        made = ov.Core()
-        ov_ext.register(made)
-    return made
+        new_core = ov.Core()
+        ov_ext.register(new_core)
+    return new_core

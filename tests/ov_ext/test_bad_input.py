@@ -1,4 +1,4 @@
-"""Bad input, each case in a process of its own: one sentence, and never the end of the process."""
+"""Bad input is refused in one sentence, and never ends the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pick(random: np.random.Generator, *options: Any) -> Any:
 
 
 def bad_list(random: np.random.Generator, count: int) -> Any:
-    """A list of indices, mostly of one length, sometimes of another, of another rank, or of huge values."""
+    """Return a list of indices, mostly of one length, sometimes of another, of another rank, or of huge values."""
     how = random.random()
     if how < 0.1:
         return int(random.integers(-3, 4))
@@ -60,7 +60,7 @@ def bad_case(random: np.random.Generator) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_nonsense(seed: int) -> None:
+def test_random_nonsense_is_refused_in_a_sentence(seed: int) -> None:
     random = np.random.default_rng(seed)
     cases = [bad_case(random) for _ in range(150)]
     found = list(answers([{**case, "kind": kind} for case in cases for kind in THERE]))
@@ -80,7 +80,7 @@ def batched(items: list[Any], size: int) -> list[list[Any]]:
 
 
 def without_name(sentence: str) -> str:
-    """A sentence without the name that OpenVINO gave a node, and the end of its line."""
+    """Drop the name that OpenVINO gave a node, and the end of the line."""
     return re.sub(r" '[^'\n]*': ", ": ", sentence).strip()
 
 
@@ -114,14 +114,13 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("title", MALFORMED)
-def test_malformed_ir(tmp_path: Path, title: str) -> None:
+def test_malformed_ir_does_not_end_the_process(tmp_path: Path, title: str) -> None:
     text = saved(tmp_path, begin_mask=[1, 0], ellipsis_mask=[0])
     changed = MALFORMED[title](text)
     assert changed != text
     (tmp_path / "m.xml").write_text(changed, encoding="utf-8")
-    for kind, got in zip(
-        THERE, answers([{"file": str(tmp_path / "m.xml"), "kind": kind} for kind in THERE]), strict=True
-    ):
+    cases = [{"file": str(tmp_path / "m.xml"), "kind": kind} for kind in THERE]
+    for kind, got in zip(THERE, answers(cases), strict=True):
         assert "exit" not in got
         if "error" in got:
             expected = r"^model '.*m\.xml' cannot be read by OpenVINO: [^\n]{10,}\.$"

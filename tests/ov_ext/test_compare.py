@@ -11,7 +11,7 @@ import pytest
 from forked import run
 from openvino import opset1
 from openvino_forms_child import Built
-from openvino_models import constant, fixed, make, parameter
+from openvino_models import constant, fixed, make, one_slice, parameter
 
 import ov_ext
 from ov_ext.compare import DEFAULT_EXECUTORS, compare
@@ -25,7 +25,7 @@ MODELS = Path(__file__).parents[2] / "models"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A StridedSlice of ours with masks, a built-in Slice, and a VariadicSplit."""
+    """Write a model of a StridedSlice of ours with masks, a built-in Slice, and a VariadicSplit."""
     source = parameter([4, 6, 5])
     source.output(0).get_tensor().set_names({"x"})
     masks = {"shrink_axis_mask": [1], "new_axis_mask": [0, 1], "ellipsis_mask": [0, 0, 1]}
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "m.xml"
 
 
-def test_all_agree(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_executors_agree_on_each_operator(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(path)]) == 0
     assert "8 comparisons with openvino" in capsys.readouterr().out
     report = compare(path)
@@ -46,17 +46,15 @@ def test_all_agree(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(c.status == "equal" and c.bytes_compared > 0 for c in report.comparisons)
 
 
-def test_the_real_directml(path: Path, directml: device.Device) -> None:
+def test_directml_agrees(path: Path, directml: device.Device) -> None:
     assert directml.facts()
     report = compare(path, executors=["openvino", "directml"])
     assert [c.status for c in report.comparisons] == ["equal"] * 3
 
 
-def test_what_the_plugin_computes_wrongly_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = parameter([3, 2])
+def test_wrong_result_of_the_plugin_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     masks = {"begin_mask": [1], "shrink_axis_mask": [1]}
-    node = make("StridedSlice", [source, *map(constant, ([1], [2], [1]))], masks, ours=False)
-    ov.save_model(ov.Model([node], [source], "m"), str(tmp_path / "m.xml"))
+    ov.save_model(one_slice("StridedSlice", [3, 2], ([1], [2], [1]), masks), str(tmp_path / "m.xml"))
     assert main(["compare", str(tmp_path / "m.xml"), "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert {c["executor"]: c["status"] for c in report["comparisons"]} == {
@@ -79,7 +77,7 @@ for path in sys.argv[1:]:
 
 
 def test_known_defects_are_blamed_on_their_engine(tmp_path: Path) -> None:
-    """None ends the process, and neither ours nor what is lowered is blamed for what OpenVINO does wrong."""
+    """Neither ov_ext nor the emulator is blamed for a defect of OpenVINO, and no defect ends the process."""
     entries = [(defect.id, example.case) for defect in DEFECTS for example in defect.examples]
     cases = [(name, case) for name, case in entries if isinstance(case, OpenVINOCase) and not any(case.run_time)]
     paths = [str(tmp_path / f"{i}.xml") for i in range(len(cases))]
@@ -112,15 +110,14 @@ def test_known_defects_are_blamed_on_their_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("element", ["f64", "f16", "bf16", "f8e5m2", "i64", "u16", "u8", "boolean"])
-def test_element_types(tmp_path: Path, element: str) -> None:
-    source = parameter([7, 3], element)
-    node = make("Slice", [source, *map(constant, ([6], [-9], [-2], [0]))], ours=False)
-    ov.save_model(ov.Model([node], [source], "m"), str(tmp_path / "m.xml"), compress_to_fp16=False)
+def test_executors_agree_on_element_types(tmp_path: Path, element: str) -> None:
+    model = one_slice("Slice", [7, 3], ([6], [-9], [-2], [0]), element=element)
+    ov.save_model(model, str(tmp_path / "m.xml"), compress_to_fp16=False)
     assert compare(tmp_path / "m.xml").is_clean
 
 
 @pytest.mark.parametrize("name", ["dynamo_phi_dyn", "ts_focus_10", "ts_state_space_17", "dynamo_branches"])
-def test_exports(tmp_path: Path, name: str) -> None:
+def test_executors_agree_on_exports(tmp_path: Path, name: str) -> None:
     shapes = {e["file"]: e["input_shapes"] for e in json.loads((MODELS / "models.json").read_text())}
     ov_ext.write_model(ov_ext.read_model(MODELS / f"{name}.onnx"), tmp_path / "m.xml")
     report = compare(tmp_path / "m.xml", input_shapes=shapes[f"{name}.onnx"])
@@ -128,7 +125,7 @@ def test_exports(tmp_path: Path, name: str) -> None:
     assert any(c.status == "equal" for c in report.comparisons)
 
 
-def test_bad_arguments(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_are_refused(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
     for more, sentence in (
         (["--executors", "openvino,onnxruntime-cpu"], "executor 'onnxruntime-cpu' is not known"),

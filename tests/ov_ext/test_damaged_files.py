@@ -1,4 +1,4 @@
-"""Damaged IR files: a sentence that names the file and exit 2, or a result; never a traceback or the process's end."""
+"""Commands on damaged IR files give a result, or a sentence that names the file and exit 2."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for path in sys.argv[1:]:
 
 
 def save(path: Path) -> tuple[str, bytes]:
-    """A model with all that is read: both operators, ours, a Split, indices that follow from a shape."""
+    """Write a model of both operators, ours, a Split, and indices that follow from a shape; return both files."""
     x, y = parameter([4, -1, 5]), parameter([2, 3])
     masks = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
     nodes = [
@@ -72,7 +72,7 @@ def damage(pick: random.Random, text: str, weights: bytes) -> tuple[str, bytes |
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_damaged_files(tmp_path: Path, seed: int) -> None:
+def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path: Path, seed: int) -> None:
     text, weights = save(tmp_path / "good.xml")
     paths = []
     for i in range(40):

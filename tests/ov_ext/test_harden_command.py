@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 import pytest
-from openvino_models import constant, make, parameter
+from openvino_models import constant, make, one_slice
 
 from sliceport.cli.main import main
 from sliceport.defects.openvino import NEW_AND_SHRINK
@@ -19,17 +19,17 @@ MASKS = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
 
 @pytest.fixture
 def wrong(tmp_path: Path) -> Path:
-    """An IR file with a node that the plugin computes wrongly, and one that it computes right."""
-    source = parameter([2, 3])
-    node = make("StridedSlice", [source, *map(constant, ([1, 0], [2, 0], [1, 1]))], MASKS, ours=False)
-    node.set_friendly_name("row")
-    right = make("Slice", [node, *map(constant, ([1], [3], [1], [1]))], ours=False)
+    """Write an IR file with a node that the plugin computes wrongly, and one that it computes right."""
+    model = one_slice("StridedSlice", [2, 3], ([1, 0], [2, 0], [1, 1]), MASKS, name="row")
+    result = model.get_results()[0].input(0)
+    right = make("Slice", [result.get_source_output(), *map(constant, ([1], [3], [1], [1]))], ours=False)
+    result.replace_source_output(right.output(0))
     path = tmp_path / "wrong.xml"
-    ov.save_model(ov.Model([right], [source], "m"), str(path), compress_to_fp16=False)
+    ov.save_model(model, str(path), compress_to_fp16=False)
     return path
 
 
-def test_it_is_right_after(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hardened_file_is_computed_right(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out" / "right.xml"
     assert main(["harden", str(wrong), "-o", str(out)]) == 0
     said = capsys.readouterr()
@@ -42,7 +42,7 @@ def test_it_is_right_after(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert core.compile_model(str(out), "CPU")([data])[0].tolist() == [[4, 5]]
 
 
-def test_json(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_report_names_the_changes(wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["harden", str(wrong), "-o", str(tmp_path / "o.xml"), "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["nodes"] == 2
@@ -65,12 +65,12 @@ def test_files_are_kept_without_overwrite(wrong: Path, tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("model", "output", "sentence"),
     [
-        ("none.xml", "o.xml", "model '{}none.xml' is no file."),
+        ("none.xml", "o.xml", "model '{}none.xml' is not a file."),
         ("wrong.xml", "o.onnx", "output '{}o.onnx' must end in .xml: OpenVINO's own format is what is written."),
         ("text.onnx", "o.xml", "model '{}text.onnx' cannot be read by OpenVINO: "),
     ],
 )
-def test_bad_arguments(
+def test_bad_arguments_are_refused(
     wrong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str, output: str, sentence: str
 ) -> None:
     assert wrong.is_file()

@@ -1,4 +1,4 @@
-"""Models that take OpenVINO long to read: it computes what slicing nodes read, Loops included."""
+"""Models that OpenVINO reads slowly, because it computes the inputs of slicing nodes, even in Loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW, ENDLESS = 12345, 2**63 - 1
 
 
 def saved(folder: Path, iterations: int) -> Path:
-    """A Slice that starts at what a Loop of constants computes, which is 1."""
+    """Write a model of a Slice that starts at 1, which a Loop of constants computes."""
     carried = opset13.parameter([1], np.int64)
     step = opset13.multiply(carried, opset13.constant(np.array([1])))
     go_on = opset13.constant(np.array(True))
@@ -42,12 +42,12 @@ def saved(folder: Path, iterations: int) -> Path:
     return folder / "m.xml"
 
 
-def test_a_loop_that_ends_is_read(tmp_path: Path) -> None:
+def test_loop_that_ends_is_read(tmp_path: Path) -> None:
     assert list(ov_ext.read_model(saved(tmp_path, 3)).output(0).shape) == [4]
 
 
 @pytest.mark.parametrize("words", [["lower"], ["harden", "-o", "hard.xml"]], ids=lambda words: words[0])
-def test_a_timeout_ends_a_loop_without_end(
+def test_timeout_ends_an_endless_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def test_a_timeout_ends_a_loop_without_end(
     assert not (tmp_path / "hard.xml").exists()
 
 
-def test_what_is_wrong_with_a_file_is_said_as_without_a_loop(tmp_path: Path) -> None:
+def test_damaged_file_with_a_loop_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.xml").write_text("<net name='Loop'>")
     with pytest.raises(ModelError, match="model '.*m.xml' cannot be read by OpenVINO: "):
         ov_ext.read_model(tmp_path / "m.xml")
@@ -65,19 +65,19 @@ def test_what_is_wrong_with_a_file_is_said_as_without_a_loop(tmp_path: Path) -> 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
 @pytest.mark.parametrize("name", ["m.xml", "m.bin"])
-def test_a_pipe_is_no_file(tmp_path: Path, name: str) -> None:
+def test_pipe_is_refused(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path, 3)
     (tmp_path / name).unlink()
     os.mkfifo(tmp_path / name)
-    with pytest.raises(ModelError, match=f"'{tmp_path / name}' is no file"):
+    with pytest.raises(ModelError, match=f"'{tmp_path / name}' is not a file"):
         ov_ext.read_model(path)
 
 
-def test_what_openvino_says_is_shortened() -> None:
+def test_message_of_openvino_is_shortened() -> None:
     assert last_sentence(RuntimeError("x" * 10_000)) == f"{'x' * 300}...."
 
 
-def test_a_rank_that_no_array_has_is_not_compared(tmp_path: Path) -> None:
+def test_rank_beyond_that_of_arrays_is_not_compared(tmp_path: Path) -> None:
     data = opset13.parameter([1] * 70, np.float32, name="x")
     one = opset13.constant([1])
     cut = opset13.slice(data, opset13.constant([0]), one, one, name="cut")

@@ -37,14 +37,14 @@ def intervals(low: int, high: int) -> list[Bounds]:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_every_axis_of_up_to_4_with_every_constant_start_and_stop(step: int) -> None:
+def test_short_axes_with_constant_starts_and_stops_are_as_by_brute_force(step: int) -> None:
     indices = [None, *(Bounds(i, i) for i in range(-6, 7))]
     for axis, start, stop in itertools.product(intervals(0, 4), indices, indices):
         assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
 
 
 @pytest.mark.parametrize("step", [-2, -1, 1, 2])
-def test_every_axis_of_up_to_3_with_starts_and_stops_in_intervals(step: int) -> None:
+def test_short_axes_with_starts_and_stops_in_intervals_are_as_by_brute_force(step: int) -> None:
     indices = [None, *intervals(-4, 4)]
     axes = [Bounds(0, 3), Bounds(1, 2), Bounds(2, 3), Bounds(3, 3)]
     for axis, start, stop in itertools.product(axes, indices, indices):
@@ -58,20 +58,17 @@ def bounds(draw: st.DrawFn, low: int, high: int) -> Bounds:
 
 
 @settings(max_examples=250)
-@given(
-    bounds(0, 12),
-    st.none() | bounds(-15, 15),
-    st.none() | bounds(-15, 15),
-    st.integers(-5, 5).filter(bool),
-)
-def test_brute_force(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int) -> None:
+@given(bounds(0, 12), st.none() | bounds(-15, 15), st.none() | bounds(-15, 15), st.integers(-5, 5).filter(bool))
+def test_sizes_and_starts_in_intervals_are_as_by_brute_force(
+    axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int
+) -> None:
     assert sliced_size(axis, start, stop, step) == brute_force(axis, start, stop, step)
 
 
 @settings(max_examples=250)
 @given(st.integers(0, 9), st.integers(-12, 12) | st.none(), st.integers(-12, 12) | st.none(), st.sampled_from(STEPS))
-def test_an_axis_without_an_upper_bound(low: int, first: int | None, end: int | None, step: int) -> None:
-    """Above every index the size either stays, or grows without a bound, or has come to its end."""
+def test_axis_without_an_upper_bound_has_exact_bounds(low: int, first: int | None, end: int | None, step: int) -> None:
+    """Beyond every index the size is either constant or grows without a bound."""
     start, stop = (None if index is None else Bounds(index, index) for index in (first, end))
     found, keeps_size = sliced_size(Bounds(low, INT64_MAX), start, stop, step)
     near, near_keeps = brute_force(Bounds(low, 60), start, stop, step)
@@ -81,7 +78,7 @@ def test_an_axis_without_an_upper_bound(low: int, first: int | None, end: int | 
     assert keeps_size == near_keeps
 
 
-def test_what_is_not_known() -> None:
+def test_unknown_indices_give_the_widest_bounds() -> None:
     any_axis = Bounds(0, INT64_MAX)
     assert sliced_size(Bounds(2, 5), ANY_INDEX, ANY_INDEX, 2).bounds == Bounds(0, 3)
     assert sliced_size(Bounds(2, 5), None, ANY_INDEX, -2).bounds == Bounds(0, 3)
@@ -90,7 +87,7 @@ def test_what_is_not_known() -> None:
     assert sliced_size(Bounds(0, 0), ANY_INDEX, ANY_INDEX, None) == (Bounds(0, 0), True)
 
 
-def test_as_far_as_possible() -> None:
+def test_far_indices_keep_the_size() -> None:
     axis = Bounds(3, INT64_MAX)
     far, before = Bounds(INT64_MAX, INT64_MAX), Bounds(INT64_MIN, INT64_MIN)
     assert sliced_size(axis, Bounds(0, 0), far, 1) == (axis, True)
@@ -100,12 +97,12 @@ def test_as_far_as_possible() -> None:
     assert sliced_size(axis, Bounds(-7, -7), far, 1).bounds == Bounds(3, 7)
 
 
-def test_a_step_of_zero() -> None:
+def test_step_of_zero_is_refused() -> None:
     with pytest.raises(InvalidSlice, match="step must not be 0"):
         sliced_size(Bounds(2, 3), None, None, 0)
 
 
-def test_a_shrunk_index_is_refused_exactly_if_no_size_and_index_within_bounds_fit() -> None:
+def test_shrunk_index_is_refused_exactly_if_no_size_and_index_fit() -> None:
     for size, index in itertools.product(intervals(0, 4), [*intervals(-6, 6), ANY_INDEX]):
         pairs = itertools.product(range(size.low, size.high + 1), range(max(index.low, -9), min(index.high, 9) + 1))
         if any(-length <= at < length for length, at in pairs):
@@ -115,7 +112,7 @@ def test_a_shrunk_index_is_refused_exactly_if_no_size_and_index_within_bounds_fi
                 check_shrunk_index(0, 0, size, index)
 
 
-def test_cases_that_openvino_gets_wrong_are_among_those_that_are_right() -> None:
+def test_bounds_are_right_though_openvino_gets_some_wrong() -> None:
     cases = load("openvino_bounds")
     wrong = 0
     for case in cases:

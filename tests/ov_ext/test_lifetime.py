@@ -1,4 +1,4 @@
-"""What an operator leaves behind: memory, threads, constants that were replaced, and a Ctrl-C."""
+"""Operators leave no memory behind, and survive forks, replaced constants and a Ctrl-C."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ print(growth(Empty, sizes, 2000), *(growth(kind, sizes, 2000) for kind in (InPyt
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.parametrize(("sizes", "least"), [([2, 6, 8], 0), ([-1, -1, 8], 8 * 2**10)])
-def test_ours_keeps_no_more_than_an_operator_that_does_nothing(sizes: list[int], least: int) -> None:
-    """OpenVINO frees no operator in Python, and clones one for each inference of a dynamic model; in C++ none stays."""
+def test_operator_leaks_no_more_than_one_that_does_nothing(sizes: list[int], least: int) -> None:
+    """OpenVINO clones an operator for each inference of a dynamic model, and never frees one in Python."""
     command = [sys.executable, "-c", GROWTH, str(sizes)]
     path = os.pathsep.join(sys.path)
     done = subprocess.run(
@@ -78,7 +78,7 @@ def test_ours_keeps_no_more_than_an_operator_that_does_nothing(sizes: list[int],
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_copies_as_its_parent_did() -> None:
+def test_forked_child_can_copy() -> None:
     script = """
 import os, signal
 import numpy as np
@@ -108,8 +108,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 @pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("op", ["Slice", "StridedSlice"])
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_constant_that_was_replaced_is_the_one_that_counts(op: str, ours: bool) -> None:
-    """Of a clone, too, without inferring shapes again: as for the built-in operators."""
+def test_replaced_constant_is_used_without_inferring_shapes_again(op: str, ours: bool) -> None:
     data = np.arange(1, 9, dtype=np.float32)
     source = parameter([8])
     indices = [constant(values) for values in ([0], [3], [1], *([[0]] if op == "Slice" else []))]

@@ -1,4 +1,4 @@
-"""The operators in C++: which library serves, building it, and the tools that load it."""
+"""The library of the operators in C++ is found, built and loaded by tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ exit %d
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache of the user, a package without a library, and a process that has looked for none yet."""
+    """Provide an empty cache of the user, a package without a library, and a process that has not looked for one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(native, "PACKAGED", tmp_path / "nowhere")
     monkeypatch.delenv(backends.VARIABLE, raising=False)
@@ -44,32 +44,29 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def put(folder: Path, record: object, *, library: bool = True) -> Path:
     folder.mkdir(parents=True)
-    (folder / RECORD).write_text(record if isinstance(record, str) else json.dumps(record))
+    (folder / RECORD).write_text(json.dumps(record))
     if library:
         (folder / LIBRARY).write_bytes(b"no library")
     return folder / LIBRARY
 
 
-def test_there_is_none_at_first(cache: Path) -> None:
+def test_library_is_missing_at_first(cache: Path) -> None:
     found = find_library(VERSION)
     assert (found.path, found.reason) == (None, f"no library is built for openvino {VERSION}")
     assert ov_ext.backend() == ov_ext.Backend("python", f"{found.reason}; run: python -m ov_ext.native build")
 
 
-def test_that_of_the_package_goes_before_that_of_the_cache(cache: Path) -> None:
+def test_library_of_the_package_goes_before_that_of_the_cache(cache: Path) -> None:
     cached = put(cached_folder(VERSION), make_record(VERSION))
     assert find_library(VERSION) == native.Found(cached, f"the library in your cache is built for openvino {VERSION}")
     packaged = put(native.PACKAGED, make_record(VERSION))
     assert find_library(VERSION).path == packaged
 
 
-def test_that_of_another_release_is_not_loaded(cache: Path) -> None:
+def test_library_of_another_release_is_not_loaded(cache: Path) -> None:
     put(native.PACKAGED, make_record("2020.1"))
-    found = find_library(VERSION)
-    assert found.path is None
-    assert found.reason == (
-        f"the library in the installed package is built for openvino 2020.1 and not for {VERSION}, which is loaded"
-    )
+    reason = f"is built for openvino 2020.1 and not for {VERSION}, which is loaded"
+    assert find_library(VERSION) == native.Found(None, f"the library in the installed package {reason}")
     cached = put(cached_folder(VERSION), make_record(VERSION))
     assert find_library(VERSION).path == cached
     assert cached_folder(VERSION) != cached_folder("2020.1")
@@ -85,21 +82,20 @@ def test_that_of_another_release_is_not_loaded(cache: Path) -> None:
         ({}, True, f"is built for openvino None and not for {VERSION}, which is loaded"),
     ],
 )
-def test_others_do_not_serve(cache: Path, record: dict[str, str], library: bool, reason: str) -> None:
+def test_unfit_library_is_not_used(cache: Path, record: dict[str, str], library: bool, reason: str) -> None:
     put(cached_folder(VERSION), record, library=library)
-    found = find_library(VERSION)
-    assert (found.path, found.reason) == (None, f"the library in your cache {reason}")
+    assert find_library(VERSION) == native.Found(None, f"the library in your cache {reason}")
 
 
 @pytest.mark.parametrize("record", ["", "[]", "{", "\udcff"])
-def test_a_damaged_record_is_none(cache: Path, record: str) -> None:
+def test_damaged_record_is_ignored(cache: Path, record: str) -> None:
     folder = cached_folder(VERSION)
     folder.mkdir(parents=True)
     (folder / RECORD).write_bytes(record.encode(errors="surrogateescape"))
     assert find_library(VERSION).reason == f"no library is built for openvino {VERSION}"
 
 
-def test_a_library_that_cannot_be_loaded_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_that_cannot_be_loaded_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(cached_folder(VERSION), make_record(VERSION))
     found = ov_ext.backend()
     assert (found.name, found.path) == ("python", None)
@@ -112,7 +108,7 @@ def test_a_library_that_cannot_be_loaded_is_told(cache: Path, monkeypatch: pytes
     assert list(node.output(0).shape) == [2]
 
 
-def test_what_doctor_says(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_the_missing_tools(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = backends.diagnose_native()
     assert (found.name, found.status) == ("operators in C++", "missing")
     assert found.detail == f"those in Python are used, as no library is built for openvino {VERSION}"
@@ -130,7 +126,7 @@ def test_what_doctor_says(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert backends.diagnose_native().status == "broken"
 
 
-def test_forcing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_forces_a_kind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(backends.VARIABLE, "python")
     assert ov_ext.backend() == ov_ext.Backend("python", "SLICEPORT_BACKEND=python asks for it")
     monkeypatch.setenv(backends.VARIABLE, "native")
@@ -147,7 +143,7 @@ def test_forcing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*words: str, cache: Path, path: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python -m ov_ext.native` with a cache of its own, and nothing on the path but what is given."""
+    """Run `python -m ov_ext.native` with a cache of its own, and with `path` as PATH."""
     given = {**os.environ, "XDG_CACHE_HOME": str(cache / "cache"), **environment}
     if path is not None:
         given["PATH"] = path
@@ -160,7 +156,7 @@ has_own_tools = any((Path(sys.executable).parent / name).exists() for name in ("
 
 
 @pytest.mark.skipif(has_own_library, reason="the installed package has a library")
-def test_without_tools(tmp_path: Path) -> None:
+def test_missing_tools_are_named(tmp_path: Path) -> None:
     if has_own_tools:
         pytest.skip("there are tools beside the interpreter")
     none = run("--path", cache=tmp_path, path="")
@@ -177,8 +173,13 @@ def test_without_tools(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(RECORD))
 
 
+needs_fake_tools = pytest.mark.skipif(
+    sys.platform == "win32" or has_own_library, reason="the tools are shell scripts, and build only what is missing"
+)
+
+
 def fake_tools(folder: Path, code: int = 0) -> str:
-    """A PATH whose cmake and compiler only pretend."""
+    """Write a cmake and a compiler that only pretend, and return a PATH of them."""
     tools = folder / "tools"
     tools.mkdir()
     (tools / "cmake").write_text(FAKE_CMAKE % (LIBRARY, code))
@@ -188,9 +189,8 @@ def fake_tools(folder: Path, code: int = 0) -> str:
     return os.pathsep.join([str(tools), "/usr/bin", "/bin"])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
-@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
-def test_of_two_that_build_at_once_one_does(tmp_path: Path) -> None:
+@needs_fake_tools
+def test_two_builds_at_once_run_cmake_once(tmp_path: Path) -> None:
     path = fake_tools(tmp_path)
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": path}
     command = [sys.executable, "-m", "ov_ext.native", "build"]
@@ -206,9 +206,8 @@ def test_of_two_that_build_at_once_one_does(tmp_path: Path) -> None:
     assert recorded == {**make_record(VERSION), "library": hash_file(library)}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
-@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
-def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+@needs_fake_tools
+def test_failed_build_leaves_nothing(tmp_path: Path) -> None:
     path = fake_tools(tmp_path, code=3)
     failed = run("build", cache=tmp_path, path=path)
     assert (failed.returncode, failed.stdout) == (1, "")
@@ -216,10 +215,9 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [entry.suffix for entry in (tmp_path / "cache" / "sliceport" / "openvino").iterdir()] == [".lock"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
-@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
+@needs_fake_tools
 @pytest.mark.parametrize("names", [[LIBRARY], []])
-def test_a_library_without_its_record_is_built_again(tmp_path: Path, names: list[str]) -> None:
+def test_library_without_its_record_is_built_again(tmp_path: Path, names: list[str]) -> None:
     path = fake_tools(tmp_path)
     library = Path(run("build", cache=tmp_path, path=path).stdout.strip())
     for name in {RECORD, LIBRARY} - set(names):
@@ -232,23 +230,22 @@ def test_a_library_without_its_record_is_built_again(tmp_path: Path, names: list
     assert library.with_name(RECORD).is_file()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
-@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
-def test_a_folder_of_something_else_is_kept_and_named(tmp_path: Path) -> None:
+@needs_fake_tools
+def test_folder_of_other_files_is_kept_and_named(tmp_path: Path) -> None:
     path = fake_tools(tmp_path)
     folder = Path(run("build", cache=tmp_path, path=path).stdout.strip()).parent
     (folder / RECORD).unlink()
     (folder / "notes.txt").touch()
     kept = run("build", cache=tmp_path, path=path)
     assert (kept.returncode, kept.stdout) == (1, "")
-    said = f"ov_ext.native: output '{folder}' is no folder of an earlier run, so it is not overwritten."
-    assert kept.stderr.splitlines()[-1] == f"{said} Remove '{folder}', and build again."
+    complaint = kept.stderr.splitlines()[-1]
+    assert complaint.startswith(f"ov_ext.native: output '{folder}' is no")
+    assert complaint.endswith(f", so it is not overwritten. Remove '{folder}', and build again.")
     assert sorted(entry.name for entry in folder.iterdir()) == sorted([LIBRARY, "notes.txt"])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the pretended tools are shell scripts")
-@pytest.mark.skipif(has_own_library, reason="the installed package has a library")
-def test_what_a_killed_build_left_is_removed_once_it_is_old(tmp_path: Path) -> None:
+@needs_fake_tools
+def test_rest_of_a_killed_build_is_removed_once_it_is_old(tmp_path: Path) -> None:
     path = fake_tools(tmp_path)
     cmake = tmp_path / "tools" / "cmake"
     whole = cmake.read_text()
@@ -287,7 +284,7 @@ def test_folders_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file instead of the cache's folder is another error there")
-def test_where_nothing_is_to_build_nothing_is_written(
+def test_build_writes_nothing_if_the_package_has_a_library(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     packaged = put(native.PACKAGED, make_record(VERSION))
@@ -295,7 +292,7 @@ def test_where_nothing_is_to_build_nothing_is_written(
     assert build.build(pytest.fail) == packaged
 
 
-def test_without_words_it_prints_help(tmp_path: Path) -> None:
+def test_command_without_words_prints_help(tmp_path: Path) -> None:
     shown = run(cache=tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "--path" in shown.stdout
@@ -315,7 +312,7 @@ class TestTools:
         assert printed == f"{ov_ext.backend().path}\n"
         return printed.strip()
 
-    def test_benchmark_app(self, tmp_path: Path) -> None:
+    def test_benchmark_app_loads_the_library(self, tmp_path: Path) -> None:
         words = ["-m", str(self.model(tmp_path)), "-extensions", self.path(), "-data_shape", "x[3,8]"]
         words += ["-niter", "4", "-nireq", "2", "-d", "CPU"]
         command = [sys.executable, "-c", "from openvino.tools.benchmark.main import main; main()", *words]
@@ -323,7 +320,7 @@ class TestTools:
         assert done.returncode == 0, done.stdout[-2000:]
         assert "Count:" in done.stdout
 
-    def test_a_core_that_loads_it_needs_no_python_of_ours(self, tmp_path: Path) -> None:
+    def test_core_that_loads_the_library_needs_no_python_of_ours(self, tmp_path: Path) -> None:
         script = """
 import sys
 import numpy as np

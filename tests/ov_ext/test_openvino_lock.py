@@ -1,4 +1,4 @@
-"""Threads that work with OpenVINO's models wait for each other, or it hangs now and then."""
+"""Threads that work with models of OpenVINO wait for each other, because OpenVINO sometimes hangs otherwise."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def do_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_threads_wait_for_each_other(tmp_path: Path, name: str) -> None:
+def test_call_waits_for_another_thread(tmp_path: Path, name: str) -> None:
     model = ov_ext.read_model(IR)
     started, may_end = threading.Event(), threading.Event()
     with ThreadPoolExecutor(2) as pool:
@@ -54,7 +54,7 @@ def test_threads_wait_for_each_other(tmp_path: Path, name: str) -> None:
         second.result(60)
 
 
-def test_many_at_once(tmp_path: Path) -> None:
+def test_many_calls_at_once_end(tmp_path: Path) -> None:
     def call(number: int) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -67,7 +67,7 @@ def test_many_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not forked there")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_a_forked_process_does_not_wait() -> None:
+def test_forked_process_does_not_wait() -> None:
     started, may_end = threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(work, started, may_end)

@@ -18,7 +18,7 @@ def as_answer(found: tuple[tuple[int, ...], Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("entry", DIFFERENCES, ids=lambda entry: entry.text[:40])
-def test_differences(entry: Difference) -> None:
+def test_difference_is_as_the_page_has_it(entry: Difference) -> None:
     theirs, ours = answers(
         {**entry.case.to_json(), "engine": "reference", **how} for how in ({"as_written": True}, {"ours": True})
     )

@@ -10,8 +10,8 @@ import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset8
-from openvino_backends import NATIVE, THERE, is_native, using
-from openvino_models import MASKS, constant, parameter
+from openvino_backends import NATIVE, PYTHON, THERE, is_native, using
+from openvino_models import MASKS, constant, if_model, parameter
 
 import ov_ext
 from ov_ext.passes import NOTE
@@ -26,7 +26,7 @@ SOME_MASKS = {"begin_mask": [1], "end_mask": [1], "new_axis_mask": [0, 0, 1], "s
 
 
 def example(sizes: Sequence[int] = (2, 3, 4), *, run_time: bool = False) -> ov.Model:
-    """A StridedSlice with masks of several lengths, and a Slice after it."""
+    """Return a StridedSlice with masks of several lengths, and a Slice after it."""
     source = parameter(list(sizes))
     begin = parameter([3], "i32") if run_time else constant([0, 1, 0])
     first = ov_ext.StridedSlice([source, begin, constant([0, 0, 0]), constant([-1, 1, 1])], **SOME_MASKS)
@@ -55,27 +55,36 @@ def ours(model: ov.Model) -> list[ov.Node]:
     return [node for node in model.get_ordered_ops() if node.get_type_info().version_id == "ov_ext"]
 
 
-def test_the_example_itself() -> None:
+def test_example_itself_is_right() -> None:
     assert np.array_equal(run(example()), EXPECTED)
     assert np.array_equal(run(example(run_time=True), DATA, np.array([0, 1, 0], np.int32)), EXPECTED)
 
 
-def test_ir_files(core: ov.Core, tmp_path: Path) -> None:
-    path = tmp_path / "m.xml"
-    ov.save_model(example(), str(path))
+@pytest.fixture(params=[PYTHON, NATIVE])
+def writer(request: pytest.FixtureRequest) -> str:
+    """Return the kind of operators in what is written; `kind` is that of what is read."""
+    if request.param not in THERE:
+        pytest.skip(f"there are no operators of the kind {request.param}")
+    return str(request.param)
+
+
+def test_ir_files_are_the_same_after_reading(core: ov.Core, kind: str, writer: str, tmp_path: Path) -> None:
+    path, second = tmp_path / "m.xml", tmp_path / "again.xml"
+    with using(writer):
+        ov.save_model(example(), str(path))
     text = path.read_text()
     assert 'type="StridedSlice1" version="ov_ext"' in text
     assert 'type="Slice8" version="ov_ext"' in text
     again = core.read_model(str(path))
+    assert {is_native(node) for node in ours(again)} == {kind == NATIVE}
     assert np.array_equal(run(again), EXPECTED)
-    kept = strided(again).get_attributes()
-    assert {name: kept[name] for name in MASKS} == {name: SOME_MASKS.get(name, [0]) for name in MASKS}
-    second = tmp_path / "again.xml"
+    attributes = strided(again).get_attributes()
+    assert {name: attributes[name] for name in MASKS} == {name: SOME_MASKS.get(name, [0]) for name in MASKS}
     ov.save_model(again, str(second))
     assert second.read_text().replace("again.bin", "m.bin") == text
 
 
-def test_a_core_that_was_not_told_says_so_and_the_file_says_what_to_do(core: ov.Core, tmp_path: Path) -> None:
+def test_file_names_what_a_core_without_our_operators_needs(core: ov.Core, tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
     ov_ext.write_model(example(), path)
     with pytest.raises(
@@ -86,7 +95,7 @@ def test_a_core_that_was_not_told_says_so_and_the_file_says_what_to_do(core: ov.
     assert core.read_model(path).has_rt_info(["sliceport", "note"])
 
 
-def test_models_note_where_our_operators_come_from_while_they_have_any() -> None:
+def test_models_name_the_source_of_our_operators_while_they_have_any() -> None:
     model = example()
     assert ov_ext.use_builtin_ops(model) == 2
     assert not model.has_rt_info(["sliceport"])
@@ -99,32 +108,43 @@ def test_models_note_where_our_operators_come_from_while_they_have_any() -> None
     assert not model.has_rt_info(["sliceport"])
 
 
-def test_registering_twice() -> None:
+def test_registering_twice_does_no_harm() -> None:
     core = ov.Core()
     ov_ext.register(core)
     ov_ext.register(core)
     assert np.array_equal(core.compile_model(example(), "CPU")([DATA])[0], EXPECTED)
 
 
-def test_export_and_import(core: ov.Core) -> None:
-    blob = core.compile_model(example(), "CPU").export_model()
-    assert np.array_equal(run(core.import_model(blob, "CPU")), EXPECTED)
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (-1, -1, -1)])
+@pytest.mark.parametrize("run_time", [False, True])
+def test_exported_models_are_imported(core: ov.Core, writer: str, sizes: tuple[int, ...], run_time: bool) -> None:
+    """A blob of the operators in C++ has constant indices as attributes."""
+    with using(writer):
+        blob = ov.Core().compile_model(example(sizes, run_time=run_time), "CPU").export_model()
+    inputs = [DATA, *([np.array([0, 1, 0], np.int32)] if run_time else [])]
+    assert np.array_equal(run(core.import_model(blob, "CPU"), *inputs), EXPECTED)
 
 
-def test_the_model_cache(tmp_path: Path) -> None:
-    path = tmp_path / "m.xml"
-    ov.save_model(example(), str(path))
+def test_model_cache_serves_both_kinds(kind: str, writer: str, tmp_path: Path) -> None:
+    ov.save_model(example(), str(tmp_path / "m.xml"))
     loaded = []
-    for _ in range(2):
-        core = ov.Core()
-        ov_ext.register(core)
-        compiled = core.compile_model(str(path), "CPU", {"CACHE_DIR": str(tmp_path / "cache")})
+    for name in (writer, kind):
+        with using(name):
+            fresh = ov.Core()
+            ov_ext.register(fresh)
+            compiled = fresh.compile_model(tmp_path / "m.xml", "CPU", {"CACHE_DIR": str(tmp_path / "cache")})
         loaded.append(compiled.get_property("LOADED_FROM_CACHE"))
         assert np.array_equal(run(compiled), EXPECTED)
     assert loaded == [False, True]
 
 
-def test_clone_and_reshape() -> None:
+def test_core_runs_models_of_either_kind(core: ov.Core, writer: str) -> None:
+    with using(writer):
+        model = example((-1, -1, -1))
+    assert np.array_equal(core.compile_model(model, "CPU")([DATA])[0], EXPECTED)
+
+
+def test_clones_can_be_reshaped() -> None:
     model = example((-1, 3, -1)).clone()
     assert kinds(model).count("Slice8") == 1
     assert model.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(), 1, ov.Dimension(0, 4)])
@@ -136,20 +156,11 @@ def test_clone_and_reshape() -> None:
     assert np.array_equal(run(model, data), data[::-1, 1, None, 1::2])
 
 
-def first_size(source: ov.Node) -> ov.Node:
-    return ov_ext.Slice([opset8.shape_of(source), constant([0]), constant([1]), constant([1])])
-
-
-def test_bounds_of_a_shape_go_through() -> None:
-    source = parameter([[2, 6], 3, 4])
-    node = opset8.reshape(parameter([-1]), first_size(source), special_zero=False)
-    assert node.get_output_partial_shape(0) == ov.PartialShape([ov.Dimension(2, 6)])
-
-
 def test_bounds_end_at_the_next_operator_of_python(kind: str) -> None:
-    """A limit of Python operators: OpenVINO works out bounds behind one only where they are exact."""
+    """OpenVINO computes bounds behind an operator in Python only if they are exact."""
     source = parameter([[2, 6], 3, 4])
-    node = opset8.broadcast(constant([1]), opset8.add(first_size(source), constant([1])))
+    size = ov_ext.Slice([opset8.shape_of(source), *map(constant, ([0], [1], [1]))])
+    node = opset8.broadcast(constant([1]), opset8.add(size, constant([1])))
     bounds = ov.Dimension(3, 7) if kind == NATIVE else ov.Dimension()
     assert node.get_output_partial_shape(0) == ov.PartialShape([bounds])
     model = ov.Model([node], [source], "m")
@@ -158,26 +169,12 @@ def test_bounds_end_at_the_next_operator_of_python(kind: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["HETERO:CPU", "AUTO:CPU", "BATCH:CPU"])
-def test_other_devices(device: str) -> None:
+def test_other_devices_run_our_operators(device: str) -> None:
     assert np.array_equal(run(example(), device=device), EXPECTED)
     assert np.array_equal(run(example((-1, -1, -1)), device=device), EXPECTED)
 
 
-def test_throughput_by_several_streams() -> None:
-    hints = {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": "2"}
-    for sizes in ((2, 3, 4), (-1, -1, -1)):
-        compiled = ov.Core().compile_model(example(sizes), "CPU", hints)
-        queue = ov.AsyncInferQueue(compiled, 4)
-        got: dict[int, np.ndarray] = {}
-        queue.set_callback(lambda request, i, got=got: got.__setitem__(i, request.get_output_tensor(0).data.copy()))
-        for i in range(40):
-            queue.start_async([DATA + i], i)
-        queue.wait_all()
-        assert sorted(got) == list(range(40))
-        assert all(np.array_equal(array, EXPECTED + i) for i, array in got.items())
-
-
-def test_everything_makes_nodes_of_the_kind_that_is_chosen(core: ov.Core, kind: str, tmp_path: Path) -> None:
+def test_nodes_are_of_the_chosen_kind_however_they_are_made(core: ov.Core, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
     ov_ext.write_model(example(), path)
     built_in = example()
@@ -192,72 +189,10 @@ def test_everything_makes_nodes_of_the_kind_that_is_chosen(core: ov.Core, kind: 
         assert {is_native(node) for node in ours(model)} == {kind == NATIVE}
 
 
-def other(kind: str) -> str:
-    left = [name for name in THERE if name != kind]
-    if not left:
-        pytest.skip(f"there is no kind of operators but {kind}")
-    return left[0]
-
-
-def data_of(path: Path) -> list[tuple[str, str]]:
-    """What an IR file says of our operators."""
-    return re.findall(r'<layer [^>]*type="(\w+)" version="ov_ext">\s*(<data[^>]*>)?', path.read_text())
-
-
-def test_one_kind_reads_the_files_of_the_other(core: ov.Core, kind: str, tmp_path: Path) -> None:
-    ov.save_model(example(), str(tmp_path / "mine.xml"))
-    with using(other(kind)):
-        ov.save_model(example(), str(tmp_path / "theirs.xml"))
-    assert data_of(tmp_path / "mine.xml") == data_of(tmp_path / "theirs.xml")
-    model = core.read_model(tmp_path / "theirs.xml")
-    assert {is_native(node) for node in ours(model)} == {kind == NATIVE}
-    assert np.array_equal(run(model), EXPECTED)
-
-
-@pytest.mark.parametrize("sizes", [(2, 3, 4), (-1, -1, -1)])
-@pytest.mark.parametrize("run_time", [False, True])
-def test_one_kind_imports_what_the_other_exported(
-    core: ov.Core, kind: str, sizes: tuple[int, ...], run_time: bool
-) -> None:
-    """Constant indices are attributes there, where the other is that in C++."""
-    with using(other(kind)):
-        blob = ov.Core().compile_model(example(sizes, run_time=run_time), "CPU").export_model()
-    given = [DATA, *([np.array([0, 1, 0], np.int32)] if run_time else [])]
-    assert np.array_equal(run(core.import_model(blob, "CPU"), *given), EXPECTED)
-
-
-def test_one_kind_takes_from_the_cache_what_the_other_put_there(core: ov.Core, kind: str, tmp_path: Path) -> None:
-    ov.save_model(example(), str(tmp_path / "m.xml"))
-    loaded = []
-    for name in (other(kind), kind):
-        with using(name):
-            fresh = ov.Core()
-            ov_ext.register(fresh)
-            compiled = fresh.compile_model(tmp_path / "m.xml", "CPU", {"CACHE_DIR": str(tmp_path / "cache")})
-        loaded.append(compiled.get_property("LOADED_FROM_CACHE"))
-        assert np.array_equal(run(compiled), EXPECTED)
-    assert loaded == [False, True]
-
-
-def test_a_core_runs_models_of_the_other_kind(core: ov.Core, kind: str) -> None:
-    with using(other(kind)):
-        theirs = example((-1, -1, -1))
-    assert np.array_equal(core.compile_model(theirs, "CPU")([DATA])[0], EXPECTED)
-
-
-def test_bodies_of_if(core: ov.Core) -> None:
-    condition, x = parameter([], "boolean"), parameter([2, 3, 4])
-    bodies = []
-    for index in (1, 2):
-        inner = parameter([2, 3, 4])
-        sliced = ov_ext.StridedSlice([inner, constant([index - 1]), constant([0]), constant([1])], shrink_axis_mask=[1])
-        bodies.append(ov.Model([sliced], [inner], "body"))
-    node = opset8.if_op(condition)
-    node.set_then_body(bodies[0])
-    node.set_else_body(bodies[1])
-    node.set_input(x.output(0), bodies[0].get_parameters()[0], bodies[1].get_parameters()[0])
-    result = node.set_output(bodies[0].get_results()[0], bodies[1].get_results()[0])
-    model = ov.Model([result], [condition, x], "m")
+def test_bodies_of_if_are_run_and_swapped(core: ov.Core) -> None:
+    model = if_model(
+        [2, 3, 4], lambda inner, i: ov_ext.StridedSlice([inner, *map(constant, ([i], [0], [1]))], shrink_axis_mask=[1])
+    )
     compiled = core.compile_model(model, "CPU")
     assert np.array_equal(compiled([np.array(True), DATA])[0], DATA[0])
     assert np.array_equal(compiled([np.array(False), DATA])[0], DATA[1])
@@ -266,8 +201,8 @@ def test_bodies_of_if(core: ov.Core) -> None:
     assert np.array_equal(core.compile_model(model, "CPU")([np.array(False), DATA])[0], DATA[1])
 
 
-def test_bodies_of_loop(core: ov.Core) -> None:
-    """Three times round, each time without the first element and the last."""
+def test_bodies_of_loop_are_run(core: ov.Core) -> None:
+    """Each of three iterations drops the first element and the last."""
     x = parameter([-1])
     inner, going = parameter([-1]), opset8.constant(np.array(True))
     sliced = ov_ext.Slice([inner, constant([1]), constant([-1]), constant([1])])
@@ -306,7 +241,7 @@ def test_swapping_a_strided_slice_without_strides() -> None:
     assert run(model, data, np.array([3], np.int32)).tolist() == [3, 4]
 
 
-def test_values_instead_of_nodes() -> None:
+def test_lists_are_accepted_instead_of_nodes() -> None:
     source = parameter([4, 4])
     node = ov_ext.Slice([source.output(0), [1], np.array([3]), [1], (0,)])
     assert node.get_output_shape(0) == ov.Shape([2, 4])
@@ -314,8 +249,8 @@ def test_values_instead_of_nodes() -> None:
     assert ov_ext.StridedSlice([source, [1, 1], [2, 3]]).get_output_shape(0) == ov.Shape([1, 2])
 
 
-def test_the_names_of_the_built_in_types_would_not_do(core: ov.Core) -> None:
-    """Why ours are Slice8 and StridedSlice1: by those names the plugin takes any node for its own, and fails."""
+def test_plugin_fails_on_our_operators_named_as_its_own(core: ov.Core) -> None:
+    """The plugin takes any node of these names for its own, so ours are Slice8 and StridedSlice1."""
 
     class Slice(InPython):
         class_type_info = ov.DiscreteTypeInfo("Slice", "ov_ext")

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx_models import parse
 from platforms import POSIX
 
 from onnx_ops.model.io import read_model, write_model
@@ -29,6 +29,12 @@ from sliceport.sandbox import place as beside
 
 def tree(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def lower(tmp_path: Path, models: Path) -> list[str]:
+    """Return the words that lower a model to the folder `out`, perhaps over an earlier result."""
+    return ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
 
 
 def fill_with(text: str) -> Callable[[Path], None]:
@@ -81,12 +87,7 @@ class TestInterruptions:
     @pytest.mark.parametrize("had", [(), ("m",), ("m.data",), ("m.data", "m")])
     @pytest.mark.parametrize("at", range(5))
     def test_files_are_all_old_or_all_new(
-        self,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        error: type[BaseException],
-        had: tuple[str, ...],
-        at: int,
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], had: tuple[str, ...], at: int
     ) -> None:
         for name in had:
             (tmp_path / name).write_text("old")
@@ -102,7 +103,9 @@ class TestInterruptions:
         assert len(os.listdir(tmp_path)) == len(tree(tmp_path))
 
     @pytest.mark.parametrize("first", range(1, 4))
-    def test_what_cannot_be_put_back_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    def test_a_file_that_cannot_be_put_back_is_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+    ) -> None:
         files = [tmp_path / "m.data", tmp_path / "m"]
         for file in files:
             file.write_text(f"old {file.name}")
@@ -116,14 +119,14 @@ class TestInterruptions:
         assert b"old m.data" in tree(tmp_path).values()
 
     def test_new_files_that_cannot_be_taken_back_stay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing stood there, so that nothing is lost."""
-        files = [tmp_path / "m.data", tmp_path / "m"]
         let_fail(monkeypatch, "replace", lambda number: number > 1, OSError(5, "Input/output error"))
         with pytest.raises(UsageError, match=r"m' cannot be written \(Input/output error\)\.$"):
-            beside.write_files(files, write_all(files))
+            beside.write_files(both := [tmp_path / "m.data", tmp_path / "m"], write_all(both))
         assert os.listdir(tmp_path) == ["m.data"]
 
-    def test_a_file_that_somebody_removes_meanwhile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_that_is_removed_meanwhile_is_replaced(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         files = [tmp_path / "m.data", tmp_path / "m"]
         for file in files:
             file.write_text("old")
@@ -170,75 +173,52 @@ class TestInterruptions:
 
 
 class TestKept:
-    def test_a_folder_with_something_more_in_it(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Weights that were put beside the annotated model to run it, as the README says, survive."""
-        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out")]
-        assert main(arguments) == 0
-        (tmp_path / "out" / "weights.bin").write_bytes(b"mine")
-        before = tree(tmp_path)
-        capsys.readouterr()
-        assert main([*arguments, "--overwrite"]) == 2
-        assert "holds 'weights.bin', which is not overwritten; move it elsewhere" in capsys.readouterr().err
-        assert tree(tmp_path) == before
-        (tmp_path / "out" / "weights.bin").unlink()
-        assert main([*arguments, "--overwrite"]) == 0
-
     @pytest.mark.parametrize(
         "name",
         [
-            *("model.data", "model.onnx_data", "model.onnx.data", "model.bin", "model.notes.md", "model.onnx/mine"),
-            *(
-                "dxdispatch/notes.txt",
-                "dxdispatch/0.txt",
-                "dxdispatch/more/0.json",
-                "dxdispatch/my.json",
-                "other/0.json",
-            ),
+            *("weights.bin", "model.data", "model.onnx_data", "model.onnx.data", "model.bin", "model.notes.md"),
+            *("model.onnx/mine", "dxdispatch/notes.txt", "dxdispatch/0.txt", "dxdispatch/more/0.json"),
+            *("dxdispatch/my.json", "other/0.json"),
         ],
     )
-    def test_a_folder_with_files_of_similar_names(
-        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], name: str
+    def test_a_folder_with_another_file_in_it_is_kept(
+        self, tmp_path: Path, lower: list[str], capsys: pytest.CaptureFixture[str], name: str
     ) -> None:
-        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
-        assert main(arguments) == 0
+        """Check names like those of results, and weights put beside the annotated model as the README says."""
+        assert main(lower) == 0
         mine = tmp_path / "out" / name
         if name.startswith("model.onnx/"):
             mine.parent.unlink()
         mine.parent.mkdir(exist_ok=True, parents=True)
         mine.write_bytes(b"mine")
-        assert main(arguments) == 2
+        before = tree(tmp_path)
+        capsys.readouterr()
+        assert main(lower) == 2
         assert "which is not overwritten; move it elsewhere" in capsys.readouterr().err
-        assert mine.read_bytes() == b"mine"
+        assert tree(tmp_path) == before
 
-    def test_results_of_dxdispatch_are_replaced(self, tmp_path: Path, models: Path) -> None:
-        arguments = ["lower", str(models / "rule_coalesce.onnx"), "-o", str(tmp_path / "out"), "--overwrite"]
-        assert main(arguments) == 0
+    def test_results_of_dxdispatch_are_replaced(self, tmp_path: Path, lower: list[str]) -> None:
+        assert main(lower) == 0
         one = next((tmp_path / "out" / "dxdispatch").glob("*.json"))
         one.with_name(f"{one.stem}.output_0.npy").touch()
-        assert main(arguments) == 0
+        assert main(lower) == 0
 
     @POSIX
-    def test_what_a_link_leads_to(self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize("target", ["real.onnx", "nowhere"])
+    def test_a_link_is_replaced_and_its_target_kept(
+        self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], target: str
+    ) -> None:
         (tmp_path / "real.onnx").write_bytes(b"mine")
-        (tmp_path / "link.onnx").symlink_to("real.onnx")
+        (tmp_path / "link.onnx").symlink_to(target)
         arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
         assert main(arguments) == 2
         assert "exists" in capsys.readouterr().err
         assert main([*arguments, "--overwrite"]) == 0
-        assert (tmp_path / "real.onnx").read_bytes() == b"mine"
         onnx.checker.check_model(tmp_path / "link.onnx")
-
-    @POSIX
-    def test_a_link_that_leads_nowhere(self, tmp_path: Path, models: Path) -> None:
-        (tmp_path / "link.onnx").symlink_to("nowhere")
-        arguments = ["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / "link.onnx")]
-        assert main(arguments) == 2
-        assert main([*arguments, "--overwrite"]) == 0
+        assert (tmp_path / "real.onnx").read_bytes() == b"mine"
         assert not (tmp_path / "nowhere").exists()
 
-    def test_the_input_itself_unless_asked_for(
+    def test_the_input_is_kept_without_overwrite(
         self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         data = (models / "rule_siblings.onnx").read_bytes()
@@ -254,7 +234,7 @@ class TestKept:
 
 class TestNames:
     @pytest.mark.parametrize("length", [200, 244, 245, 246, 250, 255])
-    def test_as_long_as_a_file_system_takes(self, tmp_path: Path, models: Path, length: int) -> None:
+    def test_names_may_be_as_long_as_a_file_system_takes(self, tmp_path: Path, models: Path, length: int) -> None:
         name = "n" * (length - 5) + ".onnx"
         assert main(["rewrite", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / name)]) == 0
         assert main(["lower", str(models / "rule_siblings.onnx"), "-o", str(tmp_path / ("d" * length))]) == 0
@@ -262,7 +242,7 @@ class TestNames:
 
     @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
     @pytest.mark.parametrize("name", ["n" * 300 + ".onnx", "n" * 5000 + ".onnx", "ä" * 128 + ".onnx"])
-    def test_longer(
+    def test_longer_names_are_refused(
         self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
     ) -> None:
         for overwrite in ([], ["--overwrite"]):
@@ -273,11 +253,11 @@ class TestNames:
             assert "cannot be made (File name too long)" in err or sys.platform == "win32"
         assert list(tmp_path.iterdir()) == []
 
-    def test_with_a_null(self, tmp_path: Path) -> None:
+    def test_a_name_with_a_null_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="cannot be made"):
             beside.fill_folder(tmp_path / "a\0b", fill_with("new"), mark="mark")
 
-    def test_of_the_data_alone(self, tmp_path: Path) -> None:
+    def test_a_name_that_is_too_long_for_the_data_is_refused(self, tmp_path: Path) -> None:
         """The model's name fits, and that of its data does not."""
         path = external(tmp_path / "in")
         target = tmp_path / ("n" * 250 + ".onnx")
@@ -289,7 +269,9 @@ class TestNames:
         "name",
         ["ab:c.onnx", "a?.onnx", "nul", "NUL.onnx", "com1.tar.gz", "COM\u00b2", "a.", "a ", "a\tb", "conin$", "aux .x"],
     )
-    def test_that_windows_does_not_take(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def test_names_that_windows_does_not_take_are_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
         """Among them names of devices, to which writing would succeed, and of streams of other files."""
         monkeypatch.setattr(sys, "platform", "win32")
         refusal = re.escape(f"output '{tmp_path / name}' has a name that Windows gives no file; give another one.")
@@ -304,7 +286,9 @@ class TestNames:
     @pytest.mark.parametrize(
         "name", ["console.onnx", "com10.onnx", "a.nul", ".a", "null", "a b.onnx", "lpt", "x.con.y"]
     )
-    def test_that_only_look_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def test_names_that_resemble_devices_are_taken(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
         monkeypatch.setattr(sys, "platform", "win32")
         beside.check_output(tmp_path / name)
 
@@ -317,7 +301,9 @@ class TestMove:
         monkeypatch.setattr(sys, "platform", "win32")
 
     @pytest.mark.parametrize("is_folder", [False, True])
-    def test_waits_for_others(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool) -> None:
+    def test_a_move_waits_for_other_programs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool
+    ) -> None:
         name = "rename" if is_folder else "replace"
         source, refusals, rename = tmp_path / "new", [True, True], getattr(Path, name)
 
@@ -337,7 +323,7 @@ class TestMove:
         assert [path.name for path in tmp_path.iterdir()] == ["old"]
         assert refusals == []
 
-    def test_does_not_wait_for_ever(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_move_waits_only_so_long(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(path: Path, target: Path) -> Path:
             raise PermissionError(13, "Permission denied")
 
@@ -363,14 +349,10 @@ def external(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     weights = np.arange(1, 1001, dtype=np.float32)
     (folder / "w.bin").write_bytes(weights.tobytes())
-    tensor = numpy_helper.from_array(weights, "w")
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
+    model = parse("() => (float[500] a, float[500] b) { a, b = Split (w) }", 13)
+    tensor = model.graph.initializer.add(name="w", data_type=onnx.TensorProto.FLOAT, dims=[1000])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="w.bin")
-    node = helper.make_node("Split", ["w"], ["a", "b"])
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [500]) for name in ("a", "b")]
-    graph = helper.make_graph([node], "g", [], outputs, [tensor])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     return folder / "m.onnx"
 
@@ -386,7 +368,7 @@ class TestWrite:
         write_model(read_model(source), path.with_name("out.onnx"), source=source)
         assert onnx.load(path.with_name("out.onnx")).graph.initializer[0].raw_data[-4:] == np.float32(1000).tobytes()
 
-    def test_a_model_that_cannot_be_written(self, tmp_path: Path, models: Path) -> None:
+    def test_a_model_that_cannot_be_written_leaves_nothing(self, tmp_path: Path, models: Path) -> None:
         model = read_model(models / "rule_siblings.onnx")
         next(iter(model.graph)).attributes["odd"] = ir.Attr("odd", ir.AttributeType.TENSOR, 7)
         with pytest.raises(ModelError, match="'out.onnx' cannot be written: "):
@@ -396,7 +378,7 @@ class TestWrite:
     @POSIX
     @pytest.mark.parametrize("command", ["lower", "rewrite", "harden"])
     @pytest.mark.parametrize("limit", [100, 1000])
-    def test_a_disk_that_fills_up(self, tmp_path: Path, models: Path, command: str, limit: int) -> None:
+    def test_a_full_disk_leaves_nothing(self, tmp_path: Path, models: Path, command: str, limit: int) -> None:
         """A limit on the size of files fails in the middle of writing as a full disk does.
 
         Interpreters write no compiled files there: they would leave them cut off, for all who import them later.
@@ -418,7 +400,7 @@ class TestWrite:
 
     @POSIX
     @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes everywhere")
-    def test_a_folder_that_may_not_be_written(
+    def test_a_read_only_folder_is_refused(
         self, tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         tmp_path.chmod(0o500)

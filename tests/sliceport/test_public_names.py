@@ -14,7 +14,7 @@ NAMES = json.loads((Path(__file__).parents[1] / "data" / "public_names.json").re
 
 
 @pytest.mark.parametrize("module", sorted(NAMES))
-def test_all_is_what_stands_in_the_file(module: str) -> None:
+def test_all_is_listed_in_the_file(module: str) -> None:
     assert sorted(importlib.import_module(module).__all__) == NAMES[module]
 
 

@@ -62,6 +62,8 @@ bool is_integral(const ov::element::Type& element) {
 }
 
 Integers to_index_list(const ov::Tensor& tensor) {
+    if (!tensor)
+        return {};  // OpenVINO gives a constant without elements a view without memory.
     const auto data = tensor.data();
     const auto count = tensor.get_size();
     switch (tensor.get_element_type()) {

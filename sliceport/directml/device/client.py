@@ -190,18 +190,12 @@ class Device:
         edges["output_edges"] = [[*source, i] for i, source in enumerate(written.values())]
         sizes = [calls[node].operator.outputs[i].total_tensor_size_in_bytes for node, i in written.values()]
         buffers = [_fit_buffer(values[binding.value], binding, calls) for binding in inputs]
-        graph = {
-            "operators": [to_json(call.operator) for call in calls],
-            "input_count": len(inputs),
-            "output_count": len(written),
-            **edges,
-        }
+        operators = [to_json(call.operator) for call in calls]
+        bound = zip(inputs, buffers, strict=True)
         request = {
             "do": "run",
-            "graph": graph,
-            "inputs": [
-                {"size": int(data.size), "offset": b.byte_offset} for b, data in zip(inputs, buffers, strict=True)
-            ],
+            "graph": {"operators": operators, "input_count": len(inputs), "output_count": len(written), **edges},
+            "inputs": [{"size": int(data.size), "offset": b.byte_offset} for b, data in bound],
             "outputs": [{"size": size} for size in sizes],
         }
         fill = bytes([FILL]) * sum(sizes)
@@ -238,12 +232,7 @@ class Device:
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         """Run a model like `run_onnx`, and return also the nodes that ran, each with its provider.
 
-        Args:
-            model: The serialised model.
-            inputs: An array for each input.
-            outputs: Names of the outputs to return.
-            fallback: Whether nodes that the provider does not take may run on the CPU.
-            fusion: Whether the provider may fuse nodes into DirectML graphs, each one node of the trace.
+        With `fusion` the provider may fuse nodes into DirectML graphs, each one node of the trace.
         """
         return self._run_onnx(model, inputs, outputs, fallback=fallback, fusion=fusion, trace=True)
 
@@ -255,12 +244,7 @@ class Device:
             "do": "onnx",
             "model_size": len(model),
             "inputs": [
-                {
-                    "name": name,
-                    "shape": list(array.shape),
-                    "element": element,
-                    "size": len(data),
-                }
+                {"name": name, "shape": list(array.shape), "element": element, "size": len(data)}
                 for name, (array, element, data) in arrays.items()
             ],
             "outputs": list(outputs),
@@ -329,12 +313,7 @@ class Device:
         pipe = subprocess.PIPE
         try:
             return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
-                self._command,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                env=self._environment,
+                self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0, env=self._environment
             )
         except OSError as error:
             reason = error.strerror or error

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
+from onnx_models import parse
 from platforms import needs_custom_inference
 
 import onnx_ops
@@ -32,26 +33,8 @@ OPSET = 18
 Dims = Sequence[int | str | None]
 
 
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, Dims | None],
-    outputs: Sequence[str],
-    initializers: Mapping[str, npt.ArrayLike] | None = None,
-    opset: int = OPSET,
-    functions: Sequence[onnx.FunctionProto] = (),
-    ir_version: int = 10,
-    value_info: Sequence[onnx.ValueInfoProto] = (),
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        list(nodes),
-        "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [onnx.ValueInfoProto(name=name) for name in outputs],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in (initializers or {}).items()],
-        value_info=list(value_info),
-    )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
-    return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=ir_version)
+def model(graph: str, opset: int = OPSET, ir_version: int = 10) -> onnx.ModelProto:
+    return parse(graph, opset, ir_version, local=1)
 
 
 def data_of(entry: Facts) -> npt.NDArray[Any]:
@@ -67,7 +50,7 @@ def found(proto: onnx.ModelProto) -> dict[str, Facts]:
 
 
 @pytest.mark.parametrize(("op", "a", "b"), [("Div", 1, 0), ("Mod", 1, 0), ("Add", 2**63 - 1, 1), ("Mul", 2**40, 2**40)])
-def test_what_overflows_or_divides_by_zero_is_not_known_to_shape_arithmetic(op: str, a: int, b: int) -> None:
+def test_shape_arithmetic_drops_overflows_and_divisions_by_zero(op: str, a: int, b: int) -> None:
     arrays = [np.array([x], object) for x in (a, b)]
     listed = shape_arithmetic.compute(op, arrays, {}, (1,), OPSET)
     assert listed is not None
@@ -75,19 +58,11 @@ def test_what_overflows_or_divides_by_zero_is_not_known_to_shape_arithmetic(op: 
 
 
 def test_open_sizes_are_carried_among_known_ones() -> None:
-    nodes = [
-        helper.make_node("Shape", ["x"], ["s"]),
-        helper.make_node("Gather", ["s", "i"], ["second"]),
-        helper.make_node("Concat", ["second", "minus"], ["wanted"], axis=0),
-        helper.make_node("Reshape", ["x", "wanted"], ["y"]),
-        helper.make_node("Gather", ["s", "z"], ["first"]),
-        helper.make_node("Concat", ["first", "second", "second"], ["grid"], axis=0),
-        helper.make_node("ConstantOfShape", ["grid"], ["zeros"]),
-        helper.make_node("Concat", ["second", "first", "second"], ["wider"], axis=0),
-        helper.make_node("Expand", ["x", "wider"], ["e"]),
-    ]
-    constants = {"i": np.array([1]), "z": np.array([0]), "minus": np.array([-1])}
-    got = found(model(nodes, {"x": ["N", 6]}, ["y"], constants))
+    nodes = """s = Shape (x)  second = Gather (s, i)  wanted = Concat<axis = 0> (second, minus)  y = Reshape (x, wanted)
+        first = Gather (s, z)  grid = Concat<axis = 0> (first, second, second)  zeros = ConstantOfShape (grid)
+        wider = Concat<axis = 0> (second, first, second)  e = Expand (x, wider)"""
+    constants = "int64[1] i = {1}, int64[1] z = {0}, int64[1] minus = {-1}"
+    got = found(model(f"(float[N,6] x) => (y) <{constants}> {{ {nodes} }}"))
     assert data_of(got["second"]).tolist() == [6]
     assert got["first"].data is None
     assert got["y"].dims == (6, None)
@@ -96,58 +71,47 @@ def test_open_sizes_are_carried_among_known_ones() -> None:
 
 
 def test_inferred_sizes_count_more_than_declared_ones() -> None:
-    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Own", ["y"], ["z"], domain="local")]
-    declared = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [7, 7]) for name in ("y", "z")]
-    got = found(model(nodes, {"x": [2, "N"]}, ["z"], value_info=declared))
-    assert got["y"].dims == (2, 7)  # what cannot be inferred is believed
+    proto = model("(float[2,N] x) => (z) <float[7,7] y, float[7,7] z> { y = Relu (x)  z = local.Own (y) }")
+    got = found(proto)
+    assert got["y"].dims == (2, 7)  # a size that cannot be inferred is taken as declared
     assert got["z"].dims == (7, 7)
 
 
 def test_declared_sizes_of_slices_do_not_hold_for_all_sizes_of_their_data() -> None:
-    nodes = [helper.make_node("Slice", ["x", "s", "e"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
-    declared = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
-    bounds = {"s": np.array([0]), "e": np.array([3])}
-    got = found(model(nodes, {"x": ["N", 3]}, ["z"], bounds, value_info=declared))
+    values = "<float[2,3] y, int64[1] s = {0}, int64[1] e = {3}>"
+    got = found(model(f"(float[N,3] x) => (z) {values} {{ y = Slice (x, s, e)  z = Relu (y) }}"))
     assert (got["y"].dims, got["z"].dims) == ((None, 3), (None, 3))
 
 
-def test_replaceable_initializers_are_no_constants() -> None:
-    nodes = [helper.make_node("Neg", ["c"], ["n"])]
+def test_replaceable_initializers_are_not_constants() -> None:
     for ir_version, expected in ((3, [-1.0, -2.0]), (4, None)):
-        proto = model(nodes, {"c": [2]}, ["n"], {"c": np.array([1, 2], np.float32)}, ir_version=ir_version)
+        text = "(float[2] c) => (n) <float[2] c = {1.0, 2.0}> { n = Neg (c) }"
+        proto = model(text, ir_version=ir_version)
         data = found(proto)["n"].data
         assert (None if data is None else data.tolist()) == expected
 
 
 def test_functions_are_followed_with_the_attributes_of_each_call() -> None:
-    body = [helper.make_node("Concat", ["a", "a"], ["b"])]
-    reference = onnx.AttributeProto(name="axis", type=onnx.AttributeProto.INT, ref_attr_name="at")
-    body[0].attribute.append(reference)
-    function = helper.make_function("local", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", OPSET)], ["at"])
-    calls = [helper.make_node("Twice", ["x"], [f"y{at}"], domain="local", at=at) for at in (0, 1)]
-    got = found(model(calls, {"x": [2, 3]}, ["y0", "y1"], functions=[function]))
+    head = f'<domain: "local", opset_import: ["" : {OPSET}]> Twice <at> (a) => (b)'
+    calls = "{ y0 = local.Twice<at = 0> (x)  y1 = local.Twice<at = 1> (x) }"
+    got = found(model(f"(float[2,3] x) => (y0, y1) {calls} {head} {{ b = Concat<axis: int = @at> (a, a) }}"))
     assert (got["y0"].dims, got["y1"].dims) == ((4, 3), (2, 6))
 
 
 def test_branches_of_an_if_are_followed() -> None:
-    def branch(name: str, size: int) -> onnx.GraphProto:
-        node = helper.make_node("Expand", ["x", f"to_{size}"], [name])
-        return helper.make_graph([node], name, [], [onnx.ValueInfoProto(name=name)])
-
-    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("t", 4), else_branch=branch("e", 5))
-    sizes = {"to_4": np.array([4, 3]), "to_5": np.array([5, 3])}
-    proto = model([node], {"x": [1, 3], "c": []}, ["y"], sizes)
-    proto.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
-    assert found(proto)["y"].dims == (None, 3)
-    known = model([node], {"x": [1, 3]}, ["y"], sizes | {"c": np.array(True)})
-    assert found(known)["y"].dims == (4, 3)
+    branches = """{ y = If (c) <then_branch = a () => (t) { t = Expand (x, four) },
+        else_branch = b () => (e) { e = Expand (x, five) }> }"""
+    sizes = "int64[2] four = {4, 3}, int64[2] five = {5, 3}"
+    assert found(model(f"(float[1,3] x, bool c) => (y) <{sizes}> {branches}"))["y"].dims == (None, 3)
+    assert found(model(f"(float[1,3] x) => (y) <{sizes}, bool c = {{1}}> {branches}"))["y"].dims == (4, 3)
 
 
 @pytest.mark.parametrize("outputs", [["d", ""], ["d"], ["", "d"], ["", "d", ""]], ids=str)
 def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(outputs: list[str]) -> None:
-    """Whoever writes the model: onnx-ir does not write those at the end."""
-    nodes = [helper.make_node("LSTM", ["x", "w", "r"], outputs, hidden_size=5), helper.make_node("Neg", ["d"], ["y"])]
-    proto = model(nodes, {"x": [2, 3, 4], "w": [1, 20, 4], "r": [1, 20, 5]}, ["y"])
+    """Check models of any writer: onnx-ir does not write those at the end."""
+    left_out = ", ".join(name or '""' for name in outputs)
+    proto = model(f"""(float[2,3,4] x, float[1,20,4] w, float[1,20,5] r) => (y)
+        {{ {left_out} = LSTM<hidden_size = 5> (x, w, r)  y = Neg (d) }}""")
     shape = (2, 1, 3, 5) if outputs[0] else (1, 3, 5)
     assert found(proto)["y"].dims == shape
     assert {value.name: entry.dims for value, entry in inference.infer(IrModel(from_proto(proto))).items()}[
@@ -157,45 +121,37 @@ def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(ou
 
 @pytest.mark.parametrize(
     ("bounds", "size"),
-    [
-        ((0.0, 3.0, 1.0), 3),
-        ((0.0, 2.5, 0.5), None),
-        ((-1.0, 2.0**25, 2.0**25), None),
-        ((0.0, 70000.0, 0.7), None),
-    ],
+    [((0.0, 3.0, 1.0), 3), ((0.0, 2.5, 0.5), None), ((-1.0, 2.0**25, 2.0**25), None), ((0.0, 70000.0, 0.7), None)],
 )
 def test_a_range_of_floats_has_a_size_where_rounding_changes_nothing(bounds: Sequence[Any], size: int | None) -> None:
     """Take ranges that in 32 bits have one element less than onnxruntime gives them, the third and the fourth."""
     constants = {name: np.array(bound, np.float32) for name, bound in zip("abc", bounds, strict=True)}
-    got = found(model([helper.make_node("Range", ["a", "b", "c"], ["r"])], {}, ["r"], constants))
+    proto = model("() => (r) { r = Range (a, b, c) }")
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    got = found(proto)
     assert got["r"].dims == (size,)
 
 
 def test_whole_slices_keep_open_sizes() -> None:
-    nodes = [helper.make_node("Slice", ["x", "s", "e", "a"], ["y"])]
-    bounds = {"s": np.array([0, 1]), "e": np.array([2**63 - 1, 3]), "a": np.array([0, -1])}
-    assert found(model(nodes, {"x": ["N", "M", 4]}, ["y"], bounds))["y"].dims == ("N", "M", 2)
-    bounds["s"][0] = 1
-    assert found(model(nodes, {"x": ["N", "M", 4]}, ["y"], bounds))["y"].dims == (None, "M", 2)
+    for start, first in ((0, "N"), (1, None)):
+        bounds = f"<int64[2] s = {{{start}, 1}}, int64[2] e = {{{2**63 - 1}, 3}}, int64[2] a = {{0, -1}}>"
+        got = found(model(f"(float[N,M,4] x) => (y) {bounds} {{ y = Slice (x, s, e, a) }}"))
+        assert got["y"].dims == (first, "M", 2)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "constants"),
+    ("node", "constants"),
     [
-        ([helper.make_node("Split", ["x"], ["a", "b", "c"], num_outputs=2)], {}),
-        ([helper.make_node("Slice", ["x", "s", "e", "", "t"], ["y"])], {"s": [0], "e": [4], "t": [2**62]}),
-        ([helper.make_node("Gather", ["x", "s"], ["y"])], {"s": [0, 1]}),
-        ([helper.make_node("Range", ["s", "e", "t"], ["y"])], {"s": 0, "e": 2**62, "t": 1}),
-        ([helper.make_node("ConstantOfShape", ["s"], ["y"])], {"s": [2**40, 2**20]}),
-        ([helper.make_node("Tile", ["s", "e"], ["y"])], {"s": [1], "e": [2**40]}),
+        ("y, b, c = Split<num_outputs = 2> (x)", "int64 s = {0}"),
+        ('y = Slice (x, s, e, "", t)', f"int64[1] s = {{0}}, int64[1] e = {{4}}, int64[1] t = {{{2**62}}}"),
+        ("y = Gather (x, s)", "int64[2] s = {0, 1}"),
+        ("y = Range (s, e, t)", f"int64 s = {{0}}, int64 e = {{{2**62}}}, int64 t = {{1}}"),
+        ("y = ConstantOfShape (s)", f"int64[2] s = {{{2**40}, {2**20}}}"),
+        ("y = Tile (s, e)", f"int64[1] s = {{1}}, int64[1] e = {{{2**40}}}"),
     ],
-    ids=lambda value: value[0].op_type if isinstance(value, list) else "",
 )
-def test_nodes_that_crash_onnx_give_no_elements(
-    nodes: list[onnx.NodeProto], constants: dict[str, int | list[int]]
-) -> None:
-    arrays = {name: np.array(value, np.int64) for name, value in constants.items()}
-    proto = model(nodes, {"x": [2**40]}, [nodes[0].output[0]], arrays)
+def test_nodes_that_crash_onnx_give_no_elements(node: str, constants: str) -> None:
+    proto = model(f"(float[{2**40}] x) => (y) <{constants}> {{ {node} }}")
     assert all(entry.data is None for entry in found(proto).values())
 
 
@@ -208,7 +164,7 @@ def test_bfloat16_is_computed_as_numbers_or_not_at_all(
     op: str, bits: list[list[int]], expected: list[int] | list[list[int]]
 ) -> None:
     names = [f"c{i}" for i in range(len(bits))]
-    proto = model([helper.make_node(op, names, ["y"])], {}, ["y"])
+    proto = model(f"() => (y) {{ y = {op} ({', '.join(names)}) }}")
     for name, values in zip(names, bits, strict=True):
         data = np.array(values, "<u2").tobytes()
         proto.graph.initializer.add(name=name, data_type=TensorProto.BFLOAT16, dims=[len(values)], raw_data=data)
@@ -218,7 +174,7 @@ def test_bfloat16_is_computed_as_numbers_or_not_at_all(
 
 
 def test_integers_of_bfloat16_that_no_int32_holds_are_not_known() -> None:
-    proto = model([helper.make_node("Cast", ["c"], ["y"], to=TensorProto.INT32)], {}, ["y"])
+    proto = model("() => (y) { y = Cast<to = 6> (c) }")
     data = np.array([0x4F33], "<u2").tobytes()
     proto.graph.initializer.add(name="c", data_type=TensorProto.BFLOAT16, dims=[1], raw_data=data)
     assert found(proto)["y"].data is None
@@ -237,17 +193,17 @@ def test_integers_of_bfloat16_that_no_int32_holds_are_not_known() -> None:
     ],
 )
 def test_concat_adds_sizes_of_any_length(
-    shapes: list[Dims | None], axis: int, expected: tuple[int | str | None, ...] | None, opset: int
+    shapes: list[Dims], axis: int, expected: tuple[int | str | None, ...] | None, opset: int
 ) -> None:
-    names = [f"x{i}" for i in range(len(shapes))]
-    inputs = dict(zip(names, shapes, strict=True))
-    got = found(model([helper.make_node("Concat", names, ["y"], axis=axis)], inputs, ["y"], opset=opset))["y"]
+    inputs = ", ".join(f"float[{','.join(map(str, shape))}] x{i}" for i, shape in enumerate(shapes))
+    names = ", ".join(f"x{i}" for i in range(len(shapes)))
+    got = found(model(f"({inputs}) => (y) {{ y = Concat<axis = {axis}> ({names}) }}", opset))["y"]
     assert got.dims == expected
 
 
 def test_tensors_that_double_do_not_take_all_memory() -> None:
-    nodes = [helper.make_node("Concat", [f"v{i}", f"v{i}"], [f"v{i + 1}"], axis=0) for i in range(60)]
-    got = found(model(nodes, {}, ["v60"], {"v0": np.array([3, 1])}))
+    nodes = "  ".join(f"v{i + 1} = Concat<axis = 0> (v{i}, v{i})" for i in range(60))
+    got = found(model(f"() => (v60) <int64[2] v0 = {{3, 1}}> {{ {nodes} }}"))
     assert got["v60"].dims == (2**61,)
     assert data_of(got["v9"]).tolist() == [3, 1] * 2**9
     assert got["v40"].data is None
@@ -275,38 +231,31 @@ def test_sizes_beyond_64_bits_are_not_known(op: str) -> None:
         assert lowered.reason.code == "missing_shape"
 
 
-def functions(bodies: Mapping[str, Sequence[onnx.NodeProto]]) -> list[onnx.FunctionProto]:
-    """Build functions from `a` to the output of their last node."""
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
-    return [
-        helper.make_function("local", name, ["a"], [nodes[-1].output[0]], list(nodes), opsets)
-        for name, nodes in bodies.items()
-    ]
-
-
-def call(name: str, given: str = "a", result: str = "b") -> onnx.NodeProto:
-    return helper.make_node(name, [given], [result], domain="local")
+def with_functions(call: str, bodies: Mapping[str, str]) -> ir.Model:
+    """Build a model that calls a function; `bodies` maps their names to nodes that read `a` and write `c`."""
+    head = f'<domain: "local", opset_import: ["" : {OPSET}, "local" : 1]>'
+    functions = "\n".join(f"{head} {name} (a) => (c) {{ {body} }}" for name, body in bodies.items())
+    return from_proto(model(f"(float[2] x) => (y) {{ y = local.{call} (x) }} {functions}"))
 
 
 def test_functions_that_nothing_calls_are_not_inlined() -> None:
-    negation = helper.make_node("Neg", ["a"], ["b"])
-    doubling = {f"D{i}": [call(f"D{i + 1}"), call(f"D{i + 1}", "b", "c")] for i in range(60)}
-    bodies = {"used": [call("inner")], "inner": [negation], **doubling, "D60": [negation]}
-    made = from_proto(model([call("used", "x", "y")], {"x": [2]}, ["y"], functions=functions(bodies)))
+    doubling = {f"D{i}": f"b = local.D{i + 1} (a) c = local.D{i + 1} (b)" for i in range(60)}
+    bodies = {"used": "c = local.inner (a)", "inner": "c = Neg (a)", **doubling, "D60": "c = Neg (a)"}
+    made = with_functions("used", bodies)
     inline_functions(made)
     assert [(node.op_type, node.outputs[0].name) for node in made.graph] == [("Neg", "y")]
     assert not made.functions
 
 
 def test_deep_chains_of_functions_are_inlined() -> None:
-    bodies = {f"F{i}": [call(f"F{i + 1}")] for i in range(300)} | {"F300": [helper.make_node("Neg", ["a"], ["b"])]}
-    made = from_proto(model([call("F0", "x", "y")], {"x": [2]}, ["y"], functions=functions(bodies)))
+    bodies = {f"F{i}": f"c = local.F{i + 1} (a)" for i in range(300)} | {"F300": "c = Neg (a)"}
+    made = with_functions("F0", bodies)
     inline_functions(made)
     assert [node.op_type for node in made.graph] == ["Neg"]
 
 
 def test_functions_that_call_themselves_are_refused() -> None:
-    made = from_proto(model([call("F", "x", "y")], {"x": [2]}, ["y"], functions=functions({"F": [call("G")]})))
+    made = with_functions("F", {"F": "c = local.G (a)"})
     made.functions["local", "F", ""].graph[0].op_type = "F"
     with pytest.raises(ModelError, match="a function of the model cannot be inlined"):
         inline_functions(made)
@@ -315,33 +264,28 @@ def test_functions_that_call_themselves_are_refused() -> None:
 @needs_custom_inference
 def test_own_rules_go_on_where_onnx_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "propagate", deadly.propagate)
-    constants = {"s": np.array([1]), "e": np.array([3])}
-    nodes = [
-        helper.make_node("Slice", ["x", "s", "e"], ["a"]),
-        helper.make_node("Die", ["a"], ["b"], domain="deadly"),
-        helper.make_node("Relu", ["a"], ["c"]),
-    ]
-    proto = model(nodes, {"x": [4, 3]}, ["b", "c"], constants)
-    proto.opset_import.append(helper.make_opsetid("deadly", 1))
+    nodes = "{ a = Slice (x, s, e)  b = deadly.Die (a)  c = Relu (a) }"
+    proto = parse(f"(float[4,3] x) => (b, c) <int64[1] s = {{1}}, int64[1] e = {{3}}> {nodes}", deadly=1)
     got = {value.name: entry.dims for value, entry in inference.infer(IrModel(from_proto(proto))).items()}
     assert got == {"x": (4, 3), "a": (2, 3)}
 
 
-def test_a_process_that_is_lost_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     def call(*_: Any, **__: Any) -> None:
         raise supervisor.ChildKilled("was ended by SIGKILL")
 
     monkeypatch.setattr(supervisor, "call", call)
     said: list[str] = []
-    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
+    proto = model("(float[2,3] x) => (y) { y = Relu (x) }")
     with progress.listen_to_progress(announcement=said.append):
         assert [value.name for value in inference.infer(IrModel(from_proto(proto)))] == ["x"]
     assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
 
 
 def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:
-    constants = {"s": np.array([1]), "e": np.array([3])}
-    proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], constants)
+    proto = model("(float[4] x) => (y) <int64[1] s = {1}, int64[1] e = {3}> { y = Slice (x, s, e) }")
+    for tensor in proto.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     from onnx_ops.model.prepare import detach_large_initializers
 
@@ -383,3 +327,16 @@ def test_a_loop_whose_trip_count_is_unknown_claims_no_sizes() -> None:
     facts = propagate(onnx.parser.parse_model(text).SerializeToString())
     stacked = [each.dims for each in facts if each.dims is None or (len(each.dims) > 1)]
     assert stacked == [None, None, (None, 2)]  # of n, s and k
+
+
+@pytest.mark.parametrize(
+    ("inputs", "dims", "elements"),
+    [("b, e, t", (2,), [6, 2]), ("b, e", (3,), [6, 4, 2]), ("b, e, x", None, None), ("b, x, t", None, None)],
+)
+def test_a_strided_slice_of_constants_is_inferred_with_its_elements(
+    inputs: str, dims: tuple[int, ...] | None, elements: list[int] | None
+) -> None:
+    constants = "<int64[4] c = {8, 6, 4, 2}, int64[1] b = {1}, int64[1] e = {4}, int64[1] t = {2}>"
+    text = f"(int64[1] x) => (y) {constants} {{ y = ov_ext.StridedSlice (c, {inputs}) }}"
+    got = found(parse(text, OPSET, 10, ov_ext=1))["y"]
+    assert (got.dims, None if got.data is None else got.data.tolist()) == (dims, elements)

@@ -15,6 +15,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, parser
+from onnx_models import parse
 from running import as_arrays
 
 import onnx_ops
@@ -97,7 +98,7 @@ class TestReleased:
         assert not is_mapped(path.with_name("m.data"))
         assert all(isinstance(tensor, ir.ExternalTensor) for tensor, _ in external_tensors(model))
 
-    def test_what_the_caller_has_open_stays_open(self, path: Path) -> None:
+    def test_data_that_the_caller_has_open_stay_open(self, path: Path) -> None:
         model = read_model(path)
         tensor = model.graph.initializers["s"].const_value
         assert tensor is not None
@@ -143,7 +144,7 @@ def test_tensors_of_functions_are_found_beside_the_model_too(
 
 
 @pytest.mark.parametrize("command", ["rewrite", "harden"])
-def test_all_of_it_goes_where_the_model_goes(path: Path, tmp_path: Path, command: str) -> None:
+def test_all_data_move_with_the_model(path: Path, tmp_path: Path, command: str) -> None:
     """Check that initializers move into one data file, and tensors of attributes into the model."""
     other = tmp_path / "other"
     other.mkdir()
@@ -201,7 +202,7 @@ def test_a_file_that_the_model_reads_is_not_replaced(path: Path, tmp_path: Path)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
-def test_what_is_no_file_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
+def test_a_path_that_is_not_a_file_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
     data = tmp_path / "m.data"
     data.unlink()
     if kind == "pipe":
@@ -338,7 +339,7 @@ def test_tensors_that_the_caller_looks_at_move_too(tmp_path: Path, request: pyte
 def test_optimizers_leave_attributes_of_unknown_operators(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str
 ) -> None:
-    """Whatever their types, and with tensors in files beside the model, not in the current folder."""
+    """Check attributes of all types, with tensors in files beside the model, not in the current folder."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "m.data").write_bytes(np.arange(6, dtype=np.float32).tobytes())
     (tmp_path / "elsewhere" / "m.data").write_bytes(b"x" * 24)
@@ -350,38 +351,16 @@ def test_optimizers_leave_attributes_of_unknown_operators(
         for key, value in (("location", "m.data"), ("offset", 8 * number), ("length", 8)):
             tensor.external_data.add(key=key, value=str(value))
     first, *others = tensors
-    body = onnx.helper.make_graph(
-        [onnx.helper.make_node("Constant", [], ["n"], value_floats=[1.0] * 4)],
-        "body",
-        [],
-        [onnx.helper.make_tensor_value_info("n", TensorProto.FLOAT, [4])],
-    )
-    own: dict[str, Any] = {
-        "float": 1.5,
-        "int": 2,
-        "string": "s",
-        "tensor": first,
-        "graph": body,
-        "floats": [1.5, 2.5],
-        "ints": [2, 3],
-        "strings": ["s", "t"],
-        "tensors": others,
-        "graphs": [body, body],
-        "type": onnx.helper.make_tensor_type_proto(TensorProto.FLOAT, [1]),
-    }
+    body = parser.parse_graph("body () => (float[4] n) { n = Constant<value_floats = [1.0, 1.0, 1.0, 1.0]> () }")
+    vector = onnx.helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
+    own: dict[str, Any] = {"float": 1.5, "int": 2, "string": "s", "tensor": first, "graph": body, "type": vector}
+    own |= {"floats": [1.5, 2.5], "ints": [2, 3], "strings": ["s", "t"], "tensors": others, "graphs": [body, body]}
     if optimizer == "onnxruntime":  # it changes no model with graphs in operators that it does not know
         own = {name: value for name, value in own.items() if not name.startswith("graph")}
-    nodes = [
-        onnx.helper.make_node("Add", ["two", "two"], ["four"]),
-        onnx.helper.make_node("Reshape", ["x", "four"], ["x1"]),
-        onnx.helper.make_node("Neg", ["x1"], ["z"]),
-        onnx.helper.make_node("Many", ["z"], ["y"], domain="own", **own),
-    ]
-    floats = {name: onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xyz"}
-    graph = onnx.helper.make_graph(nodes, "g", [floats["x"]], [floats["y"], floats["z"]])
-    graph.initializer.append(onnx.numpy_helper.from_array(np.array([2]), "two"))
-    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("own", 1)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
+    nodes = "{ four = Add (two, two)  x1 = Reshape (x, four)  z = Neg (x1)  y = own.Many (z) }"
+    model = parse(f"(float[4] x) => (float[4] y, float[4] z) <int64[1] two = {{2}}> {nodes}", 18, 9, own=1)
+    model.graph.node[-1].attribute.extend(onnx.helper.make_attribute(name, value) for name, value in own.items())
+    onnx.save(model, tmp_path / "m.onnx")
     sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "out" / "o.onnx", simplify=optimizer)
     after = onnx.load(tmp_path / "out" / "o.onnx")
     assert "Add" not in {node.op_type for node in after.graph.node}, "simplified"

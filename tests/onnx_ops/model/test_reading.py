@@ -1,4 +1,4 @@
-"""Reading ONNX: every version's spelling, where parameters come from, what is said of what is missing."""
+"""Reading ONNX: the spelling of every version, the sources of parameters, the messages about missing ones."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def shapes(model: onnx.ModelProto, **input_shapes: tuple[int, ...]) -> list[list
     return [[cut.region.output_shape for cut in n.resolved.cuts] for n in nodes]
 
 
-def reason(model: onnx.ModelProto, **input_shapes: tuple[int, ...]) -> tuple[str, str]:
-    """Code and message of the one refusal in a model."""
+def reason(model: onnx.ModelProto | Path, **input_shapes: tuple[int, ...]) -> tuple[str, str]:
+    """Return the code and the message of the one refusal in a model."""
     (refused,) = [n for n in onnx_ops.lower(model, input_shapes=input_shapes).nodes if n.reason is not None]
     assert refused.reason is not None
     return refused.reason.code, refused.reason.message
@@ -62,25 +62,32 @@ def slice_model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
 
+def external(folder: Path) -> Path:
+    """Save a Slice whose parameters are in another file."""
+    model = slice_model(starts=[1], ends=[3])
+    onnx.save(model, folder / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
+    return folder / "m.onnx"
+
+
 class TestSliceVersions:
-    def test_1_attributes(self) -> None:
-        model = parsed("g (float[4,6] x) => (float[2,3] y) { y = Slice <starts=[1,0], ends=[-1,3]> (x) }", 9)
-        assert shapes(model) == [[(2, 3)]]
-
-    def test_1_with_axes(self) -> None:
-        model = parsed("g (float[4,6] x) => (float[4,5] y) { y = Slice <starts=[1], ends=[99], axes=[-1]> (x) }", 1)
-        assert shapes(model) == [[(4, 5)]]
-
-    def test_1_has_no_steps_to_read(self) -> None:
-        model = parsed("g (float[4] x) => (float[N] y) { y = Slice <starts=[0], ends=[4], steps=[2]> (x) }", 9)
-        assert shapes(model) == [[(4,)]]
+    @pytest.mark.parametrize(
+        ("opset", "attributes", "shape"),
+        [
+            (9, "starts=[1,0], ends=[-1,3]", (2, 3)),
+            (1, "starts=[1], ends=[99], axes=[-1]", (4, 5)),
+            (9, "starts=[0], ends=[4], steps=[2]", (4, 6)),  # version 1 has no steps
+        ],
+    )
+    def test_version_1_is_read_from_attributes(self, opset: int, attributes: str, shape: tuple[int, ...]) -> None:
+        model = parsed(f"g (float[4,6] x) => (float[N,M] y) {{ y = Slice <{attributes}> (x) }}", opset)
+        assert shapes(model) == [[shape]]
 
     @pytest.mark.parametrize("opset", [10, 11, 12, 13, 17, 20, 23])
     @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-    def test_10_and_later_inputs(self, opset: int, dtype: npt.DTypeLike) -> None:
+    def test_version_10_and_later_are_read_from_inputs(self, opset: int, dtype: npt.DTypeLike) -> None:
         assert shapes(slice_model(opset, dtype, starts=[1, -3], ends=[4, 6], axes=[0, -1], steps=[2, 1])) == [[(2, 3)]]
 
-    def test_left_out_axes_and_steps(self) -> None:
+    def test_left_out_axes_and_steps_have_defaults(self) -> None:
         assert shapes(slice_model(starts=[1], ends=[3])) == [[(2, 6)]]
         assert shapes(slice_model(starts=[1], ends=[3], axes=[1])) == [[(4, 2)]]
         assert shapes(slice_model(starts=[3, 5], ends=[0, 0], steps=[-1, -2])) == [[(3, 3)]]
@@ -105,34 +112,22 @@ class TestSliceVersions:
 
 
 class TestSplitVersions:
-    @pytest.mark.parametrize("opset", [1, 2, 11, 13])
-    def test_equal_parts(self, opset: int) -> None:
-        model = parsed("g (float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (x) }", opset)
-        assert shapes(model) == [[(2, 6), (2, 6)]]
+    @pytest.mark.parametrize(
+        ("opsets", "nodes", "sizes"),
+        [
+            ((1, 2, 11, 13), "a, b = Split (x)", [(2, 6), (2, 6)]),
+            ((1, 2, 11, 12), "a, b = Split <axis=-1, split=[1,5]> (x)", [(4, 1), (4, 5)]),
+            ((1, 13, 18), "a, b, c = Split (x, s)", [(1, 6), (0, 6), (3, 6)]),
+            ((18,), "a, b, c = Split <num_outputs=3> (x)", [(2, 6), (2, 6), (0, 6)]),
+            ((18,), "a, b, c = Split <num_outputs=3> (z)", [(3,), (3,), (1,)]),
+        ],
+    )
+    def test_every_version_is_read(self, opsets: Sequence[int], nodes: str, sizes: list[tuple[int, ...]]) -> None:
+        head = "g (float[4,6] x, float[7] z) => (a, b) <int64[3] s = {1, 0, 3}>"
+        for opset in opsets:
+            assert shapes(parsed(f"{head} {{ {nodes} }}", opset)) == [sizes]
 
-    @pytest.mark.parametrize("opset", [1, 2, 11, 12])
-    def test_split_sizes_are_an_attribute_below_13(self, opset: int) -> None:
-        model = parsed(
-            "g (float[4,6] x) => (float[4,1] a, float[4,5] b) { a, b = Split <axis=-1, split=[1,5]> (x) }", opset
-        )
-        assert shapes(model) == [[(4, 1), (4, 5)]]
-
-    @pytest.mark.parametrize("opset", [1, 13, 18])
-    def test_split_sizes_are_an_input_from_13_on(self, opset: int) -> None:
-        model = parsed(
-            "g (float[4,6] x) => (float[1,6] a, float[0,6] b, float[3,6] c)"
-            " { s = Constant <value = int64[3] {1, 0, 3}> () a, b, c = Split (x, s) }",
-            opset,
-        )
-        assert shapes(model) == [[(1, 6), (0, 6), (3, 6)]]
-
-    def test_18_num_outputs_with_a_smaller_last_part(self) -> None:
-        model = parsed(
-            "g (float[7] x) => (float[3] a, float[3] b, float[1] c) { a,b,c = Split <num_outputs=3> (x) }", 18
-        )
-        assert shapes(model) == [[(3,), (3,), (1,)]]
-
-    def test_left_out_outputs(self) -> None:
+    def test_left_out_outputs_are_not_computed(self) -> None:
         model = parsed("g (float[6] x) => (float[2] b) { a, b, c = Split (x) }")
         model.graph.node[0].output[0] = ""
         (node,) = onnx_ops.lower(model).nodes
@@ -141,7 +136,7 @@ class TestSplitVersions:
 
 
 class TestWhereParametersComeFrom:
-    def test_constant_nodes_of_each_kind(self) -> None:
+    def test_constant_nodes_of_each_kind_are_read(self) -> None:
         text = """g (float[4,6] x) => (float[2,6] y) {
             s = Constant <value_ints = [1]> ()
             e = Constant <value = int64[1] {3}> ()
@@ -191,30 +186,24 @@ class TestWhereParametersComeFrom:
         assert program.nodes[1].resolved.cuts[0].region.output_shape == (4, 6)
 
     def test_small_external_parameters_are_read(self, tmp_path: Path) -> None:
-        model = slice_model(starts=[1], ends=[3])
-        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
-        assert onnx_ops.lower(tmp_path / "m.onnx").summary["lowered"] == 1
+        assert onnx_ops.lower(external(tmp_path)).summary["lowered"] == 1
 
     def test_missing_external_parameters_are_a_refusal(self, tmp_path: Path) -> None:
-        model = slice_model(starts=[1], ends=[3])
-        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
+        path = external(tmp_path)
         (tmp_path / "m.data").unlink()
-        (node,) = onnx_ops.lower(tmp_path / "m.onnx").nodes
-        assert node.reason is not None
-        assert node.reason.code == "missing_parameter"
-        assert node.reason.message.startswith("Slice 's': starts is stored outside the model and cannot be read")
+        code, message = reason(path)
+        assert code == "missing_parameter"
+        assert message.startswith("Slice 's': starts is stored outside the model and cannot be read")
 
     def test_external_parameters_beyond_the_end_of_their_file_are_missing(self, tmp_path: Path) -> None:
-        model = slice_model(starts=[1], ends=[3])
-        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
-        model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+        path = external(tmp_path)
+        model = onnx.load(path, load_external_data=False)
         (entry,) = [entry for entry in model.graph.initializer[1].external_data if entry.key == "offset"]
         entry.value = "1000000"
-        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-        (node,) = onnx_ops.lower(tmp_path / "m.onnx").nodes
-        assert node.reason is not None
-        assert node.reason.code == "missing_parameter"
-        assert node.reason.message.startswith("Slice 's': ends is stored outside the model and cannot be read (offset")
+        path.write_bytes(model.SerializeToString())
+        code, message = reason(path)
+        assert code == "missing_parameter"
+        assert message.startswith("Slice 's': ends is stored outside the model and cannot be read (offset")
 
     def test_missing_external_parameters_of_a_model_that_needs_folding(self, models: Path, tmp_path: Path) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
@@ -228,22 +217,17 @@ class TestWhereParametersComeFrom:
         assert any("is stored outside the model and cannot be read" in r.message for r in reasons)
 
     def test_weights_are_never_read(self, tmp_path: Path) -> None:
-        weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**20, 2**10])
+        model = parsed("g (float[4,1048576] x) => (a, b) { h = MatMul (x, w) a, b = Split <axis=1> (h) }")
+        weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[2**20, 2**10])
         weight.data_location = TensorProto.EXTERNAL
         weight.external_data.add(key="location", value="not_there.bin")
-        text = (
-            "g (float[4,1048576] x) => (float[4,512] a, float[4,512] b) { h = MatMul (x, w) a, b = Split <axis=1> (h) }"
-        )
-        model = parsed(text.replace("MatMul (x, w)", "MatMul (x, x)"))
-        model.graph.node[0].input[1] = "w"
-        model.graph.initializer.append(weight)
         (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
         assert onnx_ops.lower(tmp_path / "m.onnx").summary["lowered"] == 1
 
 
 class TestWhatExportersWrite:
     @pytest.mark.parametrize("opset", [9, 10, 11])
-    def test_a_negative_concat_axis_before_it_was_allowed(self, opset: int) -> None:
+    def test_a_negative_concat_axis_is_read_before_it_was_allowed(self, opset: int) -> None:
         text = """g (float[2,6] x) => (float[2,n] y, float[2,m] z) {
             a = Concat <axis = -1> (x, x)
             b = Relu (a)
@@ -252,7 +236,7 @@ class TestWhatExportersWrite:
         }"""
         assert shapes(parsed(text, opset)) == [[(2, 9), (2, 9)]]
 
-    def test_a_constant_whose_declared_shape_is_open(self) -> None:
+    def test_a_constant_whose_declared_shape_is_open_is_folded(self) -> None:
         """Check TorchScript's indices from NonZero of a constant: their number is known once they are folded."""
         text = """g (float[4,6] x) => (float[n] y) {
             mask = Constant <value = bool[4] {1, 0, 1, 1}> ()
@@ -353,6 +337,8 @@ class TestRefusals:
             (11, "a, b = Split <split = [1, 1, 2]> (x)", "split=[1, 1, 2] must have a size for each of the 2 outputs"),
             (18, "a, b = Split (x)", "one of split and num_outputs must be given"),
             (18, "a, b = Split <num_outputs = 3> (x)", "num_outputs is 3, but the node has 2 outputs"),
+            (18, "a, b, c, d = Split <num_outputs = 4> (z)", "axis 0 has 5 elements, too few for 4 parts of 2"),
+            (18, "a, b = Split <num_outputs = 2> (x, s)", "split and num_outputs must not both be given"),
             (11, 'a, b = Split <axis = "1"> (x)', "attribute axis must be an integer"),
             (9, "a = Slice <starts = 1, ends = [2]> (x)", "attribute starts must be a list of integers"),
             (9, "a = Slice <starts = [1]> (x)", "ends is missing"),
@@ -362,24 +348,11 @@ class TestRefusals:
         ],
     )
     def test_nodes_that_break_a_rule_are_refused(self, opset: int, node: str, message: str) -> None:
-        code, got = reason(parsed(f"g (float[4,6] x) => (float[N] a) {{ {node} }}", opset))
+        head = "g (float[4,6] x, float[5] z) => (float[N] a) <int64[2] s = {2, 2}>"
+        code, got = reason(parsed(f"{head} {{ {node} }}", opset))
         assert code == "invalid"
         assert message in got
         assert got.endswith(".")
-
-    def test_num_outputs_may_leave_the_last_part_empty(self) -> None:
-        model = parsed("g (float[4] x) => (float[2] a) { a, b, c = Split <num_outputs = 3> (x) }", 18)
-        assert shapes(model) == [[(2,), (2,), (0,)]]
-
-    def test_num_outputs_beyond_what_the_axis_gives(self) -> None:
-        model = parsed("g (float[5] x) => (float[2] a) { a, b, c, d = Split <num_outputs = 4> (x) }", 18)
-        assert "axis 0 has 5 elements, too few for 4 parts of 2 with a smaller last one" in reason(model)[1]
-
-    def test_both_split_and_num_outputs(self) -> None:
-        text = (
-            "g (float[4] x) => (float[2] a) { s = Constant <value_ints=[2,2]> () a, b = Split <num_outputs=2> (x, s) }"
-        )
-        assert "split and num_outputs must not both be given" in reason(parsed(text, 18))[1]
 
     def test_run_time_parameters_name_their_source(self) -> None:
         text = "g (float[4,6] x, int64[1] e) => (float[n,6] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, e) }"
@@ -390,21 +363,17 @@ class TestRefusals:
             "Slice 'crop': ends comes from input 'e', which is not a constant.",
         )
 
-    def test_missing_shapes_say_which_input_and_dimension_to_give(self) -> None:
-        model = slice_model(shape=("n", 6), starts=[1], ends=[3])
-        assert reason(model) == (
-            "missing_shape",
-            "Slice 's': dimension 0 of its input 'x' is not known ('n'); dimension 0 of input 'x' is open: "
-            "give sizes, as in input_shapes={'x': (1, 6)} (an example).",
-        )
-
-    def test_missing_ranks_say_so(self) -> None:
-        model = slice_model(shape=None, starts=[1], ends=[3])
-        assert reason(model) == (
-            "missing_shape",
-            "Slice 's': the shape of its input 'x' is not known; the shape of input 'x' is open: "
-            "give sizes, as in input_shapes={'x': (1, 16)} (an example).",
-        )
+    @pytest.mark.parametrize(
+        ("shape", "message"),
+        [
+            (("n", 6), "dimension 0 of its input 'x' is not known ('n'); dimension 0 of input 'x' is open"),
+            (None, "the shape of its input 'x' is not known; the shape of input 'x' is open"),
+        ],
+    )
+    def test_missing_sizes_are_named(self, shape: Sequence[int | str] | None, message: str) -> None:
+        example = f"give sizes, as in input_shapes={{'x': {(1, 6) if shape else (1, 16)}}} (an example)."
+        expected = ("missing_shape", f"Slice 's': {message}: {example}")
+        assert reason(slice_model(shape=shape, starts=[1], ends=[3])) == expected
 
     def test_one_bad_node_leaves_the_others_alone(self) -> None:
         text = """g (float[4,6] x) => (float[2,6] a, float[N] b) {
@@ -479,16 +448,15 @@ class TestNames:
 
 
 def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4])
+    model = slice_model(starts=[1], ends=[3])
+    weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4])
     weight.data_location = TensorProto.EXTERNAL
     weight.external_data.add(key="location", value="none.bin")
-    model = slice_model(starts=[1], ends=[3])
-    model.graph.initializer.append(weight)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     assert isinstance(read_model(tmp_path / "m.onnx").graph.initializers["w"].const_value, ir.ExternalTensor)
 
 
-def test_what_would_be_lost_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }')
     trained = onnx.ModelProto.FromString(plain.SerializeToString())
     trained.training_info.add().algorithm.name = "a"

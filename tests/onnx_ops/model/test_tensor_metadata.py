@@ -7,57 +7,37 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx_models import parse
 
 import sliceport
 from onnx_ops.model.io import read_model, write_model
 
-
-def tensor(name: str, *, data_type: int = TensorProto.FLOAT) -> onnx.TensorProto:
-    made = helper.make_tensor(name, data_type, [2], [1, 2])
-    made.doc_string = f"doc of {name}"
-    for key in ("a", "b"):
-        made.metadata_props.add(key=key, value=f"{key} of {name}")
-    return made
+TEXT = """(bool c) => (float[2] y, float[2] u) <float[2] weight = {1, 2}> {
+    k = Constant <value = float[2] in_node {1, 2}> ()
+    u = own.Unknown (k)
+    chosen = If (c) <
+        then_branch = then () => (float[2] out) <float[2] inner = {1, 2}> { out = Identity (inner) },
+        else_branch = else () => (float[2] out) <float[2] inner = {1, 2}> { out = Identity (inner) }
+    >
+    called = own.F (chosen)
+    y = Add (called, weight)
+}
+<domain: "own", opset_import: ["" : 17]> F (x) => (y) {
+    k = Constant <value = float[2] in_function {1, 2}> ()
+    y = Add (x, k)
+}"""
 
 
 def build() -> onnx.ModelProto:
     """Return a model with a tensor wherever one may be."""
-    output = helper.make_tensor_value_info("out", TensorProto.FLOAT, [2])
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["inner"], ["out"])], "body", [], [output], [tensor("inner")]
-    )
-    function = helper.make_function(
-        "own",
-        "F",
-        ["x"],
-        ["y"],
-        [
-            helper.make_node("Constant", [], ["k"], value=tensor("in function")),
-            helper.make_node("Add", ["x", "k"], ["y"]),
-        ],
-        [helper.make_opsetid("", 17)],
-    )
-    nodes = [
-        helper.make_node("Constant", [], ["k"], value=tensor("in node")),
-        helper.make_node("Unknown", ["k"], ["u"], domain="own", listed=[tensor("first"), tensor("second")]),
-        helper.make_node("If", ["c"], ["chosen"], then_branch=body, else_branch=body),
-        helper.make_node("F", ["chosen"], ["called"], domain="own"),
-        helper.make_node("Add", ["called", "weight"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("y", "u")],
-        [tensor("weight")],
-    )
-    return helper.make_model(
-        graph,
-        functions=[function],
-        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("own", 1)],
-        ir_version=10,
-    )
+    model = parse(TEXT, 17, 10, own=1)
+    listed = [onnx.helper.make_tensor(name, onnx.TensorProto.FLOAT, [2], [1, 2]) for name in ("first", "second")]
+    model.graph.node[1].attribute.append(onnx.helper.make_attribute("listed", listed))
+    for each in tensors(model):
+        each.doc_string = f"doc of {each.name}"
+        for key in ("a", "b"):
+            each.metadata_props.add(key=key, value=f"{key} of {each.name}")
+    return model
 
 
 def tensors(holder: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -77,7 +57,7 @@ def tensors(holder: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
                 graphs.append(attribute.g)
 
 
-def said(holder: onnx.ModelProto) -> list[tuple[str, str, list[tuple[str, str]]]]:
+def metadata(holder: onnx.ModelProto) -> list[tuple[str, str, list[tuple[str, str]]]]:
     return sorted(
         (each.name, each.doc_string, [(entry.key, entry.value) for entry in each.metadata_props])
         for each in tensors(holder)
@@ -88,17 +68,17 @@ def test_metadata_of_tensors_are_written_once(tmp_path: Path) -> None:
     onnx.save(build(), tmp_path / "0.onnx")
     for i in range(3):
         sliceport.rewrite(tmp_path / f"{i}.onnx", tmp_path / f"{i + 1}.onnx", passes=["strided"])
-        assert said(onnx.load(tmp_path / f"{i + 1}.onnx")) == said(build())
+        assert metadata(onnx.load(tmp_path / f"{i + 1}.onnx")) == metadata(build())
     assert (tmp_path / "2.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
 
 
-def test_what_was_there_twice_is_there_once(tmp_path: Path) -> None:
+def test_repeated_metadata_are_written_once(tmp_path: Path) -> None:
     proto = build()
     for each in tensors(proto):
         each.metadata_props.extend(list(each.metadata_props))
     onnx.save(proto, tmp_path / "0.onnx")
     sliceport.rewrite(tmp_path / "0.onnx", tmp_path / "1.onnx", passes=["strided"])
-    assert said(onnx.load(tmp_path / "1.onnx")) == said(build())
+    assert metadata(onnx.load(tmp_path / "1.onnx")) == metadata(build())
 
 
 def test_a_model_may_be_written_again(tmp_path: Path) -> None:
@@ -106,16 +86,16 @@ def test_a_model_may_be_written_again(tmp_path: Path) -> None:
     model = read_model(tmp_path / "0.onnx")
     for name in ("1.onnx", "2.onnx"):
         write_model(model, tmp_path / name, source=tmp_path / "0.onnx")
-        assert said(onnx.load(tmp_path / name)) == said(build())
+        assert metadata(onnx.load(tmp_path / name)) == metadata(build())
 
 
-def test_weights_that_move_keep_what_is_said_of_them(tmp_path: Path) -> None:
+def test_weights_that_move_keep_their_metadata(tmp_path: Path) -> None:
     weights = onnx.numpy_helper.from_array(np.ones((100, 100), np.float32), "w")
     weights.doc_string = "doc of w"
     weights.metadata_props.add(key="a", value="b")
-    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [100, 100])
-    graph = helper.make_graph([helper.make_node("Neg", ["w"], ["y"])], "g", [], [output], [weights])
-    onnx.save_model(helper.make_model(graph), tmp_path / "m.onnx", save_as_external_data=True, location="w.data")
+    model = parse("() => (float[100, 100] y) { y = Neg (w) }")
+    model.graph.initializer.append(weights)
+    onnx.save_model(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.data")
     (tmp_path / "other").mkdir()
     sliceport.rewrite(tmp_path / "m.onnx", tmp_path / "other" / "o.onnx", passes=["identity"])
     (written,) = onnx.load(tmp_path / "other" / "o.onnx", load_external_data=False).graph.initializer

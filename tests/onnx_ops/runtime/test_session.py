@@ -1,17 +1,15 @@
-"""What goes into onnxruntime and comes out of it, byte for byte, whatever its type."""
+"""Values go into onnxruntime and come out of it byte for byte, whatever their type."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper
+from onnx_models import parse
 from platforms import ended_by
 
 from onnx_ops.runtime import onnxruntime_cpu
@@ -26,29 +24,6 @@ ELEMENTS = {
     "int32": np.int32, "int64": np.int64, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32,
     "uint64": np.uint64, "bool": np.bool_, "string": np.object_,
 }  # fmt: skip
-
-
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[onnx.ValueInfoProto],
-    outputs: Sequence[str | onnx.ValueInfoProto],
-    *,
-    opset: int = 21,
-    initializers: Sequence[onnx.TensorProto] = (),
-) -> onnx.ModelProto:
-    """A model; `inputs` and `outputs` are value infos or names."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        inputs,
-        [onnx.ValueInfoProto(name=o) if isinstance(o, str) else o for o in outputs],
-        list(initializers),
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-
-
-def tensor(name: str, element: int, shape: Sequence[int | str] | None) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, element, shape)
 
 
 def array_of(value: Value) -> npt.NDArray[Any]:
@@ -72,7 +47,8 @@ def distinct(dtype: npt.DTypeLike, shape: tuple[int, ...]) -> np.ndarray:
 def test_every_type_goes_in_and_comes_out(name: str, shape: tuple[int, ...]) -> None:
     dtype = ELEMENTS[name]
     array, element = distinct(dtype, shape), element_of(ELEMENTS[name])
-    proto = model([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", element, shape)], ["y"])
+    proto = parse(f"(float{[*shape] if shape else ''} x) => (y) {{ y = Identity (x) }}", 21, 10)
+    proto.graph.input[0].type.tensor_type.elem_type = element
     (got,) = onnxruntime_cpu.run(proto, {"x": array}, ["y"]).values()
     assert isinstance(got, Captured)
     assert got.equals(Captured.of(array))
@@ -83,30 +59,18 @@ def test_every_type_goes_in_and_comes_out(name: str, shape: tuple[int, ...]) -> 
 @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
 def test_types_of_less_than_a_byte_are_packed(dtype: npt.DTypeLike) -> None:
     array = np.array([1, 2, 3, 4, 5, 6, 7], dtype)
-    proto = model(
-        [helper.make_node("DequantizeLinear", ["x", "one"], ["y"])],
-        [tensor("x", element_of(dtype), [7])],
-        ["y"],
-        initializers=[onnx.numpy_helper.from_array(np.array(1, np.float32), "one")],
-    )
+    proto = parse("(float[7] x) => (y) <float one = {1.0}> { y = DequantizeLinear (x, one) }", 21, 10)
+    proto.graph.input[0].type.tensor_type.elem_type = element_of(dtype)
     (got,) = onnxruntime_cpu.run(proto, {"x": array}, ["y"]).values()
     assert array_of(got).tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert Captured.of(array).data.size == 4
     assert np.array_equal(Captured.of(array).array(), array)
 
 
-def test_sequences_maps_and_optionals() -> None:
+def test_sequences_and_optionals_come_out() -> None:
     x = distinct(np.float32, (2, 3))
-    proto = model(
-        [
-            helper.make_node("SplitToSequence", ["x"], ["s"], axis=1),
-            helper.make_node("Optional", ["x"], ["o"]),
-            helper.make_node("Optional", [], ["n"], type=helper.make_tensor_type_proto(TensorProto.FLOAT, None)),
-            helper.make_node("Identity", ["x"], ["y"]),
-        ],
-        [tensor("x", TensorProto.FLOAT, [2, 3])],
-        ["s", "o", "y"],
-    )
+    nodes = "{ s = SplitToSequence<axis = 1> (x)  o = Optional (x)  y = Identity (x) }"
+    proto = parse(f"(float[2, 3] x) => (s, o, y) {nodes}", 21, 10)
     got = onnxruntime_cpu.run(proto, {"x": x}, ["s", "o", "y"])
     sequence = got["s"]
     assert isinstance(sequence, tuple)
@@ -115,75 +79,55 @@ def test_sequences_maps_and_optionals() -> None:
     assert np.array_equal(array_of(got["y"]), x)
 
 
-def test_what_onnxruntime_does_not_give_out_is_said() -> None:
-    """An output of bfloat16 beside an input of strings, which only the interface by NumPy's types takes."""
-    proto = model(
-        [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["b"], ["c"])],
-        [tensor("x", TensorProto.STRING, [1]), tensor("b", TensorProto.BFLOAT16, [1])],
-        ["y", "c"],
-    )
+def test_a_value_that_onnxruntime_does_not_give_out_is_not_comparable() -> None:
+    """Read bfloat16 beside an input of strings, which only the interface by NumPy's types takes."""
+    proto = parse("(string[1] x, bfloat16[1] b) => (y, c) { y = Identity (x)  c = Identity (b) }", 21, 10)
     inputs = {"x": np.array(["a"], object), "b": np.ones(1, ml_dtypes.bfloat16)}
     got = onnxruntime_cpu.run(proto, inputs, ["y", "c"])
     assert array_of(got["y"]).tolist() == ["a"]
     assert got["c"] == NotComparable("tensor(bfloat16)")
 
 
-def division() -> onnx.ModelProto:
-    inputs = [tensor(name, TensorProto.INT64, [2]) for name in "xd"]
-    return model([helper.make_node("Div", ["x", "d"], ["y"])], inputs, ["y"])
-
-
+DIVISION = parse("(int64[2] x, int64[2] d) => (y) { y = Div (x, d) }", 21, 10)
+ENDLESS = parse(
+    """(float x) => (y) <bool yes = {1}> {
+        y = Loop ("", yes, x) <
+            body = b (int64 i, bool c, float v) => (bool d, float w) { d = Identity (c) w = Add (v, v) }
+        >
+    }""",
+    21,
+    10,
+)
 SIX = {"x": np.array([6, 8]), "d": np.array([2, 4])}
 
 
 def test_a_model_that_ends_the_process_is_an_error_and_the_next_one_runs() -> None:
     with pytest.raises(ModelError, match=f"onnxruntime cannot run the model: its process {ended_by('SIGFPE')}"):
-        onnxruntime_cpu.run(division(), {"x": np.array([6, -(2**63)]), "d": np.array([2, -1])}, ["y"])
-    (got,) = onnxruntime_cpu.run(division(), SIX, ["y"]).values()
+        onnxruntime_cpu.run(DIVISION, {"x": np.array([6, -(2**63)]), "d": np.array([2, -1])}, ["y"])
+    (got,) = onnxruntime_cpu.run(DIVISION, SIX, ["y"]).values()
     assert array_of(got).tolist() == [3, 2]
 
 
-def endless() -> onnx.ModelProto:
-    go_on = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["v", "v"], ["w"])]
-    body = helper.make_graph(
-        go_on,
-        "body",
-        [tensor("i", TensorProto.INT64, []), tensor("c", TensorProto.BOOL, []), tensor("v", TensorProto.FLOAT, [])],
-        [tensor("d", TensorProto.BOOL, []), tensor("w", TensorProto.FLOAT, [])],
-    )
-    loop = helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)
-    yes = onnx.numpy_helper.from_array(np.array(True), "yes")
-    return model([loop], [tensor("x", TensorProto.FLOAT, [])], ["y"], initializers=[yes])
-
-
-def test_a_run_on_values_of_our_own_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_run_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime_cpu, "_SECONDS", 1.0)
-    with (
-        onnxruntime_cpu.bounded(),
-        pytest.raises(Exhausted, match="onnxruntime takes more than 1 s to run the model"),
-    ):
-        onnxruntime_cpu.run(endless(), {"x": np.array(1, np.float32)}, ["y"])
+    with onnxruntime_cpu.bounded(), pytest.raises(Exhausted, match="onnxruntime takes more than 1 s to run the model"):
+        onnxruntime_cpu.run(ENDLESS, {"x": np.array(1, np.float32)}, ["y"])
 
 
 def test_a_model_that_takes_too_much_memory_is_an_error() -> None:
-    sizes = onnx.numpy_helper.from_array(np.array([2**16, 2**20]), "sizes")
-    proto = model(
-        [helper.make_node("Expand", ["x", "sizes"], ["y"])],
-        [tensor("x", TensorProto.FLOAT, [1])],
-        ["y"],
-        initializers=[sizes],
-    )
+    sizes = "<int64[2] sizes = {65536, 1048576}>"
+    proto = parse(f"(float[1] x) => (y) {sizes} {{ y = Expand (x, sizes) }}", 21, 10)
     with pytest.raises((MemoryError, ModelError)):
         onnxruntime_cpu.run(proto, {"x": np.ones(1, np.float32)}, ["y"])
 
 
-def test_without_onnxruntime_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(MissingExtra, match="onnxruntime is needed"):
-        onnxruntime_cpu.run(division(), SIX, ["y"])
+        onnxruntime_cpu.run(DIVISION, SIX, ["y"])
 
 
-def test_it_runs_in_another_process_which_serves_call_after_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_is_a_call_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
     original = supervisor.call
 
@@ -193,5 +137,5 @@ def test_it_runs_in_another_process_which_serves_call_after_call(monkeypatch: py
 
     monkeypatch.setattr(supervisor, "call", call)
     for _ in range(2):
-        onnxruntime_cpu.capture(division(), SIX, ["y"])
+        onnxruntime_cpu.capture(DIVISION, SIX, ["y"])
     assert len(called) == 2

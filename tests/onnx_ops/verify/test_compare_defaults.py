@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx_models import save
 from platforms import ended_by
 
 from onnx_ops.lowering import lower
@@ -24,45 +23,35 @@ from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, compare_node
 from sliceport.engines.engine import Engine
 
-
-def info(name: str, element: int = TensorProto.FLOAT, shape: Sequence[int] | None = None) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, element, shape)
-
-
-def saved(folder: Path, *, ir_version: int = 8) -> Path:
-    """`x` and `w`, which has a default, each cut."""
-    nodes = [
-        helper.make_node("Slice", ["x", "s", "e"], ["y"], "first"),
-        helper.make_node("Slice", ["w", "s", "e"], ["z"], "second"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [info("x", shape=[8]), info("w", shape=[8])],
-        [info("y"), info("z")],
-        [
-            numpy_helper.from_array(np.array([1]), "s"),
-            numpy_helper.from_array(np.array([5]), "e"),
-            numpy_helper.from_array(np.arange(1, 9, dtype=np.float32), "w"),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=ir_version)
-    onnx.save(model, folder / "m.onnx")
-    return folder / "m.onnx"
+WEIGHTS = "float[8] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}"
+CUTS = f"""(float[8] x, float[8] w) => (y, z) <int64[1] s = {{1}}, int64[1] e = {{5}}, {WEIGHTS}> {{
+    y = Slice (x, s, e)  z = Slice (w, s, e)
+}}"""
+ENDLESS = """(float[8] x) => (float[3] y) <int64[1] s = {1}, int64[1] e = {4}, bool g = {1}> {
+    p = Slice (x, s, e)
+    y = Loop ("", g, p) <
+        body = b (int64 i, bool c, float[3] v) => (bool d, float[3] w) { d = Identity (c) w = Neg (v) }
+    >
+}"""
 
 
-def test_it_runs_with_the_default_and_with_another_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def saved(folder: Path) -> Path:
+    """Save a model of two cuts: of input `x`, and of input `w`, which has a default."""
+    return save(CUTS, folder / "m.onnx")
+
+
+def test_compare_runs_the_default_and_another_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def spy(lowered: LoweredNode, engine: Engine, known: dict[str, Captured], *args: Any, **options: Any) -> Comparison:
-        seen.append((lowered.node.name, known[lowered.node.input].array().tolist()))
+        seen.append((lowered.node.input, known[lowered.node.input].array().tolist()))
         return compare_node(lowered, engine, known, *args, **options)
 
     monkeypatch.setattr(run_module, "compare_node", spy)
     report = compare(saved(tmp_path))
     assert report.is_clean
     assert [c.bytes_compared for c in report.comparisons] == [16, 16]
-    first, other = (values for name, values in seen if name == "second")
+    first, other = (values for name, values in seen if name == "w")
     assert first == [1, 2, 3, 4, 5, 6, 7, 8]
     assert all(a != b for a, b in zip(first, other, strict=True))
 
@@ -70,7 +59,7 @@ def test_it_runs_with_the_default_and_with_another_value(tmp_path: Path, monkeyp
 def test_a_mismatch_with_the_other_value_alone_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A program that took the default for a constant."""
+    """Let the program take the default for a constant."""
 
     def constant(
         lowered: LoweredNode, engine: Engine, known: dict[str, Captured], *args: Any, **options: Any
@@ -90,39 +79,22 @@ def test_a_mismatch_with_the_other_value_alone_is_found(
 
 
 def test_before_version_4_an_initializer_is_a_constant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    graph = onnx.load(saved(tmp_path)).graph
-    for tensor in graph.initializer:
-        if tensor.name != "w":
-            graph.input.append(info(tensor.name, tensor.data_type, tensor.dims))
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=3), tmp_path / "old.onnx"
-    )
+    inputs = "(float[8] x, float[8] w, int64[1] s, int64[1] e)"
+    save(CUTS.replace("(float[8] x, float[8] w)", inputs), tmp_path / "old.onnx", ir_version=3)
     assert compare(tmp_path / "old.onnx").is_clean
     np.save(tmp_path / "w.npy", np.ones(8, np.float32))
     assert main(["compare", str(tmp_path / "old.onnx"), "--input", f"w={tmp_path / 'w.npy'}"]) == 2
     assert "input 'w' is a constant of the model before IR version 4" in capsys.readouterr().err
 
 
-def test_an_array_may_be_given_for_it(tmp_path: Path) -> None:
+def test_an_array_may_replace_the_default(tmp_path: Path) -> None:
     report = compare(saved(tmp_path), inputs={"w": np.arange(8, 16, dtype=np.float32)})
     assert report.is_clean
 
 
 def test_a_model_that_ends_the_engine_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nodes = [
-        helper.make_node("Div", ["x", "minus"], ["q"]),
-        helper.make_node("Slice", ["q", "s", "e"], ["y"]),
-    ]
-    constants = {"minus": np.array([-1, -1]), "s": np.array([0]), "e": np.array([1])}
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [info("x", TensorProto.INT64, [2])],
-        [info("y", TensorProto.INT64)],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    onnx.save(model, tmp_path / "m.onnx")
+    constants = "<int64[2] minus = {-1, -1}, int64[1] s = {0}, int64[1] e = {1}>"
+    save(f"(int64[2] x) => (y) {constants} {{ q = Div (x, minus)  y = Slice (q, s, e) }}", tmp_path / "m.onnx")
     assert lower(tmp_path / "m.onnx").summary["lowered"] == 1
     np.save(tmp_path / "x.npy", np.array([-(2**63), 3]))
     assert main(["compare", str(tmp_path / "m.onnx"), "--input", f"x={tmp_path / 'x.npy'}"]) == 2
@@ -131,42 +103,16 @@ def test_a_model_that_ends_the_engine_is_an_error(tmp_path: Path, capsys: pytest
 
 
 def test_inputs_that_would_fill_the_memory_are_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    graph = helper.make_graph(
-        [helper.make_node("Slice", ["x", "s", "e"], ["y"])],
-        "g",
-        [info("x", shape=[2**31])],
-        [info("y")],
-        [numpy_helper.from_array(np.array([v]), name) for name, v in (("s", 0), ("e", 9))],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    onnx.save(model, tmp_path / "m.onnx")
+    graph = "(float[2147483648] x) => (y) <int64[1] s = {0}, int64[1] e = {9}> { y = Slice (x, s, e) }"
+    save(graph, tmp_path / "m.onnx")
     assert main(["compare", str(tmp_path / "m.onnx")]) == 2
     assert "give an array with --input" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_what_is_found_in_the_first_run_stands(tmp_path: Path, seed: int) -> None:
+def test_findings_of_the_first_run_stand(tmp_path: Path, seed: int) -> None:
     report = compare(saved(tmp_path), seed=seed)
     assert {c.detail for c in report.comparisons} == {""}
-
-
-def endless(folder: Path) -> Path:
-    """A Slice, and a Loop that never ends."""
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Neg", ["v"], ["w"])],
-        "body",
-        [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("v", shape=[3])],
-        [info("d", TensorProto.BOOL, []), info("w", shape=[3])],
-    )
-    nodes = [
-        helper.make_node("Slice", ["x", "s", "e"], ["p"], "cut"),
-        helper.make_node("Loop", ["", "g", "p"], ["y"], body=body),
-    ]
-    values = {"s": np.array([1]), "e": np.array([4]), "g": np.array(True)}
-    initializers = [numpy_helper.from_array(value, name) for name, value in values.items()]
-    graph = helper.make_graph(nodes, "g", [info("x", shape=[8])], [info("y", shape=[3])], initializers)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), folder / "m.onnx")
-    return folder / "m.onnx"
 
 
 @pytest.mark.parametrize(
@@ -176,14 +122,14 @@ def test_a_timeout_ends_a_loop_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = endless(tmp_path)
+    path = save(ENDLESS, tmp_path / "m.onnx")
     assert main([*words, str(path), "--timeout", "3"]) == 2
     assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 sets no limit.\n"
     assert not (tmp_path / "out.onnx").exists()
 
 
 def test_other_values_that_take_too_long_are_not_taken(tmp_path: Path) -> None:
-    """As a condition that makes a Loop endless."""
+    """Check values such as a condition that makes a Loop endless."""
 
     def run(inputs: dict[str, Any]) -> str:
         if "w" in inputs:

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_ops.verify.inputs import make_inputs
-from sliceport.array_file import load_array
+from sliceport.arguments import load_array
 from sliceport.errors import UsageError
 
 KINDS = {
@@ -51,7 +51,7 @@ def given(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> npt.NDArray[An
 
 
 @pytest.mark.parametrize(("kind", "array"), [*itertools.product(KINDS, ARRAYS)])
-def test_element_types(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> None:
+def test_arrays_of_other_element_types_are_refused(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> None:
     wanted = KINDS[kind]
     is_lacked = kind in (TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, TensorProto.INT4)
     is_raw = is_lacked and array.dtype.kind in "Vu" and array.itemsize == wanted.itemsize
@@ -80,12 +80,12 @@ def test_the_order_of_bytes_is_the_array_s_own(dtype: str) -> None:
         (TensorProto.INT4, np.array([1, 0x18], np.uint8)),
     ],
 )
-def test_what_is_no_such_element(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> None:
+def test_elements_that_the_type_lacks_are_refused(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> None:
     with pytest.raises(UsageError, match=r"^input 'x' needs "):
         given(kind, array)
 
 
-def test_a_shape_that_the_array_does_not_have() -> None:
+def test_a_shape_that_differs_from_the_array_is_refused() -> None:
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])
     model = ir.from_proto(helper.make_model(helper.make_graph([], "g", [value], [])))
     array = np.zeros(2, np.float32)
@@ -102,6 +102,8 @@ def test_a_shape_that_the_array_does_not_have() -> None:
         (TensorProto.INT4, np.array([7, -8], ml_dtypes.int4)),
     ],
 )
-def test_files_of_types_that_numpy_lacks(tmp_path: Path, kind: TensorProto.DataType, array: npt.NDArray[Any]) -> None:
+def test_files_of_types_that_numpy_lacks_are_read(
+    tmp_path: Path, kind: TensorProto.DataType, array: npt.NDArray[Any]
+) -> None:
     np.save(tmp_path / "x.npy", array)
     assert given(kind, load_array(tmp_path / "x.npy")).tolist() == array.tolist()

@@ -1,4 +1,4 @@
-"""Where engines differ because of a known defect, `compare` says so, and of which engine it is."""
+"""`compare` names the known defect, and its engine, that explains a difference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def case_of(defect: Defect) -> onnx.ModelProto:
     return parser.parse_model(defect.examples[0].case.to_json()["onnx"])
 
 
-def test_ours_is_not_blamed_for_what_the_reference_does(tmp_path: Path) -> None:
+def test_a_defect_of_the_reference_is_not_blamed_on_the_emulator(tmp_path: Path) -> None:
     onnx.save(case_of(BACKWARD_TO_THE_GREATEST), tmp_path / "m.onnx")
     (found,) = compare(tmp_path / "m.onnx").comparisons
     assert (found.executor, found.status) == ("dml-emulator", "mismatch")
@@ -49,7 +49,7 @@ def test_ours_is_not_blamed_for_what_the_reference_does(tmp_path: Path) -> None:
     [BELOW_THE_AXIS, EMPTY_PART, FROM_THE_LEAST, MORE_THAN_EIGHT_AXES, STEPS_WITHOUT_AXES],
     ids=lambda defect: defect.id,
 )
-def test_a_defect_of_the_directml_provider(directml: device.Device, tmp_path: Path, defect: Defect) -> None:
+def test_a_defect_of_the_directml_provider_is_named(directml: device.Device, tmp_path: Path, defect: Defect) -> None:
     assert directml.facts()
     onnx.save(case_of(defect), tmp_path / "m.onnx")
     report = compare(tmp_path / "m.onnx", executors=("onnxruntime-cpu", "dml-emulator", "onnxruntime-dml"))
@@ -59,14 +59,14 @@ def test_a_defect_of_the_directml_provider(directml: device.Device, tmp_path: Pa
     assert f"; this is a known defect of onnxruntime-dml: {defect.id} (" in theirs.detail
 
 
-def test_engines_have_their_own() -> None:
+def test_every_engine_has_its_own_defects() -> None:
     (node,) = lower(case_of(BELOW_THE_AXIS)).nodes
     assert known_defects(node.resolved, ONNXRUNTIME_DML) == [BELOW_THE_AXIS]
     assert known_defects(node.resolved, ONNXRUNTIME_CPU) == []
     assert known_defects(node.resolved, "somebody's") == []
 
 
-def test_what_is_right_has_none() -> None:
+def test_a_right_node_has_no_defects() -> None:
     constants = "<int64[1] s = {1}, int64[1] e = {3}, int64[1] a = {0}>"
     (node,) = lower(model_of(f"(float[4] x) => (float[n] y) {constants} {{ y = Slice(x, s, e, a) }}")).nodes
     assert isinstance(node.node, Resolved)

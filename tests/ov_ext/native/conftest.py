@@ -8,12 +8,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from ctypes import CDLL, create_string_buffer
 from pathlib import Path
 
 import openvino as ov
 import pytest
+from openvino.utils.node_factory import NodeFactory
 
 from ov_ext.native import SOURCE
 
@@ -30,18 +29,10 @@ def _missing() -> str | None:
     return None
 
 
-def build(folder: Path, *options: str) -> None:
-    openvino = Path(ov.__file__).parent / "cmake"
-    configure = [
-        "cmake",
-        "-S",
-        str(SOURCE),
-        "-B",
-        str(folder),
-        f"-DOpenVINO_DIR={openvino}",
-        "-DCMAKE_BUILD_TYPE=Release",
-    ]
-    configure += [f"-DSLICEPORT_TESTS={TESTS}", *options]
+def build(folder: Path) -> None:
+    openvino = f"-DOpenVINO_DIR={Path(ov.__file__).parent / 'cmake'}"
+    configure = ["cmake", "-S", str(SOURCE), "-B", str(folder), openvino, "-DCMAKE_BUILD_TYPE=Release"]
+    configure += [f"-DSLICEPORT_TESTS={TESTS}", "-DSLICEPORT_WERROR=ON"]
     for command in (configure, ["cmake", "--build", str(folder), "--parallel", "2"]):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
@@ -49,7 +40,7 @@ def build(folder: Path, *options: str) -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that CMake built: `libsliceport_openvino.so`, and `tests/`."""
+    """Return the folder that CMake built, with `libsliceport_openvino.so` and `tests/`."""
     missing = _missing()
     if missing is not None:
         pytest.skip(missing)
@@ -59,12 +50,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = Path(tempfile.gettempdir(), f"sliceport-tests-{os.getuid()}-{digest.hexdigest()[:16]}")
     if not kept.is_dir():
         folder = tmp_path_factory.mktemp("native")
-        build(folder, "-DSLICEPORT_WERROR=ON")
+        build(folder)
+        unfinished = kept.with_suffix(f".{os.getpid()}")
         try:
-            shutil.copytree(folder, kept.with_suffix(f".{os.getpid()}"))
-            kept.with_suffix(f".{os.getpid()}").rename(kept)
-        except OSError:  # another one was there first
-            shutil.rmtree(kept.with_suffix(f".{os.getpid()}"), ignore_errors=True)
+            shutil.copytree(folder, unfinished)
+            unfinished.rename(kept)
+        except OSError:  # another process was faster
+            shutil.rmtree(unfinished, ignore_errors=True)
     return kept
 
 
@@ -73,20 +65,9 @@ def library(built: Path) -> Path:
     return built / "libsliceport_openvino.so"
 
 
-Ask = Callable[..., str]
-
-
 @pytest.fixture(scope="session")
-def ask(built: Path) -> Ask:
-    """Asks the arithmetic in C++: words in, words out."""
-    (path,) = (built / "tests").glob("libslicing_binding.*")
-    loaded = CDLL(str(path))
-    reply = create_string_buffer(1 << 16)
-
-    def asked(*words: object) -> str:
-        loaded.ask(" ".join(map(str, words)).encode(), reply, len(reply))
-        answer = reply.value.decode()
-        assert not answer.startswith("failed"), answer
-        return answer
-
-    return asked
+def factory(library: Path) -> NodeFactory:
+    """Return a factory of the operators in C++."""
+    created = NodeFactory()
+    created.add_extension(str(library))
+    return created

@@ -1,4 +1,4 @@
-"""Constant indices become attributes where the CPU plugin folds constants, and nowhere else."""
+"""Constant indices become attributes if the CPU plugin folds constants, and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,40 +13,25 @@ from openvino import passes
 from openvino.utils.node_factory import NodeFactory
 from openvino_models import constant, parameter
 
-import ov_ext.slice
-import ov_ext.strided_slice
-
-_KEPT: list[Any] = []
 DATA = np.arange(1, 121, dtype=np.float32).reshape(4, 5, 6)
 MASKS = {"begin_mask": [0, 1], "shrink_axis_mask": [0, 0, 1]}
+INDICES = {"Slice8": [[1, -1], [3, -9], [1, -2], [0, 2]], "StridedSlice1": [[1, 0, 2], [3, 4, 0], [1, 1, 1]]}
 EXPECTED = {"Slice8": DATA[1:3, :, ::-2], "StridedSlice1": DATA[1:3, :4, 2]}
-
-
-@pytest.fixture(scope="session")
-def factory(library: Path) -> NodeFactory:
-    made = NodeFactory()
-    made.add_extension(str(library))
-    _KEPT.append(made)
-    return made
 
 
 def example(
     factory: NodeFactory, op: str, late: Sequence[int] = (), *, sizes: Any = None, kind: str = "f32"
 ) -> ov.Model:
-    """A slice of two or three axes, some of whose indices are inputs of the model."""
-    if op == "Slice8":
-        lists, masks = [[1, -1], [3, -9], [1, -2], [0, 2]], {}
-    else:
-        lists, masks = [[1, 0, 2], [3, 4, 0], [1, 1, 1]], MASKS
+    """Return a slice of three axes, with some of its indices as inputs of the model."""
     source = parameter([-1, -1, -1] if sizes is None else sizes, kind)
-    nodes = [parameter([len(v)], "i64") if i in late else constant(v) for i, v in enumerate(lists)]
+    nodes = [parameter([len(v)], "i64") if i in late else constant(v) for i, v in enumerate(INDICES[op])]
+    masks = MASKS if op == "StridedSlice1" else {}
     node = factory.create(op, [source.output(0), *(n.output(0) for n in nodes)], masks)
     return ov.Model([node], [source, *(nodes[i] for i in late)], "m")
 
 
 def given(op: str, late: Sequence[int]) -> list[np.ndarray]:
-    lists = [[1, -1], [3, -9], [1, -2], [0, 2]] if op == "Slice8" else [[1, 0, 2], [3, 4, 0], [1, 1, 1]]
-    return [np.array(lists[i]) for i in late]
+    return [np.array(INDICES[op][i]) for i in late]
 
 
 def operator_inputs(compiled: ov.CompiledModel) -> list[int]:
@@ -57,7 +42,9 @@ def operator_inputs(compiled: ov.CompiledModel) -> list[int]:
 @pytest.mark.parametrize("op", EXPECTED)
 @pytest.mark.parametrize("late", [(), (0,), (1,), (0, 1), (2,)])
 @pytest.mark.parametrize("sizes", [None, [4, 5, 6]])
-def test_the_plugin_has_no_inputs_for_them(factory: NodeFactory, op: str, late: tuple[int, ...], sizes: Any) -> None:
+def test_plugin_has_no_inputs_for_constant_indices(
+    factory: NodeFactory, op: str, late: tuple[int, ...], sizes: Any
+) -> None:
     model = example(factory, op, late, sizes=sizes)
     compiled = ov.Core().compile_model(model, "CPU")
     assert operator_inputs(compiled) == [1 + len(late)], "the plugin folds otherwise now: performance is lost"
@@ -70,8 +57,8 @@ def test_the_plugin_has_no_inputs_for_them(factory: NodeFactory, op: str, late: 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f64", "i64", "u64", "i32", "i16", "u8", "boolean", "f8e4m3"])
 @pytest.mark.parametrize("late", [(), (1,)])
-def test_every_type_of_data(factory: NodeFactory, kind: str, late: tuple[int, ...]) -> None:
-    """What the plugin narrows, it marks, and OpenVINO would fail to widen what is no constant."""
+def test_data_of_every_type_are_sliced(factory: NodeFactory, kind: str, late: tuple[int, ...]) -> None:
+    """The plugin marks indices that it narrows to i32, and OpenVINO fails to widen an input that is not a constant."""
     model = example(factory, "Slice8", late, kind=kind)
     request = ov.Core().compile_model(model, "CPU").create_infer_request()
     element = getattr(ov.Type, kind)
@@ -84,18 +71,6 @@ def test_every_type_of_data(factory: NodeFactory, kind: str, late: tuple[int, ..
     request.infer()
     result = request.get_output_tensor(0).data
     assert np.array_equal(result.view(bits.dtype), bits[1:3, :, ::-2])
-
-
-@pytest.mark.parametrize("op", EXPECTED)
-@pytest.mark.parametrize("late", [(), (0,), (1,)])
-def test_blobs_open_with_both_kinds(factory: NodeFactory, library: Path, op: str, late: tuple[int, ...]) -> None:
-    blob = ov.Core().compile_model(example(factory, op, late), "CPU").export_model()
-    for kinds in ([str(library)], [ov_ext.slice.Slice, ov_ext.strided_slice.StridedSlice]):
-        core = ov.Core()
-        for kind in kinds:
-            core.add_extension(kind)
-        imported = core.import_model(blob, "CPU")
-        assert np.array_equal(imported([DATA, *given(op, late)])[0], EXPECTED[op])
 
 
 @pytest.mark.parametrize("op", EXPECTED)

@@ -1,4 +1,4 @@
-"""Programs in C++ that use the operators, and what happens to nodes whose library is closed."""
+"""Programs in C++ use the operators, and nodes survive their factory."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def test_a_program_opens_an_ir_with_our_operators_and_runs_it(built: Path, libra
     assert printed.split("\n")[:2] == ["[2,2]", "16 18 4 6 "]
 
 
-def test_every_kind_of_data_and_slice(built: Path) -> None:
-    """Against plain loops in C++; built with sanitizers, the same program says what is out of bounds."""
+def test_data_and_slices_of_every_kind_are_right(built: Path) -> None:
+    """The program compares with plain loops; built with sanitizers, it also finds accesses out of bounds."""
     right, _, refused = run(built / "tests" / "exercise", 1, 250).partition(" slices are right, ")
     assert int(right) > 20_000
     assert 0 < int(refused.split()[0]) < 250
 
 
-def test_nodes_outlive_who_loaded_the_library(library: Path) -> None:
-    """What made them may close it: then their code must still be there."""
+def test_nodes_outlive_the_factory_that_loaded_the_library(library: Path) -> None:
+    """The factory may close the library, but the code of its nodes must stay."""
     script = """
 import sys
 import numpy as np, openvino as ov

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import random
 import re
 import signal
@@ -25,16 +24,16 @@ from forked import Forked
 from platforms import POSIX
 from processes import assert_gone, children, ticks
 
-from sliceport.batch import cluster, cluster_worker
+from sliceport.batch import cluster
 from sliceport.batch.cluster import open_cluster
-from sliceport.batch.cluster_worker import Setup
+from sliceport.batch.cluster_worker import Setup, describe_refusal
 from sliceport.batch.task import Job
 from sliceport.errors import MissingExtra, UsageError
 
 pytestmark = [POSIX, pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")]
 
-COUNT = 200
-"""Models of the large run."""
+COUNT = 100
+"""Models of the large run, but for the one that waits."""
 ADDED = ["abort", "say and abort", "segfault", "exit", "system exit", "allocate", "bad_alloc", "refuse", "raise"]
 """Models of the deadly format among them. No model hangs: how long an honest one takes depends on the machine."""
 VERDICTS = {"allocate": "memory", "bad_alloc": "memory", "refuse": "error", "raise": "error"}
@@ -43,13 +42,13 @@ VERDICTS = {"allocate": "memory", "bad_alloc": "memory", "refuse": "error", "rai
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with models that are deadly."""
+    """Return an environment with models that are deadly."""
     return environment(install(tmp_path_factory.mktemp("site")))
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory, site: dict[str, str]) -> Iterator[Cluster]:
-    """A cluster of one worker that does two tasks at once."""
+    """Start a cluster of one worker that does two tasks at once."""
     with Cluster(tmp_path_factory.mktemp("cluster"), site) as started:
         started.start_scheduler()
         started.start_worker("--nthreads", "2")
@@ -58,7 +57,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, site: dict[str, str]) -> Ite
 
 @pytest.fixture(autouse=True)
 def _none_left() -> Iterator[None]:
-    """A test that fails leaves no run behind."""
+    """Leave no run behind after a test that fails."""
     yield
     while _started:
         process = _started.pop()
@@ -76,7 +75,7 @@ def start(site: Mapping[str, str], *words: object, program: Sequence[str] = ("-m
 
 
 def finish(process: Forked, code: int) -> tuple[str, str]:
-    """What a run printed, that must end with this exit code."""
+    """Wait for the end of a run; return its output. Check its exit code."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(PATIENCE)
     out, err = process.said()
@@ -102,7 +101,7 @@ def last_journal(root: Path) -> list[dict[str, Any]]:
 
 
 def write_slices(folder: Path, count: int) -> None:
-    """ONNX models of a Slice or a Split each, no two alike."""
+    """Write ONNX models of a Slice or a Split each, no two alike."""
     folder.mkdir()
     for i in range(count):
         if i % 3:
@@ -117,7 +116,7 @@ def write_slices(folder: Path, count: int) -> None:
 
 
 def damage(folder: Path, models: Path) -> int:
-    """Real models, cut off or with bytes changed; returns how many."""
+    """Write real models, cut off or with bytes changed; return their number."""
     folder.mkdir()
     chosen = random.Random(7)
     files = [*sorted(models.glob("rule_*.onnx")), *sorted(models.glob("ts_*.onnx"))][:12]
@@ -137,35 +136,45 @@ def damage(folder: Path, models: Path) -> int:
 
 
 def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path, site: dict[str, str]) -> None:
-    """A worker is killed twice, the client is killed and run again, and so is the scheduler."""
+    """A worker is killed twice, the client is killed and run again, and so is the scheduler.
+
+    The last model waits for a file, so that no run can end before the test has killed what it is about to kill.
+    """
     damaged = damage(tmp_path / "damaged", models)
     write_models(tmp_path / "deadly", ADDED)
     real = [*models.glob("rule_*.onnx"), *models.glob("rule_*.xml")]
     write_slices(tmp_path / "generated", COUNT - damaged - len(ADDED) - len(real))
-    sources = [tmp_path / "deadly", models / "rule_*.*", tmp_path / "damaged", tmp_path / "generated"]
+    write_models(tmp_path / "last", ["wait"])
+    sources = [
+        tmp_path / "deadly",
+        models / "rule_*.*",
+        tmp_path / "damaged",
+        tmp_path / "generated",
+        tmp_path / "last",
+    ]
     words = ["lower", *sources, "--timeout", "0", "--memory", "4G", "-o"]
 
     local, root = tmp_path / "local", tmp_path / "run"
-    _, said_here = finish(start(site, *words, local, "--jobs", "2"), 2)
     with Cluster(tmp_path / "cluster", site) as started:
         scheduler = started.start_scheduler()
         first, second = (started.start_worker("--nthreads", "1") for _ in range(2))
         client = start(site, *words, root, "--cluster", started.url)
-        wait_until(lambda: count_results(root) >= 20, "the first 20 models")
+        wait_until(lambda: count_results(root) >= 10, "the first 10 models")
         doomed = children(first.pid)
         started.kill(first)
         third = started.start_worker("--nthreads", "1")
-        wait_until(lambda: count_results(root) >= 50, "the first 50 models")
+        wait_until(lambda: count_results(root) >= 25, "the first 25 models")
         client.kill()
         client.wait()
         client = start(site, *words, root, "--cluster", started.url)
-        wait_until(lambda: count_results(root) >= 80, "the first 80 models")
+        wait_until(lambda: count_results(root) >= 40, "the first 40 models")
         doomed += children(second.pid)
         started.kill(second)
-        wait_until(lambda: count_results(root) >= 110, "the first 110 models")
+        wait_until(lambda: count_results(root) >= 55, "the first 55 models")
         wait_until(lambda: started.count_registered() >= 3, "all workers")  # another would stay for the next scheduler
         started.kill(scheduler)
         _, said = finish(client, 2)
+        (tmp_path / "last" / "open").touch()
         assert "is lost; the same command goes on where this one has ended.\n" in said
         assert "Traceback" not in said
         third.wait(PATIENCE)  # a worker ends with its scheduler
@@ -174,22 +183,23 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
             started.start_worker("--nthreads", "1")
         _, said = finish(start(site, *words, root, "--cluster", started.url), 2)
         assert_gone(doomed)
+    _, said_here = finish(start(site, *words, local, "--jobs", "2"), 2)
 
     rows = read_rows(local)
-    assert len(rows) == COUNT, said_here
+    assert len(rows) == COUNT + 1, said_here
     assert "Traceback" not in said + said_here
     assert Counter(line["model"] for line in last_journal(root)) == Counter(row["model"] for row in rows)
     assert any(line["cached"] for line in last_journal(root))
     assert without_stderr(read_rows(root)) == without_stderr(rows)
     assert read_results(root) == read_results(local)
     assert not (root / "scratch").exists()
-    found = {Path(row["model"]).stem[5:]: row["verdict"] for row in rows if "/deadly/" in row["model"]}
-    assert found == {action.replace(" ", "_"): VERDICTS.get(action, "crash") for action in ADDED}
+    verdicts = {Path(row["model"]).stem[5:]: row["verdict"] for row in rows if "/deadly/" in row["model"]}
+    assert verdicts == {action.replace(" ", "_"): VERDICTS.get(action, "crash") for action in ADDED}
     assert Counter(row["verdict"] for row in rows)["error"] >= damaged // 2
 
 
 def without_stderr(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what dying processes wrote: it is no part of a result, because no two write the same."""
+    """Leave out what dying processes wrote: the result excludes it, because no two write the same."""
     return [{name: value for name, value in row.items() if name != "stderr"} for row in rows]
 
 
@@ -230,9 +240,9 @@ def test_an_interrupted_run_ends_what_is_under_way(
     )
     wait_until(lambda: count_results(tmp_path / "run") == 2, "the first two models")
     worker = small.processes[1].pid
+    wait_until(lambda: len(children(worker)) == 3, "a process for each model")
     at_work = children(worker)[1:]
     begun = {pid: ticks(pid) for pid in at_work}
-    assert len(begun) == 2
     wait_until(lambda: all(ticks(pid) > begun[pid] + 20 for pid in at_work), "the models that hang")
     process.send_signal(number)
     finish(process, code)
@@ -243,7 +253,7 @@ def test_an_interrupted_run_ends_what_is_under_way(
 
 
 def make_other(folder: Path) -> str:
-    """Another version of the deadly format; returns a search path with it."""
+    """Install another version of the deadly format; return a search path with it."""
     (install(folder) / "deadly_format-1.0.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: deadly-format\nVersion: 2.0\n"
     )
@@ -288,7 +298,7 @@ def test_a_worker_without_sliceport_is_told(tmp_path: Path, site: dict[str, str]
     assert "Traceback" not in said
 
 
-def test_results_that_a_worker_does_not_see(tmp_path: Path, site: dict[str, str], small: Cluster) -> None:
+def test_worker_that_does_not_see_the_results_is_refused(tmp_path: Path, site: dict[str, str], small: Cluster) -> None:
     """A file system in memory is one that nobody shares."""
     write_models(tmp_path / "models", [""])
     _, said = finish(start(site, "lower", tmp_path / "models", "-o", "memory://run", "--cluster", small.url), 2)
@@ -309,25 +319,24 @@ def test_results_that_a_worker_does_not_see(tmp_path: Path, site: dict[str, str]
 def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path, more: dict[str, Any], message: str) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.jsonl").write_text('{"schema_version": 1}\n{}\n')
-    setup = Setup("1", Job("lower", {}, {}, str(tmp_path)), cluster_worker.needed_versions(), **more)
-    assert re.search(message, cluster_worker.start_run(pickle.dumps(setup)))
+    assert re.search(message, describe_refusal(Setup(Job("lower", {}, {}, str(tmp_path)), **more)))
 
 
 @pytest.mark.parametrize("url", ["spark://a:1", "dask://", "dask://host", "dask:host:1", "host:1", "dask://a b:1", ""])
-def test_urls_of_no_cluster(url: str) -> None:
+def test_url_that_names_no_cluster_is_refused(url: str) -> None:
     with pytest.raises(
         UsageError, match=r"^--cluster must be dask://HOST:PORT, the scheduler of dask.distributed, got '"
     ):
         open_cluster(url)
 
 
-def test_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_distributed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtra, match=r'distributed is needed by --cluster.*"sliceport\[dask\]"'):
         open_cluster("dask://127.0.0.1:8786")
 
 
-def test_without_a_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cluster, "_PATIENCE", 0.5)
     port = Cluster(tmp_path, {}).port
     with pytest.raises(UsageError, match=rf"^--cluster: the scheduler at 127.0.0.1:{port} cannot be reached \("):

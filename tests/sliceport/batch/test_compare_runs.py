@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from batch_rows import make_finding, make_header, make_row, make_rows
 
-from sliceport.batch.compare_runs import OptionChange, RunComparison, VersionChange, compare_runs
+from sliceport.batch.compare_runs import Change, RunComparison, compare_runs
 from sliceport.batch.row import Row
 from sliceport.errors import UsageError
 
@@ -26,7 +26,7 @@ def finding(*findings: Any, **parts: Any) -> Row:
 
 
 def outcome(before: Row, after: Row) -> tuple[list[str], list[str], tuple[str, ...] | None]:
-    """Of one model, the nodes or reasons of what is new and of what is fixed, and what differs otherwise."""
+    """Return for one model the nodes or reasons of what is new and of what is fixed, and what differs otherwise."""
     compared = compare_runs([before], [after])
     new, fixed = ([one["node"] or one["reason"] for change in changes for one in change.findings]
                   for changes in (compared.new, compared.fixed))  # fmt: skip
@@ -64,12 +64,14 @@ def outcome(before: Row, after: Row) -> tuple[list[str], list[str], tuple[str, .
         (finding(A, B), finding(B, {**A, "reason": "rewritten"}), ([], ["a"], None)),
     ],
 )
-def test_one_model(before: Row, after: Row, expected: tuple[list[str], list[str], tuple[str, ...] | None]) -> None:
+def test_one_model_is_compared(
+    before: Row, after: Row, expected: tuple[list[str], list[str], tuple[str, ...] | None]
+) -> None:
     assert outcome(before, after) == expected
 
 
 @pytest.mark.parametrize("part", ["reason", "operator", "engine", "defect", "node"])
-def test_a_finding_is_another_if_any_part_but_the_message_is(part: str) -> None:
+def test_finding_with_another_part_than_the_message_is_new(part: str) -> None:
     compared = compare_runs([finding(A)], [finding({**A, part: "other"})])
     assert len(compared.new) == len(compared.fixed) == 1
 
@@ -81,7 +83,7 @@ def test_models_of_one_run_are_added_or_removed() -> None:
     assert compared.is_clean
 
 
-def test_changes_stand_by_model_whatever_the_order() -> None:
+def test_changes_are_sorted_by_model() -> None:
     names = [f"{i}.onnx" for i in range(9)]
     compared = compare_runs(map(make_row, names), [make_row(name, "crash") for name in reversed(names)])
     assert [change.model for change in compared.new] == names
@@ -93,11 +95,11 @@ def test_versions_and_options_that_differ_are_said() -> None:
     headers = (UPGRADED[0], make_header(versions=UPGRADED[1]["versions"], options={"seed": 1, "feature_level": "6.4"}))
     compared = compare_runs([CLEAN], [CLEAN], headers)
     assert compared.versions == (
-        VersionChange("gone", "1.0", None),
-        VersionChange("onnxruntime", "1.30.0", "1.31.1"),
-        VersionChange("openvino", None, "2026.4.1"),
+        Change("gone", "1.0", None),
+        Change("onnxruntime", "1.30.0", "1.31.1"),
+        Change("openvino", None, "2026.4.1"),
     )
-    assert compared.options == (OptionChange("seed", 0, 1),)
+    assert compared.options == (Change("seed", 0, 1),)
 
 
 def test_the_version_of_an_engine_in_a_result_is_no_difference() -> None:
@@ -149,7 +151,7 @@ def example() -> RunComparison:
     return compare_runs(rows_a, rows_b, (UPGRADED[0], make_header(versions=UPGRADED[0]["versions"] | {"onnx": "1.24"})))
 
 
-def test_text() -> None:
+def test_text_has_all_parts() -> None:
     assert example().text(None) == (
         "package  before  after\n"
         "-------  ------  -----\n"
@@ -192,7 +194,7 @@ def test_text_is_cut_and_escaped() -> None:
     assert text.endswith("    and 2 more\n  and 3 more")
 
 
-def test_json() -> None:
+def test_json_has_all_parts() -> None:
     data = json.loads(json.dumps(example().to_json()))
     assert data["versions"] == [{"package": "onnx", "before": "1.23.0", "after": "1.24"}]
     assert data["summary"] == {"new": 1, "fixed": 1, "changed": 1, "added": 1, "removed": 1, "same": 1}

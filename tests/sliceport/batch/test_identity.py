@@ -27,7 +27,7 @@ LINKS = pytest.mark.skipif(sys.platform == "win32", reason="links need privilege
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache that takes files of any size, as soon as the clock of the file system has moved on."""
+    """Make a cache that takes files of any size, as soon as the clock of the file system has moved on."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(digests, "_SMALL", 0)
     monkeypatch.setattr(digests, "_SETTLED", -1.0)

@@ -1,4 +1,4 @@
-"""What a manifest says about which model, and what is wrong with one."""
+"""Manifests give options to models, and mistakes in them are named."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ MODEL = "[[models]]\nmodel = 'a'\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", " is no TOML: Expected '=' after a key in a key/value pair (at end of document)."),
+        ("x", " is not TOML: Expected '=' after a key in a key/value pair (at end of document)."),
         ("a = 1", ", the top: key 'a' is not known; known are defaults, models."),
         ("models = 3", ", the top: 'models' must be a list of tables, written [[models]], got a number."),
         ("models = ['a']", ", entry 1 of [[models]]: an entry must be an object with the keys"),
@@ -141,7 +141,7 @@ MODEL = "[[models]]\nmodel = 'a'\n"
         (f"{MODEL}[[models]]\nmodel = './a'", ", entry 2 of [[models]]: model './a' has an entry already, entry 1"),
     ],
 )  # fmt: skip
-def test_mistakes_in_toml(text: str, message: str) -> None:
+def test_mistakes_in_toml_are_named(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_manifest(write("m.toml", text))
     assert str(caught.value).startswith("manifest 'm.toml'")
@@ -151,8 +151,8 @@ def test_mistakes_in_toml(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\n{", ", line 2: it is no JSON (Expecting property name"),
-        ("[" * 100_000, ", line 1: it is no JSON (maximum recursion depth exceeded"),
+        ("\n{", ", line 2: it is not JSON (Expecting property name"),
+        ("[" * 100_000, ", line 1: it is not JSON (maximum recursion depth exceeded"),
         ("[]", ", line 1: an entry must be an object with the keys model, input_shapes, input, got a list."),
         ("null", ", line 1: an entry must be an object with the keys model, input_shapes, input, got null."),
         ('{"model": "a", "model": "b"}', ", line 1: key 'model' stands there twice."),

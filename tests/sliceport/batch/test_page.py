@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from batch_rows import make_finding, make_header, make_row, make_rows
 from browser import Page, Unusable, find_chromium, open_browser
 
 from sliceport.batch.compare_runs import RunComparison, compare_runs
-from sliceport.batch.page import render_page, write_page
-from sliceport.batch.row import Row, reasons_of
+from sliceport.batch.page import write_page
+from sliceport.batch.row import Header, Row, reasons_of
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
@@ -37,6 +38,13 @@ EVIL = [
     "\udc80 é 日本語 😀",
     "https://models.example/a b.onnx?x=1#y%20",
 ]
+
+
+def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None) -> str:
+    """Return the page as text."""
+    stream = io.StringIO()
+    write_page(stream, header, rows, comparison)
+    return stream.getvalue()
 
 
 def evil_rows() -> list[Row]:
@@ -74,7 +82,7 @@ def unpack(text: str) -> Any:
 
 
 def embedded(page: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the table shows, and what the rows open to."""
+    """Content of the table, and of its opened rows."""
     index, *chunks = [
         unpack("".join(text)) for tag, attrs, text in Elements(page).found if tag == "script" and attrs.get("type")
     ]
@@ -84,7 +92,7 @@ def embedded(page: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def compared(rows: list[Row]) -> RunComparison:
-    """All rows are new, but the first, which is fixed, and one is removed."""
+    """Build a comparison: all rows are new, but the first, which is fixed, and one is removed."""
     before = [make_row(row["model"]) for row in rows[1:]]
     after = [make_row(rows[0]["model"]), *rows[1:]]
     earlier = [make_row(rows[0]["model"], "finding", make_finding(node=EVIL[0])), make_row(EVIL[1] + "removed")]
@@ -322,7 +330,7 @@ class TestBrowser:
             ("Message", "ascending", lambda row: row["message"]),
         ],
     )
-    def test_columns_sort(self, browser: Page, files: Path, column: str, direction: str, key: Any) -> None:
+    def test_columns_are_sorted(self, browser: Page, files: Path, column: str, direction: str, key: Any) -> None:
         rows = {row["model"]: row for row in make_rows(1000)}
         browser.open(files / "many.html")
         for turned in (False, True):
@@ -344,7 +352,7 @@ class TestBrowser:
         self.click(browser, "#clear")
         assert self.status(browser) == "1,000 models"
 
-    def test_bars_filter_and_count(self, browser: Page, files: Path) -> None:
+    def test_bars_are_filters_that_count(self, browser: Page, files: Path) -> None:
         browser.open(files / "many.html")
         self.click(browser, "[aria-label=Verdict] .filter", "finding")
         assert self.status(browser) == "125 of 1,000 models"

@@ -34,7 +34,7 @@ FILES = ("a.onnx", "b.xml", "b/c.onnx", "b/w.pb", ".hidden/h.onnx", "readme")
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """A bucket on a server of this machine."""
+    """Start a bucket on a server of this machine."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -61,7 +61,7 @@ _numbers = count()
 
 @pytest.fixture(params=["memory", "file", "s3"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a folder that is not there yet."""
+    """Return the URL of a folder that is not there yet."""
     if request.param == "file":
         yield f"file://{tmp_path.as_posix()}/root"
     elif request.param == "memory":
@@ -108,7 +108,7 @@ class TestSources:
             ("/.hidden", [".hidden/h.onnx"]),
         ],
     )
-    def test_found(self, root: str, source: str, found: list[str]) -> None:
+    def test_models_are_found(self, root: str, source: str, found: list[str]) -> None:
         assert find(f"{root}{source}") == [f"{root}/{name}" for name in found]
 
     def test_each_comes_once(self, root: str) -> None:
@@ -141,7 +141,7 @@ def archive(tmp_path: Path) -> str:
     return f"file://{tmp_path.as_posix()}/models.zip"
 
 
-def test_archives(archive: str, tmp_path: Path) -> None:
+def test_archives_are_read(archive: str, tmp_path: Path) -> None:
     found = [f"zip://{name}::{archive}" for name in ("a.onnx", "b.xml", "b/c.onnx")]
     assert find(f"zip://::{archive}") == find(f"zip://**::{archive}") == found
     copy = download(found[2], tmp_path / "out")
@@ -195,8 +195,8 @@ class TestDownload:
         ("name", "message"),
         [
             ("nothing.onnx", "model '{root}/nothing.onnx' is not there."),
-            ("folder", "'{root}/folder' is no file."),
-            ("folder/..", "model '{root}/folder/..' is no file."),
+            ("folder", "'{root}/folder' is not a file."),
+            ("folder/..", "model '{root}/folder/..' is not a file."),
         ],
     )
     def test_of_no_file_is_an_error(self, root: str, tmp_path: Path, name: str, message: str) -> None:
@@ -233,7 +233,7 @@ class TestStore:
         assert list(store.names("runs")) == ["runs/1", "runs/2"]
         assert store.has("runs/2")
 
-    def test_folders_replace_one_another(self, root: str) -> None:
+    def test_folder_is_replaced_whole(self, root: str) -> None:
         store = RemoteStore(root)
         scratch = store.new_scratch()
         (scratch / "out" / "sub").mkdir(parents=True)
@@ -265,7 +265,7 @@ class TestStore:
         assert again.read("a") == b"x"
 
     def test_files_of_killed_processes_are_removed(self, root: str) -> None:
-        """Those at the URL, and the local folder that files are made in."""
+        """Remote and local folders: at the URL, and for new files."""
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
         store = RemoteStore(root)
@@ -289,7 +289,7 @@ class TestStore:
 
 
 class TestInterruptions:
-    """What fails half-way leaves what was there."""
+    """A write that fails half-way leaves the old file."""
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt(), PermissionError(13, "Permission denied")])
     def test_of_a_write(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -376,7 +376,7 @@ class TestRetries:
 
 
 class TestPackages:
-    def test_without_fsspec(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_fsspec_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "fsspec.core", None)
         with pytest.raises(MissingExtra) as caught:
             RemoteStore("s3://bucket")

@@ -328,7 +328,7 @@ def test_shapes_for_all_are_for_models_that_have_the_input(batch: Batch, zoo: Pa
 
 @pytest.fixture
 def two(tmp_path: Path) -> Path:
-    """A model of two inputs that it leaves open, and a manifest that says something of one."""
+    """Write a model of two inputs that it leaves open, and a manifest that says something of one."""
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
         g (float[N, 5] a, float[M, 4] b) => (float[P, 5] y, float[Q, 4] z)
         <int64[1] start = {0}, int64[1] end = {4}> { y = Slice(a, start, end) z = Slice(b, start, end) }""")

@@ -33,7 +33,7 @@ from sliceport.formats import DeclaredShapes
         ({"x": (1, range(5, 5))}, {"x": (1, 23)}),
     ],
 )  # fmt: skip
-def test_sizes(declared: DeclaredShapes, chosen: dict[str, tuple[int, ...]]) -> None:
+def test_sizes_are_chosen(declared: DeclaredShapes, chosen: dict[str, tuple[int, ...]]) -> None:
     assert choose_sizes(declared) == chosen
 
 
@@ -44,7 +44,7 @@ def test_sizes_stay_distinct_where_there_are_many() -> None:
     assert all(size % divisor for size, divisor in product(sizes, range(2, 40)) if divisor < size)
 
 
-def test_of_a_model(tmp_path: Path) -> None:
+def test_shapes_of_a_model_are_chosen(tmp_path: Path) -> None:
     graph = helper.make_graph(
         [helper.make_node("Split", ["x"], ["y", "z"], "half", axis=1, num_outputs=2)],
         "graph",

@@ -1,4 +1,4 @@
-"""What sources stand for: files, folders, globs, lists; each model once, in order, by any name."""
+"""Sources of models: files, folders, globs, lists; each model once, in order, by any name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIXES = (".onnx", ".xml", "")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with models in it."""
+    """Make the current folder, with models in it."""
     names = [
         *("zoo/a-b/t.onnx", "zoo/a.onnx", "zoo/a/x.onnx", "zoo/b/c/y.onnx", "zoo/b/z.xml", "zoo/b/w.pb", "zoo/readme"),
         *("zoo/.hidden/h.onnx", "zoo/.hidden.onnx", "other/o.onnx"),
@@ -34,14 +34,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def find(*sources: str) -> list[str]:
-    """Return the models of sources, all of which must be good."""
+    """Return the models of sources. Check that all sources are good."""
     found = list(expand(sources, SUFFIXES))
     assert [one for one in found if isinstance(one, BadSource)] == []
     return [one for one in found if isinstance(one, str)]
 
 
 def reasons(*sources: str) -> list[str]:
-    """Return why sources, none of which may have a model, are bad."""
+    """Return the reasons of bad sources. Check that no source has a model."""
     found = list(expand(sources, SUFFIXES))
     return [one.reason if isinstance(one, BadSource) else f"found {one}" for one in found]
 
@@ -167,7 +167,7 @@ class TestGlobs:
             ("zoo/.*.onnx", ["zoo/.hidden.onnx"]),
         ],
     )
-    def test_matches(self, pattern: str, found: list[str]) -> None:
+    def test_pattern_finds_models(self, pattern: str, found: list[str]) -> None:
         assert find(pattern) == found
 
     def test_absolute_patterns(self, folder: Path) -> None:
@@ -202,7 +202,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["", "a\0b"])
     def test_a_name_that_no_file_can_have_is_bad(self, name: str) -> None:
-        assert reasons(name) == [f"source {name!r} is no name of a file."]
+        assert reasons(name) == [f"source {name!r} is not the name of a file."]
 
 
 class TestLists:
@@ -216,7 +216,7 @@ class TestLists:
         assert find("@other/list.txt") == ["zoo/a/x.onnx"]
 
     @pytest.mark.usefixtures("folder")
-    def test_stdin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_list_is_read_from_stdin(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"zoo/a\nother\n")))
         assert find("@-") == ["zoo/a/x.onnx", "other/o.onnx"]
 
@@ -268,13 +268,13 @@ class TestShards:
         assert [name for name in "abcdefgh" if is_in_shard(name, 1, 2)] == list("abcef")
 
     @pytest.mark.parametrize(("text", "shard"), [("1/1", (1, 1)), ("1/3", (1, 3)), ("3/3", (3, 3))])
-    def test_parsed(self, text: str, shard: tuple[int, int]) -> None:
+    def test_shard_is_parsed(self, text: str, shard: tuple[int, int]) -> None:
         assert parse_shard(text) == shard
 
     @pytest.mark.parametrize(
         "text", ["", "1", "0/3", "4/3", "1/0", "-1/3", "1/3/3", "a/b", "1 / 3", "²/3", "1/" + "9" * 99]
     )
-    def test_mistakes(self, text: str) -> None:
+    def test_mistaken_shard_is_refused(self, text: str) -> None:
         with pytest.raises(UsageError, match="must be written I/N, with I from 1 to N, such as 1/3.$"):
             parse_shard(text)
 
@@ -293,5 +293,5 @@ class TestShards:
         ("a::b.onnx", False),
     ],
 )
-def test_urls(name: str, expected: bool) -> None:
+def test_urls_are_told_from_paths(name: str, expected: bool) -> None:
     assert is_url(name) is expected

@@ -19,7 +19,7 @@ from sliceport.errors import UsageError
 
 @pytest.fixture
 def ended() -> int:
-    """The id of a process that has ended."""
+    """Return the id of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
@@ -110,5 +110,5 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("root", ["", "a\0b"])
 def test_a_folder_without_a_name_is_none(root: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a folder"):
+    with pytest.raises(UsageError, match="is not the name of a folder"):
         open_store(root)

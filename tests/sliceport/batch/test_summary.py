@@ -1,4 +1,4 @@
-"""What came out for many models, counted as the rows come."""
+"""Outcomes of many models are counted as the rows come."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_worst_stand_first_and_the_rest_is_counted() -> None:
     assert summary.to_json() == Summary.of(reversed(rows)).to_json()
 
 
-def test_text() -> None:
+def test_text_has_all_counts() -> None:
     rows = [make_row("a.onnx"), make_row("b.onnx", "finding", *TWO), make_row("c.onnx", "error", message="No shape.")]
     assert Summary.of(rows).text(None) == (
         "3 models: 1 clean, 1 with findings, 1 with an error\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import deadly_format
 import pytest
+from terminal import in_terminal
 
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.main import main
@@ -30,7 +31,7 @@ def zoo(tmp_path: Path) -> Path:
 
 
 def sliceport(folder: Path, *words: object) -> subprocess.Popen[str]:
-    """The command line in a process of its own, with the throw-away format that lies in a folder."""
+    """Start the command line in a process of its own, with the format of a package in a folder."""
     command = [sys.executable, "-m", "sliceport", *map(str, words)]
     environment = deadly_format.environment(folder)
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -115,7 +116,7 @@ class TestRuns:
             (["lower", "{zoo}", "--html", "{zoo}", "--overwrite"], "zoo' is a folder."),
             (["lower", "{zoo}", "--html", "{zoo}/rule_glu.onnx/a.html"], "a.html' cannot be made ("),
             (["lower", "{zoo}", "--cluster", "slurm://a:1"], "slurm"),
-            (["lower", "{zoo}", "-o", "{zoo}/rule_glu.onnx"], "is no folder"),
+            (["lower", "{zoo}", "-o", "{zoo}/rule_glu.onnx"], "is not a folder"),
             (["report", "{zoo}"], "holds no run of sliceport batch"),
             (["lowr", "{zoo}"], "did you mean 'lower'?"),
         ],
@@ -287,26 +288,8 @@ class TestProgress:
         assert " s, was there before)" in capsys.readouterr().err
 
     @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-    def test_a_bar_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:
-        import pty
-
+    def test_a_bar_is_shown_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:
         pytest.importorskip("rich")
-        ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "sliceport", "batch", "lower", str(zoo), "-o", str(tmp_path / "run")]
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
-            os.close(theirs)
-            shown = b""
-            while True:
-                try:
-                    part = os.read(ours, 4096)
-                except OSError:
-                    break
-                if not part:
-                    break
-                shown += part
-            process.communicate()
-        os.close(ours)
-        assert process.returncode == 1
-        assert b"3/3" in shown
-        assert b"1 finding" in shown
+        text = in_terminal("batch", "lower", zoo, "-o", tmp_path / "run", code=1)
+        assert "3/3" in text
+        assert "1 finding" in text

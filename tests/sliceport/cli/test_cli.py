@@ -29,17 +29,27 @@ SCHEMA = json.loads(resources.files("sliceport.directml").joinpath("program_sche
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)  # jsonschema.validate() would check the schema every time
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a command line and returns its exit code, stdout and stderr."""
+
+    def run_words(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = main([str(a) for a in arguments])
+        except SystemExit as exit_:  # of the parser
+            code = int(str(exit_.code))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_words
 
 
 class TestLower:
-    def test_text_has_a_row_a_node_and_a_last_line_with_the_counts(
-        self, capsys: pytest.CaptureFixture[str], models: Path
-    ) -> None:
-        code, out, err = run(capsys, "lower", models / "rule_coalesce.onnx")
+    def test_text_has_a_row_a_node_and_a_last_line_with_the_counts(self, run: Run, models: Path) -> None:
+        code, out, err = run("lower", models / "rule_coalesce.onnx")
         assert (code, err) == (0, "")
         assert out.splitlines()[2:] == [
             "slice_a  Slice-13  lowered  #0 SLICE1 FLOAT32 [60]",
@@ -48,31 +58,29 @@ class TestLower:
             "3 nodes: 3 lowered; 3 SLICE1 moving 408 bytes; feature level 6.4",
         ]
 
-    def test_quiet_is_the_last_line(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        _, out, _ = run(capsys, "lower", models / "rule_identity.onnx", "-q")
+    def test_quiet_is_the_last_line(self, run: Run, models: Path) -> None:
+        _, out, _ = run("lower", models / "rule_identity.onnx", "-q")
         assert out == "2 nodes: 2 alias; no operators moving 0 bytes; feature level 6.4\n"
 
-    def test_verbose_shows_the_windows(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        _, out, _ = run(capsys, "lower", models / "rule_coalesce.onnx", "-v")
+    def test_verbose_shows_the_windows(self, run: Run, models: Path) -> None:
+        _, out, _ = run("lower", models / "rule_coalesce.onnx", "-v")
         assert "#0 SLICE1 FLOAT32 [60] offsets [15] sizes [30] strides [1]" in out
 
-    def test_a_refusal_is_exit_1_and_said_in_full(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        code, out, _ = run(capsys, "lower", models / "rule_rank_limit.onnx")
+    def test_a_refusal_is_exit_1_and_said_in_full(self, run: Run, models: Path) -> None:
+        code, out, _ = run("lower", models / "rule_rank_limit.onnx")
         assert code == 1
         assert "refused: Slice 'slice_y': not lowered: 9 dimensions remain" in out
 
-    def test_a_model_without_slicing_is_fine(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_a_model_without_slicing_is_fine(self, run: Run, tmp_path: Path) -> None:
         text = '<ir_version: 9, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) { y = Relu (x) }'
         (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
-        code, out, _ = run(capsys, "lower", tmp_path / "m.onnx")
+        code, out, _ = run("lower", tmp_path / "m.onnx")
         assert code == 0
         assert out.startswith("no Slice or Split in this model\n0 nodes; no operators")
 
-    def test_every_model_gives_json_that_fits_the_schema(
-        self, capsys: pytest.CaptureFixture[str], models: Path
-    ) -> None:
+    def test_every_model_gives_json_that_fits_the_schema(self, run: Run, models: Path) -> None:
         for path in sorted(models.glob("*.onnx")):
-            _, out, _ = run(capsys, "lower", path, "--format", "json")
+            _, out, _ = run("lower", path, "--format", "json")
             program = json.loads(out)
             VALIDATOR.validate(program)
             assert program["summary"]["total"] == len(program["nodes"])
@@ -80,10 +88,8 @@ class TestLower:
             assert all(verdicts.count(v) == n for v, n in program["summary"].items() if v != "total")
 
     @pytest.mark.parametrize("option", [["--layout", "NHWC"], ["--views"], ["--feature-level", "2.1"]])
-    def test_options_give_json_that_fits_the_schema(
-        self, capsys: pytest.CaptureFixture[str], models: Path, option: list[str]
-    ) -> None:
-        _, out, _ = run(capsys, "lower", models / "rule_coalesce.onnx", "--format", "json", *option)
+    def test_options_give_json_that_fits_the_schema(self, run: Run, models: Path, option: list[str]) -> None:
+        _, out, _ = run("lower", models / "rule_coalesce.onnx", "--format", "json", *option)
         jsonschema.validate(json.loads(out), SCHEMA)
 
     def test_the_schema_is_one_itself_and_refuses_what_is_wrong(self, models: Path) -> None:
@@ -102,100 +108,73 @@ class TestLower:
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(broken, SCHEMA)
 
-    def test_input_shapes(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
+    def test_input_shapes(self, run: Run, models: Path) -> None:
         path = models / "rule_symbolic.onnx"
-        assert run(capsys, "lower", path)[0] == 1
-        assert run(capsys, "lower", path, "--input-shapes", "x:2,5,8")[0] == 0
-        assert run(capsys, "lower", path, "--input-shapes", "x:[2,5,8]")[0] == 0
-        assert run(capsys, "lower", path, "--input-shapes=x:2,5,8")[0] == 0
+        assert run("lower", path)[0] == 1
+        assert run("lower", path, "--input-shapes", "x:2,5,8")[0] == 0
+        assert run("lower", path, "--input-shapes", "x:[2,5,8]")[0] == 0
+        assert run("lower", path, "--input-shapes=x:2,5,8")[0] == 0
 
     @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-shapes=a:4,5"]])
-    def test_input_shapes_that_follow_one_another(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str]
-    ) -> None:
+    def test_input_shapes_that_follow_one_another(self, run: Run, tmp_path: Path, words: list[str]) -> None:
         model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
             g (float[N, 5] a, float[M, 4] b) => (float[P, 5] y, float[Q, 4] z)
             <int64[1] start = {1}, int64[1] end = {4}> { y = Slice(a, start, end) z = Slice(b, start, end) }""")
         onnx.save(model, tmp_path / "m.onnx")
         for more in (["b:6,4"], ["--input-shapes", "b:6,4"], ["--input-shapes=b:6,4"]):
-            assert run(capsys, "lower", *words, *more, tmp_path / "m.onnx")[0] == 0
+            assert run("lower", *words, *more, tmp_path / "m.onnx")[0] == 0
 
 
 class TestUsage:
     @pytest.mark.parametrize(
-        ("arguments", "message"),
+        ("words", "message"),
         [
-            (["--input-shapes", "x"], "input shape 'x' must be written NAME:1,3,224,224"),
-            (["--input-shapes", "x:1,-2"], "input shape 'x:1,-2' must be written"),
-            (["--input-shapes", "x:2,3", "x:2,3"], "input 'x' is given two shapes"),
-            (["--input-shapes", "q:2,3"], "the model has no input 'q' to give a shape to"),
-            (["--feature-level", "9.9"], "feature level '9.9' does not exist"),
-            (["--layout", "NXYZ"], "layout 'NXYZ' is not known"),
-            (["--input-shapes", "x:99999999999999999999"], "input shape 'x:99999999999999999999' must be written"),
+            ("lower M --input-shapes x", "input shape 'x' must be written NAME:1,3,224,224"),
+            ("lower M --input-shapes x:1,-2", "input shape 'x:1,-2' must be written"),
+            ("lower M --input-shapes x:2,3 x:2,3", "input 'x' is given two shapes"),
+            ("lower M --input-shapes q:2,3", "the model has no input 'q' to give a shape to"),
+            ("lower M --input-shapes x:99999999999999999999", "input shape 'x:99999999999999999999' must be written"),
+            ("lower M --feature-level 9.9", "feature level '9.9' does not exist"),
+            ("lower M --layout NXYZ", "layout 'NXYZ' is not known"),
+            ("compare M --executors tpu", "executor 'tpu' is not known; known are onnxruntime-cpu, directml, dml-emu"),
+            ("compare M --executors directm", "executor 'directm' is not known, did you mean 'directml'? known are"),
+            ("compare M --executors ,", "--executors names nothing; leave it out"),
+            ("compare M --executors onnxruntime-cpu", "nothing to compare 'onnxruntime-cpu' with"),
+            ("compare M --seed -1", "the seed must not be negative"),
+            ("compare M --input x", "input 'x' must be written NAME=FILE.npy"),
+            ("compare M --input x=none.npy", "input file 'none.npy' cannot be read"),
+            ("compare M --input-shapes x:1,2,3", "input 'x' has 4 elements on axis 0"),
+            ("rewrite M -o O --passes=", "--passes names nothing; leave it out for what runs by default."),
+            (
+                "rewrite M -o O --passes compos",
+                "pass 'compos' is not known, did you mean 'compose'? known are strided,",
+            ),
+            ("lower", "the following arguments are required: MODEL"),
+            ("lower M --what", "unrecognized arguments: --what"),
+            ("lowr m.onnx", "'lowr' is not known, did you mean 'lower'? known are lower, compare,"),
+            ("lower M --format jsn", "'jsn' is not known, did you mean 'json'? known are text, json."),
+            ("lower M --format q", "'q' is not known; known are text, json."),
         ],
     )
-    def test_one_sentence_and_exit_2(
-        self, capsys: pytest.CaptureFixture[str], models: Path, arguments: list[str], message: str
+    def test_error_is_one_sentence_and_exit_2(
+        self, run: Run, models: Path, tmp_path: Path, words: str, message: str
     ) -> None:
-        code, out, err = run(capsys, "lower", models / "rule_identity.onnx", *arguments)
-        assert (code, out) == (2, "")
-        assert message in err
-        assert err.count("\n") == 1
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [["lower"], ["melt", "x.onnx"], ["lower", "x.onnx", "--format", "xml"], ["lower", "x", "--what"]],
-    )
-    def test_the_parsers_own_errors_too(self, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-        with pytest.raises(SystemExit) as exit_:
-            main(arguments)
-        out, err = capsys.readouterr()
-        assert (exit_.value.code, out, err.count("\n")) == (2, "", 1)
-
-    def test_a_command_without_arguments_prints_its_help(self, capsys: pytest.CaptureFixture[str]) -> None:
-        for arguments, listed in (([], "directml"), (["directml"], "uninstall")):
-            assert main(arguments) == 0
-            out, err = capsys.readouterr()
-            assert (out.split()[0], err) == ("usage:", "")
-            assert listed in out
-
-    def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit) as exit_:
-            main(["--version"])
-        assert (exit_.value.code, capsys.readouterr().out) == (0, f"sliceport {metadata.version('sliceport')}\n")
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["lowr", "m.onnx"], "'lowr' is not known, did you mean 'lower'? known are lower, compare,"),
-            (["lower", "m.onnx", "--format", "jsn"], "'jsn' is not known, did you mean 'json'? known are text, json."),
-            (["lower", "m.onnx", "--format", "q"], "'q' is not known; known are text, json."),
-        ],
-    )
-    def test_misspelt_words_of_the_parser(
-        self, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-    ) -> None:
-        with pytest.raises(SystemExit):
-            main(arguments)
-        assert message in capsys.readouterr().err
-
-    @pytest.mark.parametrize(
-        ("passes", "message"),
-        [
-            ("", "--passes names nothing; leave it out for what runs by default."),
-            ("compos", "pass 'compos' is not known, did you mean 'compose'? known are strided, fold,"),
-        ],
-    )
-    def test_misspelt_passes(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path, passes: str, message: str
-    ) -> None:
-        arguments = ["rewrite", models / "rule_coalesce.onnx", "-o", tmp_path / "out.onnx", "--passes", passes]
-        code, out, err = run(capsys, *arguments)
-        assert (code, out) == (2, "")
+        files = {"M": str(models / "rule_coalesce.onnx"), "O": str(tmp_path / "out.onnx")}
+        code, out, err = run(*(files.get(word, word) for word in words.split()))
+        assert (code, out, err.count("\n")) == (2, "", 1)
         assert message in err
         assert list(tmp_path.iterdir()) == []
 
-    def test_help_lists_every_pass_and_executor(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_command_without_arguments_prints_its_help(self, run: Run) -> None:
+        for arguments, listed in (([], "directml"), (["directml"], "uninstall")):
+            code, out, err = run(*arguments)
+            assert (code, out.split()[0], err) == (0, "usage:", "")
+            assert listed in out
+
+    def test_version_is_printed(self, run: Run) -> None:
+        assert run("--version") == (0, f"sliceport {metadata.version('sliceport')}\n", "")
+
+    def test_help_lists_every_pass_and_executor(self, run: Run) -> None:
         from onnx_ops.passes import PASSES
         from onnx_ops.passes.optimizers import OPTIMIZERS
         from sliceport.engines.registry import engines
@@ -204,38 +183,26 @@ class TestUsage:
         openvino = ["openvino", "directml", "dml-emulator", "openvino-cpu", "ov_ext"]
         assert {*onnx, *openvino} == {"onnxruntime-cpu", *engines()}
         for command, names in (("rewrite", [*PASSES, *OPTIMIZERS]), ("compare", [*onnx, *openvino])):
-            with pytest.raises(SystemExit):
-                main([command, "--help"])
-            lines = capsys.readouterr().out.splitlines()
+            lines = run(command, "--help")[1].splitlines()
             assert max(map(len, lines)) <= 80
             listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] not in " -"]
             assert [name for name in listed if not name.startswith("MODEL")] == names
 
     def test_nothing_but_the_result_is_on_stdout(self, models: Path) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "sliceport",
-            "lower",
-            str(models / "rule_coalesce.onnx"),
-            "--format",
-            "json",
-            "-vv",
-        ]
+        words = ["lower", str(models / "rule_coalesce.onnx"), "--format", "json", "-vv"]
+        command = [sys.executable, "-m", "sliceport", *words]
         done = subprocess.run(command, capture_output=True, check=True, timeout=300)
         json.loads(done.stdout)
 
 
 class TestOutputFolder:
-    def lower(
-        self, capsys: pytest.CaptureFixture[str], model: Path, folder: Path, *options: str
-    ) -> tuple[int, str, str]:
-        return run(capsys, "lower", model, "-o", folder, *options)
+    def lower(self, run: Run, model: Path, folder: Path, *options: str) -> tuple[int, str, str]:
+        return run("lower", model, "-o", folder, *options)
 
     def test_holds_program_dxdispatch_files_and_the_annotated_model(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+        self, run: Run, models: Path, tmp_path: Path
     ) -> None:
-        code, out, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
+        code, out, err = self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out")
         assert code == 0
         assert out.endswith("feature level 6.4\n")
         assert err == f"sliceport: wrote {tmp_path / 'out'}\n"
@@ -251,11 +218,9 @@ class TestOutputFolder:
         assert annotated["slice_a"]["io.sliceport.verdict"] == "lowered"
         assert json.loads(annotated["slice_a"]["io.sliceport.dxdispatch"]) == ["dxdispatch/0000_slice_a.json"]
 
-    def test_the_model_is_otherwise_the_same(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-    ) -> None:
+    def test_the_model_is_otherwise_the_same(self, run: Run, models: Path, tmp_path: Path) -> None:
         for name in ("rule_function", "rule_subgraphs", "rule_siblings"):
-            self.lower(capsys, models / f"{name}.onnx", tmp_path / name)
+            self.lower(run, models / f"{name}.onnx", tmp_path / name)
             model = onnx.load(tmp_path / name / "model.onnx")
             marked = 0
             for node in self.all_nodes(model):
@@ -271,41 +236,37 @@ class TestOutputFolder:
                 yield node
                 graphs += [a.g for a in node.attribute if a.HasField("g")]
 
-    def test_a_refusal_is_annotated_with_its_reason(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-    ) -> None:
-        assert self.lower(capsys, models / "rule_strings.onnx", tmp_path / "out")[0] == 1
+    def test_a_refusal_is_annotated_with_its_reason(self, run: Run, models: Path, tmp_path: Path) -> None:
+        assert self.lower(run, models / "rule_strings.onnx", tmp_path / "out")[0] == 1
         node = onnx.load(tmp_path / "out" / "model.onnx").graph.node[-1]
         assert {e.key: e.value for e in node.metadata_props}["io.sliceport.reason"] == "unsupported_type"
         assert not (tmp_path / "out" / "dxdispatch").exists()
 
-    def test_an_existing_folder_is_kept(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
+    def test_an_existing_folder_is_kept(self, run: Run, models: Path, tmp_path: Path) -> None:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "mine.txt").write_text("mine")
         for options in ((), ("--overwrite",)):
-            code, out, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out", *options)
+            code, out, err = self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out", *options)
             assert (code, out) == (2, "")
-        assert "is no folder of an earlier run, so it is not overwritten" in err
+        assert "is not a folder of an earlier run, so it is not overwritten" in err
         assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
-    def test_overwrite_replaces_what_an_earlier_run_wrote(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-    ) -> None:
-        self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
-        code, _, err = self.lower(capsys, models / "rule_identity.onnx", tmp_path / "out")
+    def test_overwrite_replaces_what_an_earlier_run_wrote(self, run: Run, models: Path, tmp_path: Path) -> None:
+        self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out")
+        code, _, err = self.lower(run, models / "rule_identity.onnx", tmp_path / "out")
         assert code == 2
         assert "exists; give another folder or --overwrite" in err
-        assert self.lower(capsys, models / "rule_identity.onnx", tmp_path / "out", "--overwrite")[0] == 0
+        assert self.lower(run, models / "rule_identity.onnx", tmp_path / "out", "--overwrite")[0] == 0
         assert json.loads((tmp_path / "out" / "program.json").read_text())["summary"]["alias"] == 2
         assert not (tmp_path / "out" / "dxdispatch").exists()
         assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
     @POSIX
-    def test_a_link_is_not_followed(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
-        self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "real")
+    def test_a_link_is_not_followed(self, run: Run, models: Path, tmp_path: Path) -> None:
+        self.lower(run, models / "rule_coalesce.onnx", tmp_path / "real")
         (tmp_path / "link").symlink_to(tmp_path / "real")
-        assert self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "link", "--overwrite")[0] == 2
+        assert self.lower(run, models / "rule_coalesce.onnx", tmp_path / "link", "--overwrite")[0] == 2
 
     def test_a_run_that_fails_half_way_leaves_nothing(
         self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -339,109 +300,80 @@ class TestOutputFolder:
         assert sorted((p, p.read_bytes()) for p in (tmp_path / "out").rglob("*") if p.is_file()) == before
 
     @POSIX
-    def test_a_folder_that_cannot_be_made(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-    ) -> None:
+    def test_a_folder_that_cannot_be_made(self, run: Run, models: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        code, _, err = self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "file" / "out")
+        code, _, err = self.lower(run, models / "rule_coalesce.onnx", tmp_path / "file" / "out")
         assert code == 2
         assert "cannot be made (File exists)" in err
 
-    def test_parents_are_made(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
-        assert self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "a" / "b")[0] == 0
+    def test_parents_are_made(self, run: Run, models: Path, tmp_path: Path) -> None:
+        assert self.lower(run, models / "rule_coalesce.onnx", tmp_path / "a" / "b")[0] == 0
 
-    def test_the_folder_is_as_open_as_any_other(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-    ) -> None:
-        self.lower(capsys, models / "rule_coalesce.onnx", tmp_path / "out")
+    def test_the_folder_is_as_open_as_any_other(self, run: Run, models: Path, tmp_path: Path) -> None:
+        self.lower(run, models / "rule_coalesce.onnx", tmp_path / "out")
         (tmp_path / "other").mkdir()
         assert (tmp_path / "out").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 class TestCompare:
-    def test_equal_is_exit_0(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        code, out, err = run(capsys, "compare", models / "rule_coalesce.onnx")
+    def test_equal_is_exit_0(self, run: Run, models: Path) -> None:
+        code, out, err = run("compare", models / "rule_coalesce.onnx")
         assert (code, err) == (0, "")
         assert "3 equal" in out.splitlines()[-1]
 
-    def test_json(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        _, out, _ = run(capsys, "compare", models / "rule_subgraphs.onnx", "--format", "json")
+    def test_json_tells_nodes_that_run_alone(self, run: Run, models: Path) -> None:
+        _, out, _ = run("compare", models / "rule_subgraphs.onnx", "--format", "json")
         report = json.loads(out)
         assert report["summary"]["equal"] == 2
         assert [c["alone"] for c in report["comparisons"]] == [True, True]
         assert all(c["bytes_compared"] > 0 for c in report["comparisons"])
 
-    def test_a_refused_node_is_a_finding(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        assert run(capsys, "compare", models / "rule_strings.onnx")[0] == 1
+    def test_a_refused_node_is_a_finding(self, run: Run, models: Path) -> None:
+        assert run("compare", models / "rule_strings.onnx")[0] == 1
 
-    def test_no_strings_are_compared(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_no_strings_are_compared(self, run: Run, tmp_path: Path) -> None:
         proto = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 13]> g (string[3] x) => (string[0] y)
             <int64[1] s = {1}> { y = Slice(x, s, s) }""")
         onnx.save(proto, tmp_path / "m.onnx")
-        status, out, _ = run(capsys, "compare", tmp_path / "m.onnx")
+        status, out, _ = run("compare", tmp_path / "m.onnx")
         assert (status, "1 equal" in out) == (0, True)
 
-    def test_a_model_all_of_whose_tensors_are_external(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-    ) -> None:
+    def test_a_model_all_of_whose_tensors_are_external(self, run: Run, models: Path, tmp_path: Path) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         arguments = ("compare", tmp_path / "m.onnx", "--input-shapes", "x:1,16")
-        code, out, _ = run(capsys, *arguments)
+        code, out, _ = run(*arguments)
         assert code == 0
         assert "11 equal" in out
         (tmp_path / "m.data").unlink()
-        assert run(capsys, *arguments)[0] == 1
+        assert run(*arguments)[0] == 1
 
-    def test_own_inputs(self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path) -> None:
-        np.save(tmp_path / "x.npy", np.arange(60, dtype=np.float32).reshape(4, 3, 5))
-        assert run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
-
-    def test_own_inputs_give_open_shapes(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+    @pytest.mark.parametrize(("name", "shape"), [("rule_coalesce", (4, 3, 5)), ("rule_symbolic", (2, 5, 8))])
+    def test_own_inputs_are_taken_and_give_open_shapes(
+        self, run: Run, models: Path, tmp_path: Path, name: str, shape: tuple[int, ...]
     ) -> None:
-        np.save(tmp_path / "x.npy", np.zeros((2, 5, 8), np.float32))
-        assert run(capsys, "compare", models / "rule_symbolic.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
+        np.save(tmp_path / "x.npy", np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
+        assert run("compare", models / f"{name}.onnx", "--input", f"x={tmp_path / 'x.npy'}")[0] == 0
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["--executors", "tpu"], "executor 'tpu' is not known; known are onnxruntime-cpu, directml, dml-emulator"),
-            (["--executors", "directm"], "executor 'directm' is not known, did you mean 'directml'? known are"),
-            (["--executors", " ,"], "--executors names nothing; leave it out"),
-            (["--executors", "onnxruntime-cpu"], "nothing to compare 'onnxruntime-cpu' with"),
-            (["--seed", "-1"], "the seed must not be negative"),
-            (["--input", "x"], "input 'x' must be written NAME=FILE.npy"),
-            (["--input", "x=none.npy"], "input file 'none.npy' cannot be read"),
-            (["--input-shapes", "x:1,2,3"], "input 'x' has 4 elements on axis 0"),
-        ],
-    )
-    def test_usage(self, capsys: pytest.CaptureFixture[str], models: Path, arguments: list[str], message: str) -> None:
-        code, out, err = run(capsys, "compare", models / "rule_coalesce.onnx", *arguments)
-        assert (code, out) == (2, "")
-        assert message in err
-
-    def test_open_shapes_are_asked_for(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        code, out, _ = run(capsys, "compare", models / "rule_symbolic.onnx")
+    def test_open_shapes_are_asked_for(self, run: Run, models: Path) -> None:
+        code, out, _ = run("compare", models / "rule_symbolic.onnx")
         assert code == 1
         assert out.count(f"open: give sizes, as in {join(['--input-shapes', 'x:1,16,8'])} (an example).") == 2
 
-    def test_the_reference_takes_part_by_itself(self, capsys: pytest.CaptureFixture[str], models: Path) -> None:
-        code, out, _ = run(capsys, "compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator")
+    def test_the_reference_takes_part_by_itself(self, run: Run, models: Path) -> None:
+        code, out, _ = run("compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator")
         assert (code, out.splitlines()[-1].split(": ")[1]) == (0, "3 equal")
 
-    def test_inputs_of_the_wrong_type_or_shape(
-        self, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-    ) -> None:
+    def test_inputs_of_the_wrong_type_or_shape_are_refused(self, run: Run, models: Path, tmp_path: Path) -> None:
         np.save(tmp_path / "x.npy", np.zeros((4, 3, 5)))
-        _, _, err = run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
+        _, _, err = run("compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
         assert "input 'x' needs float32 elements, got float64" in err
         np.save(tmp_path / "x.npy", np.zeros((4, 3), np.float32))
-        _, _, err = run(capsys, "compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
+        _, _, err = run("compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}")
         assert "input 'x' has rank 3" in err
 
     def test_a_mismatch_names_node_index_and_a_command(
-        self, capsys: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
+        self, run: Run, models: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The comparison must be able to fail: an executor that moves one byte is found out."""
         from sliceport.engines.dml_emulator import DmlEmulator
@@ -454,17 +386,17 @@ class TestCompare:
                 return results
 
         monkeypatch.setitem(engines(), "dml-emulator", Wrong())
-        code, out, _ = run(capsys, "compare", models / "rule_coalesce.onnx", "--seed", "3")
+        code, out, _ = run("compare", models / "rule_coalesce.onnx", "--seed", "3")
         assert code == 1
         assert "mismatch: Slice 'slice_a': output 'a' by dml-emulator differs from onnxruntime-cpu: first at" in out
         assert "index [0, 0, 1], bytes" in out
         assert f"reproduce: sliceport compare {models / 'rule_coalesce.onnx'} --seed 3 --feature-level 6.4" in out
 
     def test_without_onnxruntime_the_extra_is_named(
-        self, capsys: pytest.CaptureFixture[str], models: Path, monkeypatch: pytest.MonkeyPatch
+        self, run: Run, models: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
-        code, _, err = run(capsys, "compare", models / "rule_coalesce.onnx")
+        code, _, err = run("compare", models / "rule_coalesce.onnx")
         assert code == 2
         assert 'pip install "sliceport[onnxruntime]"' in err
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from platforms import POSIX
+from terminal import in_terminal
 
 from sliceport.cli.completion import SHELLS
 from sliceport.cli.main import main
@@ -55,33 +55,11 @@ def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], mo
     assert 'pip install "sliceport[cli]"' in capsys.readouterr().err
 
 
-def show_help(columns: int = 80, **environment: str) -> str:
-    """What `sliceport compare --help` writes to a terminal."""
-    import pty
-
-    parent, child = pty.openpty()
-    names = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    names |= {"TERM": "xterm-256color", "COLUMNS": str(columns), **environment}
-    process = subprocess.Popen([sys.executable, "-m", "sliceport", "compare", "--help"], stdout=child, env=names)
-    os.close(child)
-    parts = []
-    while True:
-        try:
-            part = os.read(parent, 2**16)
-        except OSError:  # the terminal is closed
-            break
-        if not part:
-            break
-        parts.append(part)
-    os.close(parent)
-    assert process.wait(60) == 0
-    return b"".join(parts).decode()
-
-
 @POSIX
 def test_help_is_coloured_on_a_terminal_only() -> None:
-    assert "\x1b[" in show_help()
-    for plain in (show_help(NO_COLOR="1"), show_help(TERM="dumb")):
+    words = ("compare", "--help")
+    assert "\x1b[" in in_terminal(*words)
+    for plain in (in_terminal(*words, NO_COLOR="1"), in_terminal(*words, TERM="dumb")):
         assert "\x1b[" not in plain
         assert "dml-emulator" in plain
     done = subprocess.run([sys.executable, "-m", "sliceport", "compare", "--help"], capture_output=True, check=True)

@@ -16,6 +16,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from platforms import POSIX
+from terminal import in_terminal
 
 from onnx_ops import lowering
 from sliceport import progress, shell
@@ -31,7 +32,7 @@ HOSTILE = [
 
 
 def hostile_model(name: str, size: int | str = 4) -> onnx.ModelProto:
-    """A Split whose every name is `name`, as far as they may be equal."""
+    """Build a Split with names that contain `name`."""
     node = helper.make_node("Split", [name], [f"{name}1", f"{name}2"], name=name, axis=0)
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size])]
     outputs = [helper.make_tensor_value_info(f"{name}{i}", TensorProto.FLOAT, None) for i in (1, 2)]
@@ -48,7 +49,7 @@ def save(model: onnx.ModelProto, folder: Path) -> Path:
 class TestNames:
     @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
     @pytest.mark.parametrize("command", ["lower", "compare", "rewrite", "harden"])
-    def test_never_reach_a_terminal_raw(
+    def test_names_are_escaped_on_a_terminal(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, command: str
     ) -> None:
         for size in (4, "n\x1b[2J", 0):
@@ -61,7 +62,7 @@ class TestNames:
         assert "\nrefused: no" not in captured.out
 
     @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-    def test_never_in_errors_either(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    def test_names_never_reach_errors_raw(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
         model = hostile_model(name)
         model.graph.node[0].input[0] = f"{name}?"
         assert main(["lower", str(save(model, tmp_path))]) == 2
@@ -99,7 +100,9 @@ class TestNames:
 
 class TestOptions:
     @pytest.mark.parametrize("order", range(6))
-    def test_may_stand_before_the_model(self, capsys: pytest.CaptureFixture[str], tmp_path: Path, order: int) -> None:
+    def test_options_may_stand_before_the_model(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path, order: int
+    ) -> None:
         text = '<ir_version: 9, opset_import: ["" : 11]> '
         text += (
             "g (float[n] a, float[m] b) => (float[k] c, float[k] d, float[l] e) { c, d = Split (a) e, f = Split (b) }"
@@ -188,7 +191,7 @@ class TestHints:
 
 
 def sliceport(*arguments: object, redirected: str = "", **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """The command line in a process of its own, started by a shell with its streams as `redirected` says."""
+    """Run the command line in a process of its own, whose streams a shell redirects as `redirected` says."""
     words = [sys.executable, "-m", "sliceport", *map(str, arguments)]
     return subprocess.run(
         ["/bin/sh", "-c", f'"$@" {redirected}', "sh", *words],
@@ -218,7 +221,7 @@ class TestStreams:
 
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
     @pytest.mark.parametrize("format_", ["text", "json"])
-    def test_stdout_of_any_encoding(self, tmp_path: Path, encoding: str, format_: str) -> None:
+    def test_stdout_may_have_any_encoding(self, tmp_path: Path, encoding: str, format_: str) -> None:
         path = save(hostile_model("Größe 大きさ \x1b"), tmp_path)
         done = sliceport("lower", path, "--format", format_, PYTHONIOENCODING=encoding)
         assert (done.returncode, done.stderr) == (0, b"")
@@ -236,7 +239,7 @@ class TestStreams:
         assert process.wait(60) == 0
         process.stderr.close()
 
-    def test_help_for_such_a_reader(self) -> None:
+    def test_help_ends_silently_for_a_reader_that_has_enough(self) -> None:
         done = sliceport("lower", "--help", redirected="| true")
         assert (done.returncode, done.stderr) == (0, b"")
 
@@ -335,7 +338,7 @@ class TestWidth:
 
     @POSIX
     def test_on_a_terminal_of_80_columns(self, models: Path) -> None:
-        out = in_terminal("lower", models / "rule_siblings.onnx", "-v")
+        out = in_terminal("lower", models / "rule_siblings.onnx", "-v").splitlines()
         assert max(map(len, out)) <= 80
         assert "  #1 SPLIT FLOAT32 [2,32] axis 1 into [12,20]" in [line.rstrip() for line in out]
 
@@ -343,34 +346,6 @@ class TestWidth:
     def test_a_pipe_has_any_width(self, models: Path) -> None:
         out = sliceport("lower", models / "rule_siblings.onnx", "-v", COLUMNS="40").stdout.decode().splitlines()
         assert max(map(len, out)) > 80
-
-
-def in_terminal(*arguments: object) -> list[str]:
-    """The lines that a command writes to a terminal of 80 columns."""
-    import fcntl
-    import pty
-    import struct
-    import termios
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "sliceport", *map(str, arguments)], stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        parts = []
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            parts.append(part)
-        os.close(ours)
-        assert process.wait(60) == 0
-    return b"".join(parts).decode().splitlines()
 
 
 class TestProgress:

@@ -36,7 +36,7 @@ def test_one_engine_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -
     assert "gates another" not in said
 
 
-def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_listed_entries(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["defects", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [entry["id"] for entry in report["defects"]] == [defect.id for defect in DEFECTS]
@@ -46,13 +46,13 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < len(entries) < len(DEFECTS)
 
 
-def test_an_engine_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["defects", "--engine", "openvin"])
     assert "'openvin' is not known, did you mean 'openvino'?" in capsys.readouterr().err
 
 
-def test_it_loads_no_framework() -> None:
+def test_table_loads_no_framework() -> None:
     code = (
         "import sys; from sliceport.defects import table; "
         "print([name for name in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'openvino') if name in sys.modules])"

@@ -33,7 +33,7 @@ ABSENT = {"installed": False, "missing": None, "self_test": "not run"}
 
 @pytest.fixture
 def report(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the status of DirectML says, which is not asked here: that takes seconds."""
+    """Replace the status of DirectML, which takes seconds."""
     found = dict(INSTALLED)
     monkeypatch.setattr(device_status, "status", lambda full=False: {**found, "full": full})
     return found
@@ -46,7 +46,7 @@ def doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, captured.out
 
 
-def test_json(capsys: pytest.CaptureFixture[str], report: dict[str, Any]) -> None:
+def test_json_has_every_format_engine_and_package(capsys: pytest.CaptureFixture[str], report: dict[str, Any]) -> None:
     code, out = doctor(capsys, "--json")
     assert make_parser().parse_args(["doctor", "--json"]) == make_parser().parse_args(["doctor", "--format", "json"])
     found = json.loads(out)
@@ -92,7 +92,9 @@ def test_text_has_a_row_a_thing_and_a_line_for_what_is_missing(
         ),
     ],
 )
-def test_directml(report: dict[str, Any], changed: dict[str, Any], expected: Diagnosis) -> None:
+def test_directml_is_diagnosed_by_its_status(
+    report: dict[str, Any], changed: dict[str, Any], expected: Diagnosis
+) -> None:
     report |= changed
     assert next(iter(ENGINE.diagnose())) == expected
 
@@ -125,7 +127,7 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     _distributions.cache_clear()
 
 
-def test_packages(on_path: Path) -> None:
+def test_packages_are_found(on_path: Path) -> None:
     missing = Diagnosis("throwaway", "missing", "not installed", "run: pip install throwaway")
     assert diagnose_package("throwaway", missing.advice) == missing
     assert diagnose_package("throwaway", missing.advice, distribution="throwaway") == missing
@@ -148,7 +150,7 @@ class Telling:
     name, description, formats = "telling", "it tells", ("onnx",)
     def run_node(self, node, data): ...
     def diagnose(self):
-        yield Diagnosis("its library", "missing", "there is none", "run: get it")
+        yield Diagnosis("its library", "missing", "not found", "run: get it")
 
 class Raising(Telling):
     name = "raising"
@@ -167,7 +169,7 @@ none = throwaway:TELLING
 
 
 def diagnose(folder: Path) -> list[dict[str, Any]]:
-    """What a process finds that has a folder in its path, in which something is broken."""
+    """Return the diagnoses of a process that has a folder with a broken entry point in its path."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(folder / "cache")}
     command = [sys.executable, "-m", "sliceport", "doctor", "--json"]
@@ -188,7 +190,7 @@ def test_engines_of_others_and_broken_ones(tmp_path: Path) -> None:
     assert by_name["its library"] == {
         "name": "its library",
         "status": "missing",
-        "detail": "there is none",
+        "detail": "not found",
         "advice": "run: get it",
     }
     assert "is not a format: it lacks title" in by_name["format none"]["detail"]

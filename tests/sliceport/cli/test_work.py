@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,6 +24,7 @@ PREPARED = """
 import os, signal, sys, time
 import sliceport.api
 from sliceport import progress
+from sliceport.sandbox import supervisor
 from sliceport.cli.main import main
 from sliceport.sandbox.child import is_expendable, this_process
 from sliceport.sandbox.place import write_files
@@ -60,6 +64,16 @@ def rewrite(
             "os.kill(os.getpid(), signal.SIGKILL)",
             (),
             "its process was ended by SIGKILL, as a system does that lacks memory.",
+        ),
+        (
+            "supervisor.call(signal.raise_signal, signal.SIGKILL)",
+            (),
+            "its process was ended by SIGKILL, as a system does that lacks memory.",
+        ),
+        (
+            "os.write(2, b'what():  std::bad_alloc'); os.abort()",
+            ("--memory", "512M"),
+            "it takes more than 512 MiB of memory; --memory 0 sets no limit.",
         ),
         ("os._exit(3)", (), "its process ended with exit code 3."),
         ("time.sleep(600)", ("--timeout", "0.5"), "it takes more than 0.5 s; --timeout 0 sets no limit."),
@@ -120,6 +134,61 @@ def test_ctrl_c_is_ignored_where_it_was_ignored_before(models: Path, tmp_path: P
         process.send_signal(signal.SIGINT)
         time.sleep(0.1)
         process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the children of a process")
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_disturb_the_clean_up(models: Path, tmp_path: Path, second: signal.Signals) -> None:
+    """Both signals are pending when Python looks for them, and more come until the process ends."""
+    code = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += PREPARED.format(action="progress.announce('begun'); signal.pause()")
+    words = [sys.executable, "-c", code, "rewrite", str(models / MODEL), "-o", str(tmp_path / "o.onnx")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "sliceport: begun\n"
+        process.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(second)
+        process.send_signal(signal.SIGCONT)
+        while process.poll() is None:
+            process.send_signal(second)
+            time.sleep(0.001)
+        assert process.stderr.read() == "sliceport: interrupted\n"
+    assert process.returncode == 128 + signal.SIGINT
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("begin", ["", "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"])
+def test_log_of_a_child_is_shown(models: Path, begin: str) -> None:
+    """A process with threads does not fork its child."""
+    code = f"import sys, threading, time\n{begin}\nfrom sliceport.cli.main import main\nsys.exit(main())"
+    words = [sys.executable, "-c", code, "compare", str(models / "rule_glu.onnx"), "-vv"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    assert "ValueInfoProto not found" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a terminal as Linux has it")
+def test_child_that_logs_to_a_terminal_is_not_stopped(models: Path, tmp_path: Path) -> None:
+    """`stty tostop` stops processes in the background that write to the terminal."""
+    import termios
+
+    terminal, end = os.openpty()
+    attributes = termios.tcgetattr(end)
+    attributes[3] |= termios.TOSTOP
+    termios.tcsetattr(end, termios.TCSANOW, attributes)
+    code = "import fcntl, termios\nfcntl.ioctl(2, termios.TIOCSCTTY, 0)\n"
+    code += PREPARED.format(action="os.write(2, b'a log')")
+    words = [sys.executable, "-c", code, "rewrite", str(models / MODEL), "-o", str(tmp_path / "o.onnx"), "-vv"]
+    with subprocess.Popen(words, stdin=end, stdout=end, stderr=end, start_new_session=True) as process:
+        os.close(end)
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        with contextlib.suppress(OSError):  # the terminal is closed
+            while os.read(terminal, 4096):
+                pass
+        timer.cancel()
+    os.close(terminal)
     assert process.returncode == 0
 
 

@@ -110,7 +110,8 @@ def test_example_inputs_hold_exact_numbers(data_type: DataType) -> None:
     operator = Slice1(tensor, BufferTensor.of(data_type, (2,)), 1, (0,), (2,), (1,))
     data = example_input(operator)
     assert data.shape == (5000,)
-    assert np.array_equal(data[:128].astype(np.float64), np.arange(128))
+    limit = {"INT8": 2**7, "UINT8": 2**8, "FLOAT16": 2**11}.get(data_type.name, 5000)
+    assert np.array_equal(data.astype(np.float64), np.arange(5000) % limit)
     assert data.nbytes == 5000 * data_type.bits // 8
 
 
@@ -126,6 +127,7 @@ def test_strided_outputs_are_written_whole(tmp_path: Path) -> None:
     data = model(operator, "op", "op.npy", ["out.npy"])
     assert data["commands"][1]["dimensions"] == [5]
     assert data["resources"]["output_0"]["sizeInBytes"] == 20
+    assert data["resources"]["output_0"]["initialValues"] == {"valueCount": 5, "value": 0}
 
 
 def test_large_inputs_are_not_written(tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,3 +136,5 @@ def test_large_inputs_are_not_written(tmp_path: Path, models: Path, monkeypatch:
     assert not list((tmp_path / "out").glob("dxdispatch/*.npy"))
     for file in (tmp_path / "out").glob("dxdispatch/*.json"):
         check_file(file)
+        values = json.loads(file.read_text())["resources"]["input"]["initialValues"]
+        assert values == {"valueCount": 60, "valueStart": 0, "valueDelta": 1}

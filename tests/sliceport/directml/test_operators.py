@@ -31,47 +31,35 @@ def run(operator: Operator, values: npt.ArrayLike) -> list[list[float]]:
     return [result.view(np.float32).tolist() for result in emulator.run(operator, data)]
 
 
-SIXTEEN = list(range(1, 17))
-TWELVE = list(range(1, 13))
+IMAGE, QUARTER = t(1, 1, 4, 4), t(1, 1, 2, 2)
 
 
 class TestPages:
-    def test_slice1_example_1_positive_strides(self) -> None:
-        operator = Slice1(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, 2, 2))
-        assert run(operator, SIXTEEN) == [[2, 4, 10, 12]]
-
-    def test_slice1_example_2_negative_strides(self) -> None:
-        operator = Slice1(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
-        assert run(operator, SIXTEEN) == [[14, 16, 6, 8]]
-
-    def test_slice_example_1_contiguous(self) -> None:
-        operator = Slice(t(1, 1, 4, 4), t(1, 1, 3, 2), 4, (0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1))
-        assert run(operator, SIXTEEN) == [[7, 8, 11, 12, 15, 16]]
-
-    def test_slice_example_2_strided(self) -> None:
-        operator = Slice(t(1, 1, 4, 4), t(1, 1, 2, 2), 4, (0, 0, 1, 0), (1, 1, 2, 2), (1, 1, 2, 3))
-        assert run(operator, SIXTEEN) == [[5, 8, 13, 16]]
-
-    def test_split_example_1_axis_2(self) -> None:
-        operator = Split(t(1, 1, 6, 2), 3, (t(1, 1, 2, 2), t(1, 1, 1, 2), t(1, 1, 3, 2)), 2)
-        assert run(operator, TWELVE) == [[1, 2, 3, 4], [5, 6], [7, 8, 9, 10, 11, 12]]
-
-    def test_split_example_2_axis_3(self) -> None:
-        operator = Split(t(1, 1, 6, 2), 2, (t(1, 1, 6, 1), t(1, 1, 6, 1)), 3)
-        assert run(operator, TWELVE) == [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]
+    @pytest.mark.parametrize(
+        ("operator", "expected"),
+        [
+            (Slice1(IMAGE, QUARTER, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, 2, 2)), [[2, 4, 10, 12]]),
+            (Slice1(IMAGE, QUARTER, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2)), [[14, 16, 6, 8]]),
+            (Slice(IMAGE, t(1, 1, 3, 2), 4, (0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1)), [[7, 8, 11, 12, 15, 16]]),
+            (Slice(IMAGE, QUARTER, 4, (0, 0, 1, 0), (1, 1, 2, 2), (1, 1, 2, 3)), [[5, 8, 13, 16]]),
+            (
+                Split(t(1, 1, 6, 2), 3, (t(1, 1, 2, 2), t(1, 1, 1, 2), t(1, 1, 3, 2)), 2),
+                [[1, 2, 3, 4], [5, 6], [7, 8, 9, 10, 11, 12]],
+            ),
+            (Split(t(1, 1, 6, 2), 2, (t(1, 1, 6, 1), t(1, 1, 6, 1)), 3), [[1, 3, 5, 7, 9, 11], [2, 4, 6, 8, 10, 12]]),
+            (ElementWiseIdentity(t(1, 2, 2, 2), t(1, 2, 2, 2, strides=(8, 1, 4, 2))), [[1, 5, 2, 6, 3, 7, 4, 8]]),
+            # An output may be smaller than what the window reaches.
+            (Slice1(t(6), t(2), 1, (0,), (6,), (2,)), [[1, 3]]),
+            (Slice1(t(6), t(2), 1, (0,), (6,), (-2,)), [[6, 4]]),
+        ],
+    )
+    def test_examples_are_computed_as_on_the_pages(self, operator: Operator, expected: list[list[float]]) -> None:
+        assert run(operator, range(1, 1 + operator.input_tensor.element_count)) == expected
 
     @pytest.mark.parametrize("parts", [(1, 1, 1), (1, 2), (2, 1), (3,)])
     def test_split_page_possible_splits_of_size_3(self, parts: tuple[int, ...]) -> None:
         operator = Split(t(3), len(parts), tuple(map(t, parts)), 0)
         assert [value for part in run(operator, [1, 2, 3]) for value in part] == [1, 2, 3]
-
-    def test_identity_transforms_the_layout(self) -> None:
-        nchw, nhwc = t(1, 2, 2, 2), t(1, 2, 2, 2, strides=(8, 1, 4, 2))
-        assert run(ElementWiseIdentity(nchw, nhwc), range(8)) == [[0, 4, 1, 5, 2, 6, 3, 7]]
-
-    def test_an_output_smaller_than_what_the_window_reaches_is_fine(self) -> None:
-        assert run(Slice1(t(6), t(2), 1, (0,), (6,), (2,)), range(6)) == [[0, 2]]
-        assert run(Slice1(t(6), t(2), 1, (0,), (6,), (-2,)), range(6)) == [[5, 3]]
 
     def test_bytes_between_padded_rows_stay(self) -> None:
         operator = Slice1(t(2, 4), t(2, 2, strides=(3, 1)), 2, (0, 1), (2, 2), (1, 1))
@@ -103,14 +91,8 @@ class TestRules:
             (replace(GOOD_SLICE1, input_window_offsets=(0,)), "InputWindowOffsets must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_sizes=(3, 5, 1)), "InputWindowSizes must have DimensionCount=2 values"),
             (replace(GOOD_SLICE1, input_window_strides=()), "InputWindowStrides must have DimensionCount=2 values"),
-            (
-                replace(GOOD_SLICE1, input_window_offsets=(2, 1)),
-                r"the window \[2, 5\) in dimension 0 is not within",
-            ),
-            (
-                replace(GOOD_SLICE1, input_window_offsets=(-1, 1)),
-                r"the window \[-1, 2\) in dimension 0 is not within",
-            ),
+            (replace(GOOD_SLICE1, input_window_offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 is not within"),
+            (replace(GOOD_SLICE1, input_window_offsets=(-1, 1)), r"the window \[-1, 2\) in dimension 0 is not within"),
             (
                 replace(GOOD_SLICE1, input_window_sizes=(3, 0)),
                 "the window must not be empty, got size 0 in dimension 1",
@@ -199,24 +181,25 @@ def test_support_tables_of_the_pages(operator: str, level: str, ranks: tuple[int
     assert support.data_types == {DataType[SHORT[name[0]] + name[1:]] for name in types.split()}
 
 
+def copy_of(data_type: DataType) -> ElementWiseIdentity:
+    return ElementWiseIdentity(t(4, data_type=data_type), t(4, data_type=data_type))
+
+
 class TestFeatureLevels:
-    def test_slice1_does_not_exist_below_2_1(self) -> None:
-        with pytest.raises(InvalidDescriptor, match="the operator does not exist at feature level 2.0"):
-            check(GOOD_SLICE1, FeatureLevel.V2_0)
-
-    def test_rank_beyond_the_level_is_refused(self) -> None:
-        with pytest.raises(InvalidDescriptor, match="feature level 2.1 takes 4 to 5 dimensions, got 2"):
-            check(GOOD_SLICE1, FeatureLevel.V2_1)
-
-    def test_type_beyond_the_level_is_refused(self) -> None:
-        tensor = t(4, data_type=DataType.INT64)
-        with pytest.raises(InvalidDescriptor, match="feature level 4.0 does not take INT64"):
-            check(ElementWiseIdentity(tensor, tensor), FeatureLevel.V4_0)
-
-    def test_4_bit_types_are_in_no_table(self) -> None:
-        tensor = t(4, data_type=DataType.INT4)
-        with pytest.raises(InvalidDescriptor, match="does not take INT4"):
-            check(ElementWiseIdentity(tensor, tensor))
+    @pytest.mark.parametrize(
+        ("operator", "level", "message"),
+        [
+            (GOOD_SLICE1, FeatureLevel.V2_0, "the operator does not exist at feature level 2.0"),
+            (GOOD_SLICE1, FeatureLevel.V2_1, "feature level 2.1 takes 4 to 5 dimensions, got 2"),
+            (copy_of(DataType.INT64), FeatureLevel.V4_0, "feature level 4.0 does not take INT64"),
+            (copy_of(DataType.INT4), FeatureLevel.V6_4, "does not take INT4"),
+        ],
+    )
+    def test_operators_beyond_the_level_are_refused(
+        self, operator: Operator, level: FeatureLevel, message: str
+    ) -> None:
+        with pytest.raises(InvalidDescriptor, match=message):
+            check(operator, level)
 
     def test_unknown_levels_are_named(self) -> None:
         with pytest.raises(UsageError, match=r"feature level '7.0' does not exist; DirectML has 1.0, 2.0"):

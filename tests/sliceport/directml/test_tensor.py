@@ -23,17 +23,36 @@ def memory_of(text: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> st
 
 
 class TestStridesPage:
-    def test_row_major_strides_are_those_of_the_page(self) -> None:
-        assert packed_strides((2, 3)) == (3, 1)
-        assert memory_of("ABCDEF", (2, 3), (3, 1)) == "ABCDEF"
+    @pytest.mark.parametrize(
+        ("sizes", "layout", "strides"),
+        [
+            ((2, 3), "HW", (3, 1)),
+            ((2, 3), "WH", (1, 2)),
+            ((2, 2, 3), "DHW", (6, 3, 1)),
+            ((1, 1, 3, 5), "NCHW", (15, 15, 5, 1)),
+            ((1, 1, 3, 5), "NHWC", (15, 1, 5, 1)),
+            ((2, 3, 4, 5, 6), "NCDHW", (360, 120, 30, 6, 1)),
+            ((2, 3, 4, 5, 6), "NDHWC", (360, 1, 90, 18, 3)),
+        ],
+    )
+    def test_strides_of_a_layout_are_those_of_the_page(
+        self, sizes: tuple[int, ...], layout: str, strides: tuple[int, ...]
+    ) -> None:
+        assert packed_strides(sizes, axis_order(layout)) == strides
 
-    def test_column_major_strides_are_those_of_the_page(self) -> None:
-        assert packed_strides((2, 3), axis_order("WH")) == (1, 2)
-        assert memory_of("ABCDEF", (2, 3), (1, 2)) == "ADBECF"
-
-    def test_dhw_strides(self) -> None:
-        assert packed_strides((2, 2, 3), axis_order("DHW")) == (6, 3, 1)
-        assert memory_of("ABCDEFGHIJKL", (2, 2, 3), (6, 3, 1)) == "ABCDEFGHIJKL"
+    @pytest.mark.parametrize(
+        ("text", "sizes", "strides", "memory"),
+        [
+            ("ABCDEF", (2, 3), (3, 1), "ABCDEF"),
+            ("ABCDEF", (2, 3), (1, 2), "ADBECF"),
+            ("ABCDEFGHIJKL", (2, 2, 3), (6, 3, 1), "ABCDEFGHIJKL"),
+            ("ABCDEF", (2, 3), (5, 1), "ABCxxDEF"),
+        ],
+    )
+    def test_elements_lie_where_the_page_has_them(
+        self, text: str, sizes: tuple[int, ...], strides: tuple[int, ...], memory: str
+    ) -> None:
+        assert memory_of(text, sizes, strides) == memory
 
     def test_offset_of_h_is_the_dot_product_7(self) -> None:
         assert element_offset((1, 0, 1), (6, 3, 1)) == 7
@@ -51,29 +70,12 @@ class TestStridesPage:
         offsets = {element_offset((1, c, 2, 3), tensor.effective_strides) for c in range(3)}
         assert offsets == {33}
 
-    def test_rows_padded_from_3_to_5(self) -> None:
-        assert BufferTensor.of(F32, (2, 3), (5, 1)).physical_size == 8
-        assert memory_of("ABCDEF", (2, 3), (5, 1)) == "ABCxxDEF"
-
     def test_hw_pads_to_4d_with_leading_ones(self) -> None:
         assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
 
     def test_packed_nchw_needs_no_strides(self) -> None:
-        tensor = BufferTensor.of(F32, (1, 1, 3, 5))
-        assert tensor.strides is None
-        assert tensor.total_tensor_size_in_bytes == 60
-
-    def test_packed_nchw_strides_are_dropped(self) -> None:
-        assert packed_strides((1, 1, 3, 5), axis_order("NCHW")) == (15, 15, 5, 1)
+        assert BufferTensor.of(F32, (1, 1, 3, 5)).total_tensor_size_in_bytes == 60
         assert BufferTensor.of(F32, (1, 1, 3, 5), (15, 15, 5, 1)) == BufferTensor.of(F32, (1, 1, 3, 5))
-
-    def test_nhwc_strides_are_those_of_the_page(self) -> None:
-        assert packed_strides((1, 1, 3, 5), axis_order("NHWC")) == (15, 1, 5, 1)
-
-    def test_layouts_of_rank_5_are_packed(self) -> None:
-        sizes = (2, 3, 4, 5, 6)
-        assert packed_strides(sizes, axis_order("NCDHW")) == (360, 120, 30, 6, 1)
-        assert packed_strides(sizes, axis_order("NDHWC")) == (360, 1, 90, 18, 3)
 
 
 class TestLayouts:

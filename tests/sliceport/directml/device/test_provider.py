@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx_models import parse
 
 from onnx_ops.verify import compare
 from sliceport.directml import device
@@ -45,30 +45,19 @@ def test_provider_computes_every_model(directml: device.Device, path: Path) -> N
     assert seen == PROVIDER.get(path.name, {})
 
 
-def glu(op_type: str, shape: tuple[int, ...]) -> bytes:
-    """Return a model of `a * Sigmoid(b)` of the halves of the last axis, cut by a Split or by two Slices."""
+SPLIT = "a, b = Split<axis = -1> (x)"
+SLICES = "a = Slice (x, zero, half, axis)  b = Slice (x, half, end, axis)"
+
+
+def glu(cut: str, shape: tuple[int, ...]) -> bytes:
+    """Return a model of `a * Sigmoid(b)` of the halves of the last axis."""
     half = shape[-1] // 2
-    rank = len(shape)
-    constants = [
-        helper.make_tensor(n, TensorProto.INT64, [1], [v]) for n, v in (("zero", 0), ("half", half), ("end", 2 * half))
-    ]
-    constants.append(helper.make_tensor("axis", TensorProto.INT64, [1], [rank - 1]))
-    if op_type == "Split":
-        cut = [helper.make_node("Split", ["x"], ["a", "b"], axis=rank - 1)]
-    else:
-        cut = [
-            helper.make_node("Slice", ["x", "zero", "half", "axis"], ["a"]),
-            helper.make_node("Slice", ["x", "half", "end", "axis"], ["b"]),
-        ]
-    nodes = [*cut, helper.make_node("Sigmoid", ["b"], ["s"]), helper.make_node("Mul", ["a", "s"], ["y"])]
-    graph = helper.make_graph(
-        nodes,
-        "glu",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (*shape[:-1], half))],
-        constants if op_type == "Slice" else [],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    bounds = {"zero": 0, "half": half, "end": 2 * half, "axis": len(shape) - 1}
+    constants = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in bounds.items())
+    types = f"(float{[*shape]} x) => (float{[*shape[:-1], half]} y)"
+    model = parse(f"{types} <{constants}> {{ {cut}  s = Sigmoid (b)  y = Mul (a, s) }}", 13)
+    if cut == SPLIT:
+        del model.graph.initializer[:]
     return bytes(model.SerializeToString())
 
 
@@ -79,12 +68,12 @@ def test_glu_by_split_is_wrong_and_by_slices_right(directml: device.Device, shap
     a, b = np.split(x, 2, axis=-1)
     right, seen = a / (1 + np.exp(-b)), b / (1 + np.exp(-b))
     assert directml.facts()["onnxruntime"] == "1.24.4"
-    (by_slices,) = directml.run_onnx(glu("Slice", shape), {"x": x}, ["y"])
+    (by_slices,) = directml.run_onnx(glu(SLICES, shape), {"x": x}, ["y"])
     np.testing.assert_allclose(by_slices, right, atol=1e-6)
-    (by_split,) = directml.run_onnx(glu("Split", shape), {"x": x}, ["y"])
+    (by_split,) = directml.run_onnx(glu(SPLIT, shape), {"x": x}, ["y"])
     np.testing.assert_allclose(by_split, seen, atol=1e-6, err_msg="the provider is right now: remove this test")
 
 
-def test_a_model_that_is_none_is_an_answer(directml: device.Device) -> None:
+def test_the_provider_refuses_what_is_not_a_model(directml: device.Device) -> None:
     with pytest.raises(CallFailed, match="CreateSession failed"):
         directml.run_onnx(b"no model", {}, [])

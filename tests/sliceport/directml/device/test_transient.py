@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx_models import save
 from processes import host_of
 
 from onnx_ops.verify import verify_directml
@@ -55,7 +54,7 @@ def asked(folder: Path) -> int:
     return len((folder / "state").read_text())
 
 
-def test_what_fails_once_is_answered_on_a_fresh_host_and_said(tmp_path: Path) -> None:
+def test_a_request_that_fails_once_is_answered_on_a_fresh_host_and_listed(tmp_path: Path) -> None:
     with host(tmp_path, "die", "answer") as device:
         assert device.facts() == {}
         assert len(device.transient) == 1
@@ -72,7 +71,7 @@ def test_a_fresh_host_answers_what_was_refused_once(tmp_path: Path) -> None:
         assert device.transient == ["Run failed with 0x80004005: 80004005 Call failed."]
 
 
-def test_what_fails_twice_in_the_same_way_is_lasting(tmp_path: Path) -> None:
+def test_a_request_that_fails_twice_in_the_same_way_has_failed(tmp_path: Path) -> None:
     with host(tmp_path, "no such operator") as device:
         with pytest.raises(CallFailed, match="no such operator"):
             device.facts()
@@ -104,7 +103,7 @@ def test_a_device_that_cannot_be_made_is_tried_on_three_hosts(tmp_path: Path, *,
     assert asked(tmp_path) == 3
 
 
-def test_without_retries_it_is_asked_once(tmp_path: Path) -> None:
+def test_without_retries_a_request_is_sent_once(tmp_path: Path) -> None:
     with host(tmp_path, "die", "answer", retries=False) as device, pytest.raises(HostDied):
         device.facts()
     with host(tmp_path, "die") as device, device.without_retries(), pytest.raises(HostDied):
@@ -121,7 +120,7 @@ def test_a_request_that_took_too_long_is_not_sent_again(tmp_path: Path, monkeypa
             device.facts()
 
 
-def test_strings_are_no_input(tmp_path: Path) -> None:
+def test_strings_are_refused_as_an_input(tmp_path: Path) -> None:
     with (
         host(tmp_path, "answer") as device,
         pytest.raises(DeviceError, match="input 'x' holds strings, which cannot be handed to the DirectML provider"),
@@ -129,21 +128,18 @@ def test_strings_are_no_input(tmp_path: Path) -> None:
         device.run_onnx(b"", {"x": np.array(["a"], object)}, ["y"])
 
 
-def glu(folder: Path) -> Path:
-    """Save a model whose Mul and Sigmoid run fused; alone, the smaller installation cannot compile the Mul."""
-    nodes = [
-        helper.make_node("Split", ["x"], ["a", "b"], "halves", axis=1, num_outputs=2),
-        helper.make_node("Sigmoid", ["b"], ["s"], "gate"),
-        helper.make_node("Mul", ["a", "s"], ["y"], "product"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), folder / "glu.onnx")
-    return folder / "glu.onnx"
+GLU = """(float[2,4] x) => (float[2,2] y) {
+    a, b = Split<axis = 1, num_outputs = 2> (x)  s = Sigmoid (b)  [product] y = Mul (a, s)
+}"""
+"""A model whose Mul and Sigmoid run fused; alone, the smaller installation cannot compile the Mul."""
+
+
+def harden(folder: Path, graph: str = GLU) -> int:
+    """Return the exit code of `harden --verify`, after which a file exists only if the code is 0."""
+    out = folder / "out.onnx"
+    code = main(["harden", str(save(graph, folder / "model.onnx")), "-o", str(out), "--verify"])
+    assert out.exists() == (code == 0)
+    return code
 
 
 class Killer:
@@ -170,72 +166,53 @@ def test_a_host_that_dies_once_before_and_once_after_does_not_fail_a_verificatio
 ) -> None:
     """The Mul that cannot be compiled alone is not blamed, and no installation advised that would not help."""
     Killer(monkeypatch, 1, 3)  # each is sent again, so the model runs as the second request, its result as the fourth
-    out = tmp_path / "out.onnx"
-    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 0
+    assert harden(tmp_path) == 0
     said = capsys.readouterr().out
     assert "install --full" not in said
     transient = "transient: a request to DirectML failed once and on a fresh host did not (the DirectML host program"
     assert said.count(transient) == 2
-    assert out.exists()
 
 
 def test_a_host_that_dies_each_time_is_no_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(verify_directml, "open_provider", lambda _: host(tmp_path, "die of models"))
-    out = tmp_path / "out.onnx"
-    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 2
+    assert harden(tmp_path) == 2
     said = capsys.readouterr().err
     assert "could not be verified, so it is not written: the DirectML provider does not run the model" in said
     assert "install --full" not in said
     assert asked(tmp_path) > 2
-    assert not out.exists()
 
 
 @pytest.mark.usefixtures("provider_kept")
 def test_a_verification_on_directml_that_fails_leaves_no_file(
     directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The model as it was, which the provider computes wrongly, in place of a hardened one."""
+    """Verify the model as it was, which the provider computes wrongly, in place of a hardened one."""
     from onnx_ops import passes
 
-    harden = passes.harden_for_directml
-    monkeypatch.setattr(passes, "harden_for_directml", lambda model: harden(model.clone()))
-    out = tmp_path / "out.onnx"
-    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 1
+    original = passes.harden_for_directml
+    monkeypatch.setattr(passes, "harden_for_directml", lambda model: original(model.clone()))
+    assert harden(tmp_path) == 1
     said = capsys.readouterr()
     assert "sliceport: did not write" in said.err
     assert "Mul 'product' is the first node on the way to output 'y' that the DirectML provider computes" in said.out
-    assert not out.exists()
 
 
 @pytest.mark.usefixtures("provider_kept")
-def test_what_the_adapter_cannot_compile_could_not_be_verified(
+def test_a_node_that_the_adapter_cannot_compile_leaves_no_file(
     directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "x"], ["y"], "sum")],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [16])],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "add.onnx"
-    )
     if install.is_installed(full=True):
         pytest.skip("the full edition compiles it")
-    out = tmp_path / "out.onnx"
-    assert main(["harden", str(tmp_path / "add.onnx"), "-o", str(out), "--verify"]) == 2
+    assert harden(tmp_path, "(float[16] x) => (float[16] y) { [sum] y = Add (x, x) }") == 2
     said = capsys.readouterr().err
     assert "could not be verified, so it is not written: Add 'sum' cannot be compiled by this adapter" in said
-    assert not out.exists()
 
 
 def test_without_an_installation_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
-    out = tmp_path / "out.onnx"
-    assert main(["harden", str(glu(tmp_path)), "-o", str(out), "--verify"]) == 2
+    assert harden(tmp_path) == 2
     assert "could not be verified, so it is not written: DirectML is not installed" in capsys.readouterr().err
-    assert not out.exists()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx_models import save
 
 from onnx_ops.runtime.onnxruntime_cpu import Captured
 from onnx_ops.verify.run_model import run_model
@@ -17,47 +18,36 @@ from onnx_ops.verify.tolerance import relative_error
 from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ALLOWZERO, ONE_PART_GATES_ANOTHER
 from sliceport.directml import device
+from sliceport.engines.model_run import ModelRun
 from sliceport.errors import ModelError, UsageError
 
 pytestmark = pytest.mark.usefixtures("provider_kept")
 
 
-def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[int | str], **constants: list[int]) -> Path:
-    """Save a model of input `x` and output `y`."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.array(values), name) for name, values in constants.items()],
-    )
-    path = folder / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
-    return path
+MOVING = """(float[4,6] x) => (y)
+    <int64[1] first = {5}, int64[1] end = {-7}, int64[1] one = {1}, int64[1] back = {-1}> {
+    s = Slice (x, first, end, one, back)  a, b = Split<axis = 0, num_outputs = 2> (s)
+    [join] y = Concat<axis = 0> (b, a)
+}"""
+GLU = """(float[2,4] x) => (y) {
+    [halves] a, b = Split<axis = 1, num_outputs = 2> (x)  [gate] s = Sigmoid (b)  [product] y = Mul (a, s)
+}"""
+VIEW = """(float[2,4] x) => (y) <int64[2] sizes = {4, -1}> {
+    [copy] i = Identity (x)  [view] y = Reshape<allowzero = 1> (i, sizes)
+}"""
+CHOICE = """(float[n,2] x) => (y) <bool yes = {1}> {
+    y = If (yes) <then_branch = a () => (t) { t = Identity (x) }, else_branch = b () => (e) { e = Neg (x) }>
+}"""
 
 
-def moving(folder: Path) -> Path:
-    nodes = [
-        helper.make_node("Slice", ["x", "starts", "ends", "axes", "steps"], ["s"]),
-        helper.make_node("Split", ["s"], ["a", "b"], axis=0, num_outputs=2),
-        helper.make_node("Concat", ["b", "a"], ["y"], "join", axis=0),
-    ]
-    return saved(folder, nodes, [4, 6], starts=[5], ends=[-7], axes=[1], steps=[-1])
+def run_text(graph: str, folder: Path, **options: Any) -> ModelRun:
+    return run_model(save(graph, folder / "model.onnx"), against=True, full=False, **options)
 
 
-def glu(folder: Path) -> Path:
-    nodes = [
-        helper.make_node("Split", ["x"], ["a", "b"], "halves", axis=1, num_outputs=2),
-        helper.make_node("Sigmoid", ["b"], ["s"], "gate"),
-        helper.make_node("Mul", ["a", "s"], ["y"], "product"),
-    ]
-    return saved(folder, nodes, [2, 4])
-
-
-def test_what_only_moves_is_equal_bit_for_bit_and_every_node_is_on_directml(
+def test_nodes_that_move_elements_are_equal_bit_for_bit_and_run_on_directml(
     directml: device.Device, tmp_path: Path
 ) -> None:
-    run = run_model(moving(tmp_path), against=True, full=False)
+    run = run_text(MOVING, tmp_path)
     (output,) = run.outputs
     assert (output.status, output.difference, output.tolerance) == ("equal", 0.0, 0.0)
     assert run.is_clean
@@ -66,9 +56,9 @@ def test_what_only_moves_is_equal_bit_for_bit_and_every_node_is_on_directml(
     assert run.arrays["y"].shape == (4, 6)
 
 
-def test_glu_by_split_is_off_and_the_node_is_named(directml: device.Device, tmp_path: Path) -> None:
+def test_glu_by_split_differs_and_the_node_is_named(directml: device.Device, tmp_path: Path) -> None:
     """onnxruntime 32146."""
-    run = run_model(glu(tmp_path), against=True, full=False)
+    run = run_text(GLU, tmp_path)
     assert run.outputs[0].status == "different"
     (finding,) = run.findings
     assert (finding.kind, finding.node, finding.op_type) == ("different", "product", "Mul")
@@ -79,11 +69,7 @@ def test_glu_by_split_is_off_and_the_node_is_named(directml: device.Device, tmp_
 
 def test_a_reshape_that_the_provider_refuses_is_named(directml: device.Device, tmp_path: Path) -> None:
     """As torch's dynamo exporter writes it."""
-    nodes = [
-        helper.make_node("Identity", ["x"], ["i"], "copy"),
-        helper.make_node("Reshape", ["i", "sizes"], ["y"], "view", allowzero=1),
-    ]
-    run = run_model(saved(tmp_path, nodes, [2, 4], sizes=[4, -1]), against=True, full=False)
+    run = run_text(VIEW, tmp_path)
     (finding,) = run.findings
     assert (finding.kind, finding.node, finding.op_type) == ("refused", "view", "Reshape")
     assert "80070057 Invalid parameter" in finding.message
@@ -96,7 +82,7 @@ def test_a_reshape_that_the_provider_refuses_is_named(directml: device.Device, t
 def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
     directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = saved(tmp_path, [helper.make_node("Add", ["x", "x"], ["y"], "sum")], [16])
+    path = save("(float[16] x) => (y) { [sum] y = Add (x, x) }", tmp_path / "model.onnx")
     run = run_model(path, against=True, full=False)
     (finding,) = run.findings
     assert finding.message.startswith("Add 'sum' cannot be compiled by this adapter (")
@@ -106,18 +92,8 @@ def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
     assert "against=True finds the nodes" in finding.message
 
 
-def test_open_shapes_given_inputs_and_control_flow(directml: device.Device, tmp_path: Path) -> None:
-    then = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["t"])], "then", [], [helper.make_empty_tensor_value_info("t")]
-    )
-    other = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["e"])], "else", [], [helper.make_empty_tensor_value_info("e")]
-    )
-    nodes = [
-        helper.make_node("Constant", [], ["yes"], value=helper.make_tensor("v", TensorProto.BOOL, [], [True])),
-        helper.make_node("If", ["yes"], ["y"], "choice", then_branch=then, else_branch=other),
-    ]
-    path = saved(tmp_path, nodes, ["n", 2])
+def test_open_shapes_and_control_flow_run_on_given_inputs(directml: device.Device, tmp_path: Path) -> None:
+    path = save(CHOICE, tmp_path / "model.onnx")
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     run = run_model(path, inputs={"x": x}, against=True, full=False)
     assert run.is_clean
@@ -127,14 +103,15 @@ def test_open_shapes_given_inputs_and_control_flow(directml: device.Device, tmp_
 
 
 def test_scalars_stay_scalars(directml: device.Device, tmp_path: Path) -> None:
-    path = saved(tmp_path, [helper.make_node("Identity", ["x"], ["y"])], [])
-    run = run_model(path, against=True, full=False)
+    run = run_text("(float x) => (y) { y = Identity (x) }", tmp_path)
     assert run.is_clean
     assert run.arrays["y"].shape == ()
 
 
-def test_command_line_reports(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, out = moving(tmp_path), tmp_path / "out"
+def test_the_command_line_writes_what_it_prints(
+    directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = save(MOVING, tmp_path / "model.onnx"), tmp_path / "out"
     words = ["directml", "run", str(path), "--against", "onnxruntime-cpu", "-o", str(out)]
     assert main([*words, "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -156,7 +133,7 @@ def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pyt
     (tmp_path / "text.onnx").write_text("no model")
     with pytest.raises(ModelError, match="not an ONNX model"):
         run_model(tmp_path / "text.onnx", full=False)
-    assert main(["directml", "run", str(moving(tmp_path)), "--seed", "-1"]) == 2
+    assert main(["directml", "run", str(save(MOVING, tmp_path / "model.onnx")), "--seed", "-1"]) == 2
     assert "the seed must not be negative" in capsys.readouterr().err
 
 
