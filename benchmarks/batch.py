@@ -1,8 +1,9 @@
-"""What `sliceport batch lower` costs over a bare loop: time a model and core, and the memory of its main process.
+"""Overhead of `sliceport batch lower` over a bare loop: time a model and core, and the memory of its main process.
 
-The models are tiny and no two alike, so that nearly all of the time is overhead, and the real ones of models/ are among
-them. Times are those that pass, times the cores in use, and those that processors work; both over `sliceport.lower` of
-each model in one process, the start of the processes left out. Then the rates of what a run of many models waits for.
+The models are those of models/ and distinct tiny ones, so that nearly all of the time is overhead. One time is the wall
+time multiplied by the cores in use, the other is the processor time. Both are compared with `sliceport.lower` of each
+model in one process, without the start of the processes. The benchmark then prints the rates of finding models and
+storing results, which a run of many models waits for.
 
     python benchmarks/batch.py [--models 2000] [--large 10000] [--no-dask]
 """
@@ -55,13 +56,13 @@ supervisor.end_idle()
 
 @dataclass(frozen=True)
 class Times:
-    """What a process took.
+    """Resources that a process used.
 
     Attributes:
-        passed: Seconds.
-        own: Seconds that it used a processor.
-        children: Seconds that those that it started used a processor.
-        peak: Its memory at most, in MiB.
+        passed: Wall time in seconds.
+        own: Processor time of the process in seconds.
+        children: Processor time of its children in seconds.
+        peak: Its largest memory in MiB.
     """
 
     passed: float
@@ -76,7 +77,7 @@ class Times:
 
 
 def make_models(folder: Path, count: int, *, real: bool) -> Path:
-    """A folder of models: tiny ones, a thousand a folder, and with `real` those of models/ among them."""
+    """Write tiny models, a thousand a folder, and with `real` copy those of models/; return the folder."""
     copied = sorted(MODELS.glob("*.onnx"))[: count // 2] if real else []
     folder.mkdir()
     for path in copied:
@@ -119,7 +120,7 @@ def measure_report(run: Path) -> Times:
 
 
 def rate_of_names(models: Path) -> float:
-    """Models a second that are found in a folder."""
+    """Return the models a second that are found in a folder."""
     from sliceport.batch.sources import expand
 
     begun = time.perf_counter()
@@ -128,7 +129,7 @@ def rate_of_names(models: Path) -> float:
 
 
 def rate_of_results(folder: Path, count: int) -> float:
-    """Results a second that one process stores."""
+    """Return the results a second that one process stores."""
     from sliceport.batch.result import result_name
     from sliceport.batch.store import Folder
 
@@ -153,7 +154,7 @@ def measure_dask(models: Path, folder: Path, count: int) -> None:
         start = run_batch(few, folder / "dask-start", "--cluster", url)
         times = run_batch(models, folder / "dask", "--cluster", url)
         each = (times.passed - start.passed) / count * 1e3
-        print(f"Dask, 2 workers: {times.passed:.1f} s, of which {start.passed:.1f} s are the start; ", end="")
+        print(f"Dask, 2 workers: {times.passed:.1f} s, with {start.passed:.1f} s for the start; ", end="")
         print(
             f"{each:.2f} ms a model; coordinator {(times.own - start.own) / count * 1e3:.2f} ms, {times.peak:.0f} MiB"
         )

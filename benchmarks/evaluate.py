@@ -44,7 +44,7 @@ Run = Callable[[], object]
 
 
 def bounds(index: Index, shape: tuple[int, ...]) -> tuple[list[int], ...]:
-    """Starts, stops, steps and axes of an index."""
+    """Return starts, stops, steps and axes of an index."""
     slices = list(index[: len(shape)])
     if index[-1] == "half":
         slices[-1] = slice(0, shape[-1] // 2)
@@ -58,7 +58,7 @@ def bounds(index: Index, shape: tuple[int, ...]) -> tuple[list[int], ...]:
 
 
 def model(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> ov.Model:
-    """A model of one slice."""
+    """Return a model of one slice."""
     shape = [-1] * data.ndim if dynamic else list(data.shape)
     source = opset8.parameter(shape, ov.Type(data.dtype))
     constants = [opset8.constant(np.array(values, np.int64)) for values in bounds(index, data.shape)]
@@ -66,7 +66,7 @@ def model(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: boo
 
 
 def built_in(inputs: Any) -> Any:
-    """OpenVINO's own operator."""
+    """Return OpenVINO's own operator."""
     return opset8.slice(*inputs)
 
 
@@ -81,14 +81,14 @@ def ours(backend: str) -> Callable[..., Any]:
 
 
 def openvino_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic: bool) -> Run:
-    """An inference by OpenVINO."""
+    """Return an inference by OpenVINO."""
     request = ov.Core().compile_model(model(kind, data, index, dynamic), "CPU").create_infer_request()
     request.set_input_tensor(ov.Tensor(data, shared_memory=True))
     return lambda: request.infer(share_outputs=True)
 
 
 def onnxruntime_run(data: np.ndarray, index: Index) -> Run:
-    """An inference by onnxruntime's CPU provider, into memory that is there."""
+    """Return an inference by onnxruntime's CPU provider into allocated memory."""
     names = ("starts", "ends", "steps", "axes")
     values = dict(zip(names, bounds(index, data.shape), strict=True))
     element = ELEMENTS[data.dtype.type]
@@ -110,7 +110,7 @@ def onnxruntime_run(data: np.ndarray, index: Index) -> Run:
 
 
 def copy_run(data: np.ndarray, index: Index) -> Run:
-    """A copy of as many bytes as come out, by as many threads."""
+    """Return a copy of the output's number of bytes by the same number of threads."""
     slices = tuple(slice(*cut) for cut in zip(*bounds(index, data.shape)[:3], strict=True))
     size = data[tuple(slice(c.start, None if c.stop == -FAR else c.stop, c.step) for c in slices)].nbytes
     source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
@@ -135,7 +135,7 @@ def queue_run(kind: Callable[..., Any], data: np.ndarray, index: Index, dynamic:
 
 
 def mean(ratios: list[float]) -> float:
-    """The geometric mean."""
+    """Return the geometric mean."""
     return exp(sum(map(log, ratios)) / len(ratios))
 
 

@@ -1,7 +1,7 @@
-"""How long do commands take on files of many nodes?
+"""Time and memory of commands on files of many nodes.
 
-Models of several kinds are written, and a command runs on each, in a process of its own: processor time of the process
-and of its workers, the most memory that a process has held so far, and the size of the file.
+A command runs on models of several kinds, each in a process of its own. The columns are the processor time of the
+process and its workers, the largest memory of a process so far, and the size of the file.
 
     python benchmarks/large_models.py [--nodes 100000] [--command rewrite] [--checkout OTHER] [KIND ...]
 """
@@ -40,7 +40,7 @@ def _finish(
 
 
 def _join(ends: list[str]) -> list[onnx.NodeProto]:
-    """Concats of 50 values each, and of what these write, until one is left."""
+    """Return Concats of 50 values each, and Concats of their outputs, until one value remains."""
     nodes: list[onnx.NodeProto] = []
     while len(ends) > 1:
         groups, ends = [ends[i : i + 50] for i in range(0, len(ends), 50)], []
@@ -56,7 +56,7 @@ def _bounds(*numbers: int) -> dict[str, np.ndarray]:
 
 
 def elementwise(count: int) -> onnx.ModelProto:
-    """A chain of unary and binary operators, nothing to find."""
+    """Return a chain of unary and binary operators, which no pass changes."""
     nodes, here = [], "x"
     for i in range(count):
         read = [here] if i % 2 else [here, "x"]
@@ -66,7 +66,7 @@ def elementwise(count: int) -> onnx.ModelProto:
 
 
 def weights(count: int) -> onnx.ModelProto:
-    """A chain in which every node has a small constant of its own."""
+    """Return a chain in which every node has a small constant of its own."""
     nodes, constants, here = [], {}, "x"
     for i in range(count):
         constants[f"w{i}"] = np.full(4, i % 7 + 0.5, np.float32).repeat(16)[:1]
@@ -76,7 +76,7 @@ def weights(count: int) -> onnx.ModelProto:
 
 
 def slices(count: int) -> onnx.ModelProto:
-    """Slices of one input at places that overlap, half of the nodes, each followed by a Relu, and then a Concat."""
+    """Return overlapping Slices of one input, each followed by a Relu, and a Concat."""
     nodes, constants, ends = [], _bounds(*range(65)), []
     for i in range(count // 2):
         start = i % 32
@@ -88,7 +88,7 @@ def slices(count: int) -> onnx.ModelProto:
 
 
 def kept(count: int) -> onnx.ModelProto:
-    """Slices of which each cuts something else, and no pass applies: a Relu, then a Slice of its part."""
+    """Return Slices that no pass changes, each of another Relu."""
     nodes, ends, here = [], [], "x"
     for i in range(count // 2):
         nodes.append(helper.make_node("Relu", [here], [f"v{i}"], name=f"n{i}"))
@@ -99,7 +99,7 @@ def kept(count: int) -> onnx.ModelProto:
 
 
 def chains(count: int) -> onnx.ModelProto:
-    """Chains of four Slices, which become one, and their sum."""
+    """Return chains of four Slices, which become one, and their sum."""
     nodes, ends = [], []
     for i in range(count // 5):
         here = "x" if i == 0 else f"r{i - 1}"
@@ -125,7 +125,7 @@ def splits(count: int) -> onnx.ModelProto:
 
 
 def siblings(count: int) -> onnx.ModelProto:
-    """Two Slices that are halves, which become a Split, and a Concat, again and again."""
+    """Return many pairs of Slices that are halves, which become a Split, each with a Concat."""
     nodes, here = [], "x"
     for i in range(count // 3):
         nodes.append(helper.make_node("Slice", [here, "c0", "c32", "c1"], [f"a{i}"], name=f"a{i}"))
@@ -136,7 +136,7 @@ def siblings(count: int) -> onnx.ModelProto:
 
 
 def subgraphs(count: int) -> onnx.ModelProto:
-    """An If for every ten nodes, with a Slice and arithmetic in each branch."""
+    """Return an If for every ten nodes, with a Slice and arithmetic in each branch."""
     nodes, here = [helper.make_node("ReduceMax", ["x"], ["top"], name="top", keepdims=0)], "x"
     nodes.append(helper.make_node("Cast", ["top"], ["cond"], name="cond", to=TensorProto.BOOL))
     for i in range(count // 10):
@@ -158,7 +158,7 @@ def subgraphs(count: int) -> onnx.ModelProto:
 
 
 def functions(count: int) -> onnx.ModelProto:
-    """Functions of ten nodes, a Slice among them, each called once."""
+    """Return functions of ten nodes, a Slice among them, each called once."""
     nodes, made, here = [], [], "x"
     imports = [helper.make_opsetid("", 18)]
     for i in range(count // 11):
@@ -176,7 +176,7 @@ def functions(count: int) -> onnx.ModelProto:
 
 
 def calls(count: int) -> onnx.ModelProto:
-    """One function of ten nodes, a Slice among them, called again and again."""
+    """Return many calls of one function of ten nodes, a Slice among them."""
     model = functions(11)
     (function,) = model.functions
     nodes, here = [], "x"
@@ -197,7 +197,7 @@ def constants(count: int) -> onnx.ModelProto:
 
 
 def shapes(count: int) -> onnx.ModelProto:
-    """What exporters write for a reshape of open sizes: Shape, Gather, Unsqueeze, Concat, Reshape."""
+    """Return reshapes of open sizes as exporters write them: Shape, Gather, Unsqueeze, Concat, Reshape."""
     nodes, here = [], "x"
     arrays = {"zero": np.array(0, np.int64), "c0": np.array([0], np.int64), "c64": np.array([64], np.int64)}
     for i in range(count // 5):
@@ -211,7 +211,7 @@ def shapes(count: int) -> onnx.ModelProto:
 
 
 def llama(count: int) -> onnx.ModelProto:
-    """Blocks as exporters write rotary embeddings: halves by two Slices, one negated, a Concat, two Muls, an Add."""
+    """Return rotary embeddings as exporters write them: two Slices for halves, a Neg, a Concat, two Muls, an Add."""
     nodes, here = [], "x"
     for i in range(count // 8):
         nodes.append(helper.make_node("Slice", [here, "c0", "c32", "c1"], [f"a{i}"], name=f"a{i}"))
@@ -248,7 +248,7 @@ KINDS: dict[str, Builder] = {
 
 
 def measure(command: list[str], checkout: Path, folder: str) -> tuple[float, float, int]:
-    """Seconds of processor and of wall time that a command takes with its workers, and kilobytes of the largest."""
+    """Return processor and wall time of a command with its workers, and the kilobytes of the largest process."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     environment = os.environ | {"PYTHONPATH": str(checkout.resolve())}
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)

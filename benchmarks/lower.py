@@ -1,7 +1,7 @@
-"""How long lowering takes: `lower` from file to program over onnxruntime's session creation on the same file.
+"""Time of `lower` from file to program over that of onnxruntime's session creation on the same file.
 
-Both in one process, side by side, optimisations of onnxruntime off; the ratio is what counts. Then peak memory, and a
-model with 2 GB of external weights (a sparse file), each in a process of its own.
+Both run in turn in one process, without onnxruntime's optimisations; the ratio counts. Peak memory and a model with
+2 GB of external weights (a sparse file) are measured in a process of their own.
 
     python benchmarks/lower.py [--repeat 3]
 """
@@ -32,11 +32,11 @@ PATTERNS = (
 
 
 def slices(count: int, *, alike: bool = True) -> onnx.ModelProto:
-    """`count` Slices of one input and of one another, each with its own initializers, and a Relu for every second.
+    """Return Slices of one input and of one another, each with its own initializers, and a Relu for every second.
 
     Args:
-        count: How many.
-        alike: Whether they are of four kinds, as in a model that repeats its layers, or each is of its own.
+        count: The number of Slices.
+        alike: Whether the Slices repeat four patterns, as in a model that repeats its layers, or all differ.
     """
     nodes, initializers, outputs = [], [], []
     for i in range(count):
@@ -55,7 +55,7 @@ def slices(count: int, *, alike: bool = True) -> onnx.ModelProto:
 
 
 def external(folder: Path, size: int) -> Path:
-    """A model whose one weight of `size` bytes lies in a sparse external file."""
+    """Write a model whose one weight of `size` bytes lies in a sparse external file, and return its path."""
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[size // 4096, 1024])
     weight.data_location = TensorProto.EXTERNAL
     weight.external_data.add(key="location", value="weights.bin")
@@ -79,7 +79,7 @@ def external(folder: Path, size: int) -> Path:
 
 
 def seconds(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds that pass, and seconds of processor time."""
+    """Return wall time and processor time in seconds."""
     start, processor = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start, time.process_time() - processor

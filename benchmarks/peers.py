@@ -1,4 +1,4 @@
-"""What `rewrite.py` and `simplify.py` compare, and on which models."""
+"""Rewriters and models that `rewrite.py` and `simplify.py` compare."""
 
 from __future__ import annotations
 
@@ -130,10 +130,10 @@ def models() -> list[tuple[Path, dict[str, list[int]]]]:
 def runnable(
     names: Sequence[str], *, is_trained: bool = False
 ) -> Iterator[tuple[Path, onnx.ModelProto, dict[str, np.ndarray], Shapes]]:
-    """The models with one of these in their names, all if there are none: each static, with inputs and their shapes.
+    """Yield static models with their inputs and the shapes of these.
 
     Args:
-        names: Parts of names of files.
+        names: Parts of names of files that select models; empty for all models.
         is_trained: Whether they have such weights as training leaves, see `train`.
     """
     for path, shapes in models():

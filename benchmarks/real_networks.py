@@ -1,8 +1,8 @@
-"""What onnxruntime's DirectML provider makes of real networks, as exported and after `sliceport harden`.
+"""Verdicts on real networks on onnxruntime's DirectML provider, as exported and after `sliceport harden`.
 
-Each export in models/, and each model in the folders that are given, runs whole on the real provider, with graph fusion
-on and the CPU for what the provider does not take. Its outputs are compared with those of the CPU provider. Then it is
-hardened and runs again on the same inputs, against the same values. For each of the two the verdict is one of
+Each export in models/ and each model in the folders of the arguments runs whole on the real provider, with graph fusion
+and the CPU provider for other nodes. Its outputs are compared with those of the CPU provider. The hardened model then
+runs on the same inputs, and is compared with the same values. Each of the two verdicts is one of
 
     right         it runs, and every output is within the tolerance of `sliceport directml run`
     wrong         it runs, and an output differs
@@ -42,15 +42,15 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Row:
-    """A network, and what the provider makes of it.
+    """A network with its verdicts.
 
     Attributes:
         name: Its file.
         before: The verdict on it as exported.
         after: The verdict on it hardened.
-        changes: How many nodes `harden` rewrote.
-        why_before: What was found before, the operators and why.
-        why_after: The same after.
+        changes: The number of nodes that `harden` rewrote.
+        why_before: The findings before hardening, with operators and reasons.
+        why_after: The findings after hardening.
     """
 
     name: str
@@ -62,13 +62,13 @@ class Row:
 
 
 def exports() -> Iterator[tuple[Path, Shapes]]:
-    """The exports in models/."""
+    """Yield the exports in models/."""
     for entry in json.loads((MODELS / "models.json").read_text(encoding="utf-8")):
         yield MODELS / entry["file"], {name: tuple(sizes) for name, sizes in entry["input_shapes"].items()}
 
 
 def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
-    """The models in a folder; inputs of open shape get theirs by name."""
+    """Yield the models in a folder, with shapes by name for open inputs."""
     for path in sorted(folder.glob("*.onnx")):
         graph = onnx.load(path, load_external_data=False).graph
         is_open = {
@@ -80,7 +80,7 @@ def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
 
 
 def judge(run: ModelRun) -> tuple[str, str]:
-    """The verdict on a run, and why."""
+    """Return the verdict on a run, and the reason."""
     why = Counter(f"{finding.op_type or 'model'}: {kind_of(finding.kind, finding.message)}" for finding in run.findings)
     kinds = {kind_of(finding.kind, finding.message) for finding in run.findings}
     verdict = next((kind for kind in ("wrong", "ends", "refused", "not compiled") if kind in kinds), "right")
@@ -88,7 +88,7 @@ def judge(run: ModelRun) -> tuple[str, str]:
 
 
 def kind_of(kind: str, message: str) -> str:
-    """The verdict on a finding."""
+    """Return the verdict on a finding."""
     if kind == "different":
         return "wrong"
     if CANNOT_COMPILE in message:

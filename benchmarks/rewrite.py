@@ -1,10 +1,10 @@
-"""Does rewriting pay? Slicing nodes, the bytes that they move and the time that they take, before and after.
+"""Number, bytes and time of slicing nodes before and after rewriting.
 
-The exports of models/ and of ../shared/zoo where there is one, their input sizes given, by `sliceport rewrite` and, on
-the same files, by OnnxSlim, onnxruntime's own offline optimisation (basic and extended) and onnxscript's optimizer.
-Slicing nodes are Slice, Split, and Gather by constant indices of which a Slice could do the work. Times are
-onnxruntime's own profile of those nodes and of the Squeeze and Unsqueeze that read them, its optimisation off, mean of
-the faster half of many runs, as ratios to the model as it was exported; bytes are what those nodes write.
+`sliceport rewrite`, OnnxSlim, onnxruntime's own offline optimisation (basic and extended) and onnxscript's optimizer
+rewrite the exports of models/, and of ../shared/zoo if it exists, with known input sizes. Slicing nodes are Slice,
+Split, and Gather by constant indices that a Slice could replace. Times are onnxruntime's profile, without its
+optimisations, of these nodes and of the Squeeze and Unsqueeze that read them: the mean of the faster half of many runs,
+as a ratio to the exported model. Bytes are those that the nodes write.
 
     pip install --group benchmarks
     python benchmarks/rewrite.py [--runs 40] [--directml] [NAME ...]
@@ -32,7 +32,7 @@ VIEWS = ("Squeeze", "Unsqueeze")
 
 
 def profile(proto: onnx.ModelProto, arrays: dict[str, np.ndarray], runs: int) -> tuple[float, int]:
-    """Microseconds that the main graph's slicing nodes and the views of them take; bytes that the former write."""
+    """Return the microseconds of the main graph's slicing nodes and their views, and the bytes that the nodes write."""
     model = ir.serde.deserialize_model(proto)
     for i, node in enumerate(model.graph):
         above = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
@@ -66,7 +66,7 @@ def profile(proto: onnx.ModelProto, arrays: dict[str, np.ndarray], runs: int) ->
 
 
 def directml(before: onnx.ModelProto, after: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> float | None:
-    """The time of a whole session on onnxruntime's DirectML provider, after over before; None if it refuses one."""
+    """Return the ratio of times of whole sessions on onnxruntime's DirectML provider; None if it refuses a model."""
     from sliceport.directml import device
 
     names = [output.name for output in before.graph.output]

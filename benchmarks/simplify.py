@@ -31,7 +31,7 @@ TOOLS = {"sliceport": by_sliceport, **SIMPLIFY, **PEERS}
 
 
 def open_session(proto: onnx.ModelProto) -> ort.InferenceSession:
-    """A session on the CPU provider with all its optimisations, of one thread."""
+    """Open a session of one thread on the CPU provider with all its optimisations."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -39,7 +39,7 @@ def open_session(proto: onnx.ModelProto) -> ort.InferenceSession:
 
 
 def latencies(protos: dict[str, onnx.ModelProto], arrays: dict[str, np.ndarray], seconds: float) -> dict[str, float]:
-    """The shortest time of an inference of each, in seconds; they run in turn."""
+    """Return the shortest time of an inference of each model in seconds; the models run in turn."""
     sessions = {name: open_session(proto) for name, proto in protos.items()}
     best = dict.fromkeys(sessions, math.inf)
     end = time.monotonic() + seconds

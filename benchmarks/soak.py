@@ -1,7 +1,7 @@
 """Memory over many operators, sessions and sizes: `python benchmarks/soak.py [--full]`.
 
-That of the DirectML host program; with `--openvino` that of this process over inferences of dynamic models of our
-operators in C++, at each of which OpenVINO makes nodes of them.
+It measures the DirectML host program. With `--openvino` it measures this process over inferences of dynamic models of
+our operators in C++, because OpenVINO makes nodes of them at each inference.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def pid_of(dml: device.Device) -> int:
 
 
 def resident(pid: int) -> int:
-    """MiB that the largest process under a process holds."""
+    """Return the memory in MiB of the largest process under a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     below = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
     return max([pages * 4 // 1024, *map(resident, map(int, below))])
 
 
 def reverse(*sizes: int) -> Slice1:
-    """The first axis backwards."""
+    """Return an operator that reverses the first axis."""
     tensor = BufferTensor.of(DataType.UINT32, sizes)
     return Slice1(tensor, tensor, len(sizes), (0,) * len(sizes), sizes, (-1, *(1 for _ in sizes[1:])))
 
 
 def session_model() -> bytes:
-    """A Split and a Slice."""
+    """Return a model of a Split and a Slice."""
     nodes = [
         helper.make_node("Split", ["x"], ["a", "b"], axis=0),
         helper.make_node("Slice", ["a", "starts", "ends"], ["y"]),

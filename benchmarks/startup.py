@@ -1,7 +1,7 @@
-"""How long the command line takes: `sliceport lower` of a small model over `python -c "import onnx"`.
+"""Time of `sliceport lower` of a small model over that of `python -c "import onnx"`.
 
-Each in processes of its own, taken in turn, with compiled bytecode; the ratios are what count. Processor time is what
-the process and its children use; the best and the median of each are given.
+Both run in turn, in processes of their own, with compiled bytecode; the ratios count. Processor time includes the
+children of a process. The benchmark prints the best and the median of each.
 
     python benchmarks/startup.py [--repeat 15]
 """
@@ -34,7 +34,7 @@ COMMANDS: dict[str, Sequence[str]] = {
 
 
 def run(words: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Seconds that pass, and seconds of processor time."""
+    """Return wall time and processor time in seconds."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, *words], env=environment, check=True, capture_output=True)
     passed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -10,11 +10,11 @@ TURN = 1e-3
 
 
 def best_of_turns(runs: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Seconds of one run, by variant.
+    """Return the shortest seconds of one run by variant.
 
     Args:
-        runs: What is run, by variant.
-        seconds: How long to go on; at least five turns each.
+        runs: The functions by variant.
+        seconds: The time for all turns; each variant has at least five.
     """
     slowest = max(map(_time_once, runs.values()))
     count = max(2, min(100, int(TURN / slowest)))

@@ -29,7 +29,7 @@ Shapes = dict[str, list[int]]
 
 
 def exports(folders: list[Path]) -> Iterator[tuple[Path, Shapes]]:
-    """The models, with the sizes of their open inputs."""
+    """Yield the models with the sizes of their open inputs."""
     shapes = {entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())}
     for folder in (MODELS, *folders):
         for path in sorted(folder.glob("*.onnx")):
@@ -51,7 +51,7 @@ def random_inputs(model: ov.Model, shapes: Shapes) -> list[ov.Tensor]:
 
 
 def request_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
-    """What infers a model, its inputs shared and its outputs not copied."""
+    """Return a request that shares its inputs and does not copy its outputs."""
     request = ov.Core().compile_model(model, "CPU").create_infer_request()
     for i, tensor in enumerate(inputs):
         request.set_input_tensor(i, tensor)
@@ -59,14 +59,14 @@ def request_of(model: ov.Model, inputs: list[ov.Tensor]) -> Any:
 
 
 def replaced(path: Path, backend: str) -> tuple[ov.Model, int]:
-    """A model with our operators of a kind, and how many."""
+    """Return a model with our operators of a kind, and their number."""
     os.environ["SLICEPORT_BACKEND"] = backend
     model = ov.Core().read_model(str(path))
     return model, ov_ext.use_custom_ops(model)
 
 
 def mean(ratios: list[float]) -> float:
-    """The geometric mean."""
+    """Return the geometric mean."""
     return exp(sum(map(log, ratios)) / len(ratios))
 
 

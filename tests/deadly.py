@@ -1,4 +1,4 @@
-"""Operators of which onnx's shape inference ends or blocks the process, registered where the worker imports this."""
+"""Operators whose shape inference ends the process, and optimizers that fail."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from onnx_ops.infer.facts import Facts
 
 
 def propagate(proto: bytes, *, asks_onnx: bool = True) -> list[Facts]:
-    """`propagate` where onnx knows these operators."""
+    """Call the real `propagate` after registering the operators."""
     actions: dict[str, Callable[[object], None]] = {"Die": lambda _: os.abort()}
     for name, action in actions.items():
         if onnx.defs.has(name, "deadly"):
@@ -30,22 +30,22 @@ def propagate(proto: bytes, *, asks_onnx: bool = True) -> list[Facts]:
 
 
 def abort(_: bytes) -> bytes:
-    """What is called in place of an optimizer, and ends the process."""
+    """End the process, in place of an optimizer."""
     os.abort()
 
 
 def refuse(_: bytes) -> bytes:
-    """What is called in place of an optimizer, and raises."""
+    """Raise an error, in place of an optimizer."""
     raise TypeError("a list is\nno tensor.")
 
 
 def scribble(_: bytes) -> bytes:
-    """What is called in place of an optimizer, and gives no model."""
+    """Return bytes that are not a model, in place of an optimizer."""
     return b"nothing of the kind"
 
 
 def break_up(model: bytes) -> bytes:
-    """What is called in place of an optimizer, and gives a model whose node has an attribute that it must not have."""
+    """Return a model whose node has an attribute that it must not have, in place of an optimizer."""
     proto = onnx.ModelProto.FromString(model)
     proto.graph.node[0].attribute.append(onnx.helper.make_attribute("num_outputs", 1))
     broken: bytes = proto.SerializeToString()

@@ -39,7 +39,7 @@ def install(folder: Path) -> Path:
 
 
 def environment(*folders: Path) -> dict[str, str]:
-    """The environment in which processes find what is installed in these folders."""
+    """Return the environment of processes that find packages in these folders."""
     path = os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path}
 
@@ -50,7 +50,7 @@ def _allocate() -> None:
 
 
 def _die_of_bad_alloc() -> None:
-    """What a C++ library does that nobody gives memory."""
+    """End as a C++ library does that runs out of memory."""
     sys.stderr.write("terminate called after throwing an instance of 'std::bad_alloc'\n")
     sys.stderr.flush()
     os.abort()
@@ -76,13 +76,13 @@ def _spin() -> None:
 
 
 def _kill_parent() -> None:
-    """As a machine without memory does to the process that waits for this one."""
+    """Kill the process that waits for this one, as a machine without memory does."""
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(600)
 
 
 def _fill_the_disk() -> None:
-    """What a command does that finds no space for what it writes."""
+    """Fail as a command does that finds the disk full."""
     try:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
@@ -100,7 +100,7 @@ def _lose_a_worker() -> None:
 
 
 class _Odd(Program):
-    """A program of which JSON cannot hold what it gives."""
+    """A program that JSON cannot hold."""
 
     def to_json(self) -> dict[str, Any]:
         return {"a": object()}
@@ -158,7 +158,7 @@ class Deadly:
     optimizers: Mapping[str, str] = {}
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """None."""
+        """Return no passes."""
         return {}, {}
 
     def lower(self, model: Any, **_: Any) -> Program:

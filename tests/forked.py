@@ -36,7 +36,7 @@ else:
 
 @contextmanager
 def server_environment() -> Iterator[None]:
-    """That of a server that is started, and so of the processes that it forks, which import what is imported here."""
+    """Set the environment for starting the server, so that processes that it forks import the same modules."""
     before = dict(os.environ)
     os.environ.update(POISON | NO_PROFILE, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
     try:
@@ -54,12 +54,12 @@ def run(
     timeout: float = 300,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """What `subprocess.run` gives for Python with `-m MODULE` or `-c CODE` and further words, in a folder.
+    """Run Python with `-m MODULE` or `-c CODE` and further words in a folder; return as `subprocess.run` does.
 
-    `environment` is its own; None for that of this process.
+    `environment` is that of the new process; None for that of this process.
 
     Raises:
-        subprocess.TimeoutExpired: It took longer.
+        subprocess.TimeoutExpired: The process took longer.
     """
     command = [sys.executable, *words]
     if sys.platform == "win32":
@@ -87,10 +87,10 @@ class Forked:
     """A process that was started and goes on, with what the tests use of `subprocess.Popen`; not on Windows.
 
     Args:
-        words: See `run`.
-        folder: It runs there.
-        environment: Its own; None for that of this process.
-        log: A file that it writes to; None for one a stream, of `said`.
+        words: The words of `run`.
+        folder: The working folder.
+        environment: The environment; None for that of this process.
+        log: A file for both streams; None for a file each, which `said` reads.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class Forked:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended; None while it has not."""
+        """The exit code; None while the process runs."""
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """The same."""
+        """Return the exit code; None while the process runs."""
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -129,10 +129,10 @@ class Forked:
         self._process.kill()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, but not for that of what it has started.
+        """Wait for its end, but not for the end of its children.
 
         Raises:
-            subprocess.TimeoutExpired: It took longer.
+            subprocess.TimeoutExpired: The process took longer.
         """
         self._process.join(timeout)
         code = self.returncode
@@ -142,7 +142,7 @@ class Forked:
         return code
 
     def said(self) -> tuple[str, str]:
-        """What it has written to stdout and stderr so far."""
+        """Return the text on stdout and stderr so far."""
         stdout, stderr = (stream.read_text(encoding="utf-8") for stream in self._streams)
         return stdout, stderr
 

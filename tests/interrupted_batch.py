@@ -1,4 +1,4 @@
-"""A run over many models that is interrupted again and again, and what it must come to.
+"""A run over many models that is interrupted again and again, and its result.
 
 python tests/interrupted_batch.py [COUNT] [SEED]
 """
@@ -32,15 +32,15 @@ PATIENCE = 600.0
 
 @dataclass(frozen=True)
 class Report:
-    """What an interrupted run came to.
+    """Result of an interrupted run.
 
     Attributes:
-        stored: How many results were there at each interruption.
-        models: How many models have a row in the end.
-        verdicts: The verdicts that there are.
-        recomputed: Results that were written again although they were there.
-        repeated: Results that a journal says were made again although they were there.
-        left: What is left of the scratch folder.
+        stored: The number of results at each interruption.
+        models: The number of models with a row in the end.
+        verdicts: The verdicts in the rows.
+        recomputed: Results that were written again although they were stored.
+        repeated: Results that a journal says were made again although they were stored.
+        left: Files in the scratch folder.
         differing: Files that are not those of an uninterrupted run, byte for byte.
     """
 
@@ -54,7 +54,7 @@ class Report:
 
 
 def make_crop(i: int) -> bytes:
-    """A model of one Slice, another for each number."""
+    """Return a model of one Slice, another for each number."""
     values = {"starts": i % 7, "ends": 8 + i, "axes": 1}
     weights = [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in values.items()]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8 + i])
@@ -67,7 +67,7 @@ def make_crop(i: int) -> bytes:
 
 
 def make_models(folder: Path, count: int, real: int) -> None:
-    """As many models, some of them those of `models/`, and a list of them."""
+    """Write `count` models, copies of `real` ones in `models/` among them, and a list of them."""
     folder.mkdir()
     copied = sorted(MODELS.glob("*.onnx"), key=lambda path: (path.stat().st_size, path.name))[:real]
     for path in copied:
@@ -95,7 +95,7 @@ def start(folder: Path, run: str) -> subprocess.Popen[bytes]:
 
 
 def results(run: Path) -> dict[str, tuple[int, int]]:
-    """The results that are there, each with its inode and time of change."""
+    """Return the inode and time of change of each stored result."""
     found = {}
     for file in run.glob("results/*/*.json"):
         status = file.stat()
@@ -113,27 +113,27 @@ def wait_for_results(run: Path, count: int, journals: int, process: subprocess.P
 
 
 def contents(run: Path) -> dict[str, bytes]:
-    """All that is in a run's folder but its journals."""
+    """Return the contents of all files in a run's folder except its journals."""
     files = (path for path in run.rglob("*") if path.is_file() and path.parent.name != "runs")
     return {str(path.relative_to(run)): path.read_bytes() for path in files}
 
 
 def newly_made(run: Path) -> set[str]:
-    """The keys that the latest journal says were made by its run."""
+    """Return the keys that the run of the latest journal made."""
     journal = max((run / "runs").iterdir())
     lines = [json.loads(line) for line in journal.read_text().splitlines(keepends=True)[1:] if line.endswith("\n")]
     return {line["key"] for line in lines if "key" in line and not line["cached"]}
 
 
 def interrupt(folder: Path, count: int, seed: int, signals: Sequence[str] = SIGNALS, real: int = 80) -> Report:
-    """Run over generated and real models, interrupted by each signal in turn, to the end, and once more without that.
+    """Run over generated and real models, interrupted by each signal in turn, to the end, and once more uninterrupted.
 
     Args:
-        folder: Where everything goes, which does not exist.
-        count: How many models.
-        seed: For when the signals come.
-        signals: Those that end the run, one after another.
-        real: How many of the models come from `models/`, the smallest first.
+        folder: The folder for everything; it must not exist.
+        count: The number of models.
+        seed: The seed for the times of signals.
+        signals: The signals that end the run, one after another.
+        real: The number of models from `models/`, the smallest first.
     """
     make_models(folder, count, real)
     run, stored = folder / "run", []

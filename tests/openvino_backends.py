@@ -16,7 +16,7 @@ PYTHON, NATIVE = "python", "native"
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """While it lasts, operators are of one kind."""
+    """Make operators of one kind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, name)
         yield
@@ -30,7 +30,7 @@ def _find_reason() -> str | None:
 
 
 WHY_NOT_NATIVE = _find_reason()
-"""Why there are no operators in C++; None where there are."""
+"""The reason why operators in C++ are missing, or None."""
 
 
 def _list_kinds() -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def _list_kinds() -> tuple[str, ...]:
 
 
 THERE = _list_kinds()
-"""The kinds that there are, and that whoever runs the tests does not rule out."""
+"""The kinds that are available, and that SLICEPORT_BACKEND does not rule out."""
 
 
 def is_native(node: ov.Node) -> bool:

@@ -4,9 +4,9 @@ What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of 
 `element`; `indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether
 indices are inputs of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant;
 `ours`; `kind`, of ours: `python` or `native`; `config` of the CPU plugin; `as_written`, for built-in masks of several
-lengths; `harden`; `engine`: `cpu`, `reference`, or `inference`. Or `file`: a model to read and run on zeros.
+lengths; `harden`; `engine`: `cpu` or `reference`. Or `file`: a model to read and run on zeros.
 
-An answer has `shape` and, but for inference, `values`, the elements of the data that came out, counted from 0, or
+An answer has `shape` and `values`, the elements of the data that came out, counted from 0, or
 `error`; and with `harden` the `forms` that took the place and the `defects` that were found. The data itself counts
 from `first_of`, so that no element is what unwritten memory likely holds: 0, a size or an index.
 """
@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import openvino as ov
 from openvino import opset1
-from openvino_models import MASKS, fixed, listed, make, pack, parameter, unpack
+from openvino_models import MASKS, fixed, make, pack, parameter, unpack
 
 import ov_ext
 
 
 def first_of(element: ov.Type) -> int:
-    """What the first element holds: a greater number where the type has room for it."""
+    """Return the value of the first element, a large one if the type has room for it."""
     return 1 if element.bitwidth < 32 and element != ov.Type.string else 1_000_001
 
 
@@ -96,8 +96,6 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list[ov.Tensor]) -> dict[str, Any]:
-    if case["engine"] == "inference":
-        return {"shape": listed(model.output(0).get_partial_shape())}
     given = [] if case.get("constant") else [data]
     given += [array for array, late in zip(arrays, are_late(case), strict=True) if late]
     if case["engine"] == "cpu":
@@ -121,7 +119,7 @@ def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list
 
 
 def answer_all(cases: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What `openvino_processes.py` has a process of its own do."""
+    """Answer each case; `openvino_processes.py` calls this in a process of its own."""
     for case in cases:
         try:
             answered = run(case)

@@ -12,10 +12,10 @@ Runs = dict[str, dict[str, Any]]
 
 
 def runs(cases: Sequence[dict[str, Any]], timeout: float = 1800, *, as_one: bool = True) -> Iterator[Runs]:
-    """What came out of each run of each case; `{"exit": code}` where a run ended the process.
+    """Yield the results of each case's runs; `{"exit": code}` if a run ended the process.
 
-    The plugin takes several cases in one model, which takes a fraction of the time. Where that ends the process, or not
-    `as_one`, each runs by itself.
+    The plugin runs all cases in one model, which takes a fraction of the time. If that ends the process, or `as_one` is
+    False, each case runs by itself.
     """
     found: list[Runs] = [{} for _ in cases]
     at = 0

@@ -34,7 +34,7 @@ PLUGIN_CONFIG = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
 
 
 def codes(element: str, shape: list[int]) -> np.ndarray:
-    """A number for each element, not 0 where the type has another, distinct where it has enough."""
+    """Return a number for each element: not 0 if the type has another, and distinct if it has enough."""
     bits = getattr(ov.Type, element).bitwidth
     count = MAX_CODES.get(element, 2**bits - 1 if bits < 8 else 2**31 - 1)
     if count < 3:
@@ -58,7 +58,7 @@ def as_tensor(element: str, numbers: np.ndarray) -> ov.Tensor:
 
 
 def as_answer(element: str, tensor: Any) -> dict[str, Any]:
-    """Of a tensor or a constant."""
+    """Return shape and elements of a tensor or a constant."""
     shape = list(tensor.shape)
     if 0 in shape:
         return {"shape": shape, "values": []}
@@ -103,7 +103,7 @@ class Built:
         return node
 
     def known(self) -> list[str]:
-        """Its defects, of which some do harm to what runs after it."""
+        """Return its defects; some of them harm later runs."""
         node = self.model.get_results()[0].input_value(0).get_node()
         return [defect.id for defect in defects(BuiltInNode(node))]
 
@@ -150,7 +150,7 @@ def run(case: dict[str, Any], form: str, engine: str) -> dict[str, Any]:
 
 
 def lowered(case: dict[str, Any]) -> dict[str, Any]:
-    """What the core says that is selected."""
+    """Return the elements that lowering selects."""
     (node,) = ov_ext.lower(Built(case, folding=False).model).nodes
     if not isinstance(node.node, Resolved):
         return {"refused": node.reason.code if node.reason else node.verdict}
@@ -161,7 +161,7 @@ def lowered(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_as_one(cases: Sequence[dict[str, Any]], form: str) -> dict[int, dict[str, Any]]:
-    """What the plugin gives for each case, those that it can take all in one model; compiling is most of a run."""
+    """Run cases by the plugin in one model, because compiling takes most of a run; return what came out of each."""
     answered: dict[int, dict[str, Any]] = {}
     models: dict[int, Built] = {}
     for i, case in enumerate(cases):
@@ -179,7 +179,7 @@ def run_as_one(cases: Sequence[dict[str, Any]], form: str) -> dict[int, dict[str
 
 
 def run_joined(models: dict[int, Built]) -> dict[int, ov.Tensor]:
-    """What comes out of each model; where one keeps the others from running, without it."""
+    """Run the models as one and return the output of each, without those that fail."""
     if not models:
         return {}
     results = [result for built in models.values() for result in built.model.get_results()]
@@ -195,7 +195,7 @@ def run_joined(models: dict[int, Built]) -> dict[int, ov.Tensor]:
 
 
 def apply(built: Built, form: str) -> dict[str, Any]:
-    """Give a model its form; returns what that says."""
+    """Give a model its form and return the report of that."""
     if form == "ours":
         ov_ext.use_custom_ops(built.model)
     if form != "hardened":
@@ -208,7 +208,7 @@ def apply(built: Built, form: str) -> dict[str, Any]:
 
 
 def answer_as_one(cases: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """As `answer_all`, where the plugin takes all cases of a form at once; one by one those that it cannot."""
+    """Answer as `answer_all`, but run all cases of a form at once on the plugin if it accepts them."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for form in FORMS:
         found |= {(form, i): answered for i, answered in run_as_one(cases, form).items()}
@@ -221,7 +221,7 @@ def answer_as_one(cases: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def answer_all(cases: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What `openvino_forms.py` has a process of its own do."""
+    """Answer each case; `openvino_forms.py` calls this in a process of its own."""
     for case in cases:
         for form, engine in [("core", "core"), *((form, engine) for engine in ENGINES for form in FORMS)]:
             name = f"{form} {engine}"

@@ -1,6 +1,6 @@
-"""Asking OpenVINO in other processes: some of its answers come with the end of the process.
+"""Asking OpenVINO in other processes, because some cases end the process.
 
-Where there is a fork, they are those of a server that has imported OpenVINO once, and has not used it: `forked.py`.
+The processes are forked from a server that has imported OpenVINO but not used it: see `forked.py`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Said:
-    """What a process said before its end.
+    """Answers of a process until its end.
 
     Attributes:
-        answers: What it answered.
-        code: How it ended, as of subprocess; "hang" if it was made to.
-        stderr: The last of what it wrote there.
+        answers: The answers in order.
+        code: The exit code as of subprocess, or "hang" if it was killed after the timeout.
+        stderr: The last text on stderr.
     """
 
     answers: list[Answer]
@@ -36,7 +36,7 @@ class Said:
 
 
 def ask(answer_all: Callable[[Any], Iterable[Answer]], given: Any, timeout: float) -> Said:
-    """What a function of a module answers in a process of its own, until it ends or does not go on for so long."""
+    """Return the answers of a function in a process of its own, until it ends or times out."""
     with tempfile.TemporaryDirectory() as folder:
         noise = Path(folder) / "stderr"
         receiver, sender = CONTEXT.Pipe(duplex=False)
@@ -56,7 +56,7 @@ def ask(answer_all: Callable[[Any], Iterable[Answer]], given: Any, timeout: floa
 
 
 def _received(receiver: Connection, deadline: float) -> tuple[list[Answer], bool]:
-    """All that comes, and whether there is more after the deadline."""
+    """Return all answers before the deadline, and whether the process is late."""
     answers = []
     with receiver:
         try:
@@ -76,12 +76,12 @@ def _answer(answer_all: Callable[[Any], Iterable[Answer]], given: Any, sender: C
 
 
 def answer(case: Answer) -> Answer:
-    """What a process of its own answers to one case."""
+    """Answer one case in a process of its own."""
     return next(answers([case]))
 
 
 def answers(cases: Iterable[Answer], timeout: float = 300) -> Iterator[Answer]:
-    """What `openvino_child.py` answers to each case; `{"exit": code}` where the process ended."""
+    """Yield the answer of `openvino_child.py` to each case; `{"exit": code}` if the process ended."""
     left = list(cases)
     while left:
         said = ask(openvino_child.answer_all, left, timeout)

@@ -1,4 +1,4 @@
-"""What `docs/strided_slice.md` is made of: run as a script it writes the page; `test_page.py` runs its cases."""
+"""Contents of `docs/strided_slice.md`; as a script this writes the page, and `test_page.py` runs its cases."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Difference:
 
     Attributes:
         op: The operator.
-        text: What the specification says.
-        reality: What OpenVINO's shape inference and its reference do, and ours.
+        text: The claim of the specification.
+        reality: The behaviour of OpenVINO's shape inference and reference, and of ours.
         case: A case that shows it.
-        result: Shape and elements that come out, of OpenVINO's reference and of ours; None where OpenVINO refuses.
-        ours: What ours gives where OpenVINO refuses.
+        result: Shape and elements that come out, of OpenVINO's reference and of ours; None if OpenVINO refuses.
+        ours: The result of ours if OpenVINO refuses.
     """
 
     op: str
@@ -175,7 +175,7 @@ OF_PYTHON = (
 
 
 def result(found: tuple[tuple[int, ...], tuple[int, ...]] | None) -> str:
-    """A result in words."""
+    """Format a result."""
     if found is None:
         return "an error"
     shape, values = found
@@ -183,7 +183,7 @@ def result(found: tuple[tuple[int, ...], tuple[int, ...]] | None) -> str:
 
 
 def page() -> str:
-    """The page."""
+    """Return the page."""
     lines = [
         "# StridedSlice and Slice in OpenVINO",
         "The specification of StridedSlice-1 and Slice-8 and what OpenVINO computes differ in places. The operators of `ov_ext` "

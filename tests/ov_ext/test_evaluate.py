@@ -18,7 +18,7 @@ from fuzz.openvino import expected, static_case
 from openvino import passes
 from openvino_backends import THERE, using
 from openvino_forms_child import codes
-from openvino_models import MASKS, constant, fixed, make, pack, parameter, unpack
+from openvino_models import MASKS, constant, fixed, make, one_slice, pack, parameter, unpack
 from vectors import load
 
 import ov_ext
@@ -203,15 +203,11 @@ SHAPE = (6, 5)
 
 
 def slice_of(element: ov.Type, shape: tuple[int, ...] = SHAPE) -> ov.Model:
-    source = parameter(list(shape), element)
-    assert SPEC.steps is not None
-    node = ov_ext.Slice([source, constant(SPEC.starts), constant(SPEC.ends), constant(SPEC.steps)])
-    return ov.Model([node], [source], "m")
+    return one_slice("Slice", shape, ([5, 1], [-9, 9], [-2, 1]), ours=True, element=element)
 
 
 def selected(array: np.ndarray) -> np.ndarray:
-    region = SPEC.resolve(array.shape)
-    return array[region.slices]
+    return array[SPEC.resolve(array.shape).slices]
 
 
 def as_bytes(tensor: ov.Tensor) -> bytes:

@@ -58,12 +58,7 @@ def bounds(draw: st.DrawFn, low: int, high: int) -> Bounds:
 
 
 @settings(max_examples=250)
-@given(
-    bounds(0, 12),
-    st.none() | bounds(-15, 15),
-    st.none() | bounds(-15, 15),
-    st.integers(-5, 5).filter(bool),
-)
+@given(bounds(0, 12), st.none() | bounds(-15, 15), st.none() | bounds(-15, 15), st.integers(-5, 5).filter(bool))
 def test_sizes_and_starts_in_intervals_are_as_by_brute_force(
     axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int
 ) -> None:

@@ -22,7 +22,7 @@ SHAPES = {"gptneox_dyn.onnx": {"x": [1, 16]}, "ts_roformer_op13.onnx": {"x": [1,
     entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())
 }
 WITH_FUNCTIONS = ("rule_function.onnx", "ts_functions_17.onnx")
-"""OpenVINO does not read functions of a domain of the model's own."""
+"""Models that OpenVINO refuses, as test_lowering.py checks: it reads no functions of a domain of the model's own."""
 ENDS_THE_PROCESS = ("rule_strings.onnx",)
 """With the built-in operator: `sliceport.defects.openvino.STRINGS`."""
 FILES = [*sorted(MODELS.glob("*.onnx")), *(sorted(ZOO.glob("*.onnx")) if ZOO.is_dir() else [])]
@@ -30,8 +30,6 @@ EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 BUILT_IN, OURS = ov.Core(), ov.Core()
 ov_ext.register(OURS)
-CPU = BUILT_IN
-"""Runs models of either kind of ours."""
 
 
 def random_inputs(model: ov.Model, shapes: dict[str, list[int]]) -> list[np.ndarray]:
@@ -54,10 +52,6 @@ def fused(compiled: ov.CompiledModel) -> bool:
     return any(node.get_rt_info()["layerType"].value == "RoPE" for node in compiled.get_runtime_model().get_ops())
 
 
-def bits(array: np.ndarray) -> tuple[tuple[int, ...], bytes]:
-    return array.shape, array.tobytes()
-
-
 def kinds(model: ov.Model) -> list[str]:
     return [node.get_type_name() for node in model.get_ordered_ops()]
 
@@ -77,19 +71,14 @@ def test_outputs_of_exports_are_those_with_built_in_operators(path: Path) -> Non
     expected = compiled(arrays)
     got = OURS.compile_model(ours, "CPU", EXACT)(arrays)
     for i in range(len(theirs.outputs)):
-        if bits(got[i]) != bits(expected[i]):
+        assert got[i].shape == expected[i].shape
+        if got[i].tobytes() != expected[i].tobytes():
             assert fused(compiled)
             assert np.allclose(got[i], expected[i], rtol=1e-5, atol=1e-5)
 
 
 def test_every_export_is_there() -> None:
     assert len(with_slices()) >= 60
-
-
-@pytest.mark.parametrize("name", WITH_FUNCTIONS)
-def test_functions_are_not_read(name: str) -> None:
-    with pytest.raises(RuntimeError, match="No conversion rule found"):
-        BUILT_IN.read_model(str(MODELS / name))
 
 
 def test_strings_are_sliced(core: ov.Core) -> None:
@@ -140,7 +129,7 @@ def test_every_opset_is_imported(opset: int, parameters: dict[str, list[int]]) -
     index = [slice(None), slice(None)]
     for axis, start, stop in zip(parameters.get("axes", [0]), parameters["starts"], parameters["ends"], strict=False):
         index[axis] = slice(start, stop)
-    assert np.array_equal(CPU.compile_model(model, "CPU")([data])[0], data[tuple(index)])
+    assert np.array_equal(BUILT_IN.compile_model(model, "CPU")([data])[0], data[tuple(index)])
 
 
 @pytest.mark.usefixtures("kind")
@@ -150,7 +139,7 @@ def test_steps_without_axes_are_imported(run_time: bool) -> None:
     model = convert(slice_graph(13, parameters, run_time=run_time), 13)
     data = np.arange(20, dtype=np.float32).reshape(5, 4)
     given = [np.array(listed) for listed in parameters.values()] if run_time else []
-    assert np.array_equal(CPU.compile_model(model, "CPU")([data, *given])[0], data[::-2, ::3])
+    assert np.array_equal(BUILT_IN.compile_model(model, "CPU")([data, *given])[0], data[::-2, ::3])
 
 
 @pytest.mark.usefixtures("kind")
@@ -171,4 +160,4 @@ def test_strided_slice_of_our_domain_is_imported(steps: bool) -> None:
     assert {name: ours.get_attributes()[name] for name in MASKS} == {name: masks.get(name, [0]) for name in MASKS}
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     expected = data[::-1, 1, :3:2] if steps else data[:, 1, :3]
-    assert np.array_equal(CPU.compile_model(model, "CPU")([data])[0], expected)
+    assert np.array_equal(BUILT_IN.compile_model(model, "CPU")([data])[0], expected)

@@ -156,20 +156,11 @@ def test_clones_can_be_reshaped() -> None:
     assert np.array_equal(run(model, data), data[::-1, 1, None, 1::2])
 
 
-def first_size(source: ov.Node) -> ov.Node:
-    return ov_ext.Slice([opset8.shape_of(source), constant([0]), constant([1]), constant([1])])
-
-
-def test_bounds_of_a_shape_go_through_a_slice() -> None:
-    source = parameter([[2, 6], 3, 4])
-    node = opset8.reshape(parameter([-1]), first_size(source), special_zero=False)
-    assert node.get_output_partial_shape(0) == ov.PartialShape([ov.Dimension(2, 6)])
-
-
 def test_bounds_end_at_the_next_operator_of_python(kind: str) -> None:
     """OpenVINO computes bounds behind an operator in Python only if they are exact."""
     source = parameter([[2, 6], 3, 4])
-    node = opset8.broadcast(constant([1]), opset8.add(first_size(source), constant([1])))
+    size = ov_ext.Slice([opset8.shape_of(source), *map(constant, ([0], [1], [1]))])
+    node = opset8.broadcast(constant([1]), opset8.add(size, constant([1])))
     bounds = ov.Dimension(3, 7) if kind == NATIVE else ov.Dimension()
     assert node.get_output_partial_shape(0) == ov.PartialShape([bounds])
     model = ov.Model([node], [source], "m")
@@ -200,8 +191,7 @@ def test_nodes_are_of_the_chosen_kind_however_they_are_made(core: ov.Core, kind:
 
 def test_bodies_of_if_are_run_and_swapped(core: ov.Core) -> None:
     model = if_model(
-        [2, 3, 4],
-        lambda inner, i: ov_ext.StridedSlice([inner, *map(constant, ([i], [0], [1]))], shrink_axis_mask=[1]),
+        [2, 3, 4], lambda inner, i: ov_ext.StridedSlice([inner, *map(constant, ([i], [0], [1]))], shrink_axis_mask=[1])
     )
     compiled = core.compile_model(model, "CPU")
     assert np.array_equal(compiled([np.array(True), DATA])[0], DATA[0])

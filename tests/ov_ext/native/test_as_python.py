@@ -12,7 +12,9 @@ import openvino as ov
 import pytest
 from openvino import opset8
 from openvino.utils.node_factory import NodeFactory
-from openvino_models import MASKS, listed, pack, parameter
+from openvino_child import constant_of
+from openvino_forms_child import as_tensor
+from openvino_models import MASKS, listed, parameter
 
 import ov_ext.slice
 import ov_ext.strided_slice
@@ -47,25 +49,13 @@ def any_index(random: np.random.Generator) -> int:
 
 
 def constant(values: Sequence[int], kind: str) -> ov.Node:
-    element = getattr(ov.Type, kind)
-    if kind in ("i4", "u4"):
-        if not values:
-            return empty(element)
-        low = -8 if kind == "i4" else 0
-        tensor = ov.Tensor(element, ov.Shape([len(values)]))  # of its own memory
-        bits = np.array([min(max(value, low), low + 15) & 15 for value in values], np.uint8)
-        tensor.data.reshape(-1).view(np.uint8)[...] = pack(bits, kind)
-        return ov.op.Constant(tensor)
-    dtype = element.to_dtype()
-    if np.issubdtype(dtype, np.integer):
-        limits = np.iinfo(dtype)
-        values = [min(max(value, int(limits.min)), int(limits.max)) for value in values]
-    array = np.array(values, dtype)
-    return opset8.constant(array) if array.size else empty(element)
-
-
-def empty(element: ov.Type) -> ov.Node:
-    return ov.op.Constant(element, ov.Shape([0]), [])
+    """Return a list of indices, each as near as the type has it."""
+    if kind[0] in "iu":
+        bits = int(kind[1:])
+        low = 0 if kind[0] == "u" else -(2 ** (bits - 1))
+        values = [min(max(value, low), low + 2**bits - 1) for value in values]
+    dtype = {"u64": np.uint64, "f32": np.float64, "boolean": np.float64}.get(kind, np.int64)
+    return constant_of(as_tensor(kind, np.array(values, dtype)))
 
 
 def index_input(random: np.random.Generator, count: int, *, is_axes: bool) -> ov.Node:
