@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import onnx_ir as ir
 
@@ -20,11 +20,14 @@ from onnx_ops.passes.cleanup import is_used, remove_unread
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.edits import GraphEdits, remove_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
+from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, make_node_names_unique, mark_new
 from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import nodes_of
 from sliceport.hardening import Change
+
+T = TypeVar("T")
 
 
 class SlicingPass(ir.passes.InPlacePass):
@@ -192,8 +195,12 @@ class SlicingPass(ir.passes.InPlacePass):
             remove_unread(value)
 
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
-        """Replace a node by constants, of which each has one of its outputs that are used, and report it."""
+        """Replace a node by one constant for each of its outputs that are used, and report the change."""
         used = [output for output in node.outputs if is_used(output)]
+        if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in zip(used, tensors, strict=True)):
+            reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
+            self.skipped.append(Skipped(node_name(node), node.op_type, reason))
+            return
         new = [build_tensor(tensor) for tensor in tensors]
         for made, output in zip(new, used, strict=True):
             made.name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
@@ -214,6 +221,10 @@ class NodePass(SlicingPass):
     spares_siblings: ClassVar[bool] = False
     split_members: frozenset[ir.Node] = frozenset()
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._read: dict[ir.Node, Any] = {}
+
     def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
         """Return the nodes to look at, with the version of the standard operator set where they are."""
         return self.nodes_of(model, *self.op_types)
@@ -225,6 +236,19 @@ class NodePass(SlicingPass):
             if node.graph is not None:  # else removed together with one that was rewritten
                 self._visit(node, opset)
         self.split_members = frozenset()
+        self._read = {}
+
+    def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
+        """Return what `read` returns for a node, or raise its `Skip`; `read` is called once in a run of the pass."""
+        if node not in self._read:
+            try:
+                self._read[node] = read()
+            except Skip as reason:
+                self._read[node] = reason
+        result = self._read[node]
+        if isinstance(result, Skip):
+            raise Skip(str(result))
+        return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node and report it."""

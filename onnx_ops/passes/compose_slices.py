@@ -1,4 +1,4 @@
-"""Slice of a Slice becomes one Slice."""
+"""A Slice of a Slice, or of a part of a Split, becomes one Slice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.matchers import read_slice
+from onnx_ops.passes.matchers import read_exact_split, read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
@@ -52,6 +52,43 @@ class ComposeSlicesPass(NodePass):
         return Rewritten("Slice")
 
 
+class SliceOfSplitPass(NodePass):
+    """Replace a Slice of a part of a Split by one Slice of the Split's input, through Identity.
+
+    1. The parts of the Split are known and add up to the size of its axis.
+
+    Given: a, b = Split(x[8], axis=0); y = Slice(b, [1], [3], [0])
+    Result: a, b = Split(x[8], axis=0); y = Slice(x, [5], [7], [0])
+
+    Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; what `ComposeSlicesPass` does not compose.
+    """
+
+    op_types = ("Slice",)
+    spares_siblings = True
+
+    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+        """Rewrite a node that matches; see the class."""
+        part = self.skip_identities(node.inputs[0]) if node.inputs else None
+        split = None if part is None else part.producer()
+        if part is None or split is None or not is_operator(split, "Split") or split.inputs[0] is None:
+            return None
+        if node in self.split_members:
+            raise Skip(IN_SPLIT)
+        data = split.inputs[0]
+        shape = self.sizes(data)
+        second = read_slice(node, opset, shape)
+        if keeps_all(second, self.sizes(node.inputs[0])):
+            return None  # RemoveIdentitySlicesPass takes it
+        # Many Slices may read the parts of one Split.
+        parts = self.read_once(split, lambda: read_exact_split(split, opset, shape))
+        at = part.index()
+        assert at is not None
+        cut = {parts.axis: AxisSlice(*parts.bounds[at], 1)}
+        new = build_slice(data, compose_entries(cut, second, shape), opset)
+        self.replace_node(node, new)
+        return Rewritten("Slice")
+
+
 def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:
     """Return whether a slice keeps all elements of a tensor of `shape`, in their order."""
     known = dict(enumerate(shape or ()))
@@ -64,8 +101,8 @@ def compose_entries(
     """Return the start, end and step of each axis of one slice that selects what two in a row select.
 
     Args:
-        first: Those of the slice of a tensor of `shape`.
-        second: Those of the slice of its result.
+        first: The entries of the slice of a tensor of `shape`.
+        second: The entries of the slice of that result.
         shape: The shape, as far as it is known.
 
     Raises:
@@ -74,8 +111,8 @@ def compose_entries(
     entries = dict(first)
     for axis, entry in second.items():
         size = shape[axis] if shape is not None and axis < len(shape) else None
-        made = first[axis].then(entry, size) if axis in first else entry
-        if made is None:
+        composed = first[axis].then(entry, size) if axis in first else entry
+        if composed is None:
             raise Skip(f"the size of axis {axis} is not known, and no single Slice selects the same for every size")
-        entries[axis] = made
+        entries[axis] = composed
     return entries

@@ -1,7 +1,7 @@
 """Changes of onnx-ir graphs that take as long as what they change.
 
-onnx-ir's own look at all outputs of the graph for each node that is removed or replaced, and at all inputs of a node
-for each of them that is.
+onnx-ir's own functions look at all outputs of the graph for each node that they remove or replace, and at all inputs of
+a node for each input that they replace.
 """
 
 from __future__ import annotations
@@ -10,10 +10,39 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.passes.identities import Identities
+from onnx_ops.model.nodes import is_operator
 
 MANY = 64
 """With fewer outputs of a graph or inputs of a node, onnx-ir changes them."""
+
+
+class Identities:
+    """The values before chains of Identity nodes. Each node is walked once."""
+
+    def __init__(self) -> None:
+        self._sources: dict[ir.Value, ir.Value] = {}
+
+    def skip(self, value: ir.Value) -> ir.Value:
+        """Return the value before all Identity nodes that lead to this one."""
+        walked = []
+        while (before := self._before(value)) is not None:
+            walked.append(value)
+            value = before
+        self._sources.update(dict.fromkeys(walked, value))
+        return value
+
+    def replace(self, value: ir.Value, successor: ir.Value) -> None:
+        """Record that all nodes read `successor` instead of `value`."""
+        if value in self._sources:  # nodes after this Identity may be known to follow from what is before it
+            self._sources.clear()
+        else:
+            self._sources[value] = successor
+
+    def _before(self, value: ir.Value) -> ir.Value | None:
+        if value in self._sources:
+            return self._sources[value]
+        producer = value.producer()
+        return producer.inputs[0] if is_operator(producer, "Identity") else None
 
 
 class GraphEdits:
@@ -54,10 +83,10 @@ class GraphEdits:
         graph = value.graph
         if value.is_graph_output() and graph is not None:
             places = self._places_of(graph)
-            found = places.pop(value, [])
-            for i in found:
+            positions = places.pop(value, [])
+            for i in positions:
                 graph.outputs[i] = successor
-            places.setdefault(successor, []).extend(found)
+            places.setdefault(successor, []).extend(positions)
         for use in value.uses():
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)

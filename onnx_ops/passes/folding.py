@@ -18,7 +18,7 @@ from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
 from onnx_ops.model.walk import all_nodes, count_uses
-from onnx_ops.passes.probe import build_probe
+from onnx_ops.passes.contested_nodes import build_probe
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Region
 from sliceport.slicing.spec import normalize_axis

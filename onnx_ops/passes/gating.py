@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator
-from onnx_ops.passes.identities import Identities
+from onnx_ops.passes.edits import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"

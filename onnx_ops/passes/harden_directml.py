@@ -12,8 +12,7 @@ from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
-from onnx_ops.passes.slice_for_directml import SliceForDirectMLPass
-from onnx_ops.passes.split_for_directml import SplitForDirectMLPass
+from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
 from onnx_ops.passes.walk import nodes_of
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import DIRECTML_PROVIDER

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
@@ -14,8 +16,9 @@ from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_standard
 from onnx_ops.model.views import Array
 from onnx_ops.passes.cleanup import RANDOM
+from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
+from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
-from onnx_ops.passes.probe import OPAQUE_DOMAIN
 
 _HIDDEN = "SliceportHidden"
 _SIZES = ("Shape", "Size")
@@ -55,6 +58,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     hidden.update(dict.fromkeys(_parameters_of_contested(nodes)))
     hidden.update(dict.fromkeys(_computed_differently(nodes, found)))
     hidden.update(dict.fromkeys(_scalars_of_nonzero(nodes, found)))
+    hidden.update(dict.fromkeys(_forbidden_shapes(nodes, found)))
     if optimizer == ONNXSCRIPT:
         hidden.update(dict.fromkeys(_mistaken_by_onnxscript(nodes, found, standard_opset(model.opset_imports))))
     elif optimizer == ONNXSLIM:
@@ -154,6 +158,15 @@ def _scalars_of_nonzero(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterat
     for node in nodes:
         if is_standard(node, "NonZero") and not _dims(node.inputs[0], facts):
             yield node
+
+
+def _forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+    """Yield the nodes that compute a shape with which onnxruntime does not load a Reshape if the shape is constant."""
+    for node in nodes:
+        for output in node.outputs if node.op_type != "Constant" else ():
+            data = facts.get(output, NO_FACTS).data
+            if data is not None and is_forbidden_shape(output, partial(np.asarray, data)):
+                yield node
 
 
 def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset: int) -> Iterator[ir.Node]:

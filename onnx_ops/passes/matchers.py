@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from onnx_ops.model.cached_read import cached_read
@@ -9,6 +11,7 @@ from onnx_ops.model.nodes import (
     MAX_AXES,
     constant,
     contested,
+    is_operator,
     node_name,
     read_elements,
     read_int,
@@ -16,6 +19,7 @@ from onnx_ops.model.nodes import (
     slice_spec,
     split_spec,
 )
+from onnx_ops.model.views import Array
 from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
@@ -25,6 +29,7 @@ from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
 _NEGATIVE_INDICES_OPSET = 11
+_SHAPE_INPUT = 1
 
 
 def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
@@ -200,3 +205,23 @@ def read_view_axes(node: ir.Node, opset: int) -> list[int]:
     if listed is None:
         raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant")
     return [int(axis) for axis in listed.reshape(-1)]
+
+
+def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
+    """Return whether a Reshape with allowzero=1 reads a value that has a 0 and a -1, which the specification forbids.
+
+    onnxruntime does not load a model in which such a shape is a constant, and runs it if the shape is computed.
+
+    Args:
+        value: The value.
+        read: Returns the elements of the value. It is called only if such a Reshape reads the value.
+    """
+    attributes = [
+        use.node.attributes.get("allowzero")
+        for use in value.uses()
+        if use.idx == _SHAPE_INPUT and is_operator(use.node, "Reshape")
+    ]
+    if not any(each is not None and (each.is_ref() or each.value) for each in attributes):
+        return False
+    elements = read()
+    return bool((elements == 0).any() and (elements == -1).any())

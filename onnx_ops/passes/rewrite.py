@@ -14,21 +14,19 @@ from onnx_ops.model.nodes import SLICING, constant, contested, is_standard, is_s
 from onnx_ops.model.walk import graphs_in, model_nodes
 from onnx_ops.passes.analysis import LOOKED_AT, Analysis
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.compose_slices import ComposeSlicesPass
+from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
-from onnx_ops.passes.gather_to_slice import GatherToSlicePass, ScalarGatherToSlicePass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
 from onnx_ops.passes.outcome import NOTHING, Skipped
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
+from onnx_ops.passes.replace_by_slice import GatherToSlicePass, ScalarGatherToSlicePass, SplitToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
 from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
 from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
-from onnx_ops.passes.slice_of_split import SliceOfSplitPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
-from onnx_ops.passes.split_to_slice import SplitToSlicePass
 from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import every_node, nodes_of, rewritable_nodes
 from sliceport.errors import unknown_name

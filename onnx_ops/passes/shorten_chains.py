@@ -14,9 +14,9 @@ from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze, list_operators
 from onnx_ops.passes.cleanup import detach
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.gather_to_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.matchers import read_gather, read_slice, read_view_axes
 from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.value_info import Sizes
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import AxisSlice, resolve_axis

@@ -11,11 +11,10 @@ import onnx_ir as ir
 
 from onnx_ops.model.defaults import put_defaults, take_defaults
 from onnx_ops.passes.analysis import Analysis
-from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.contested_nodes import clone_model, unmark
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
 from onnx_ops.passes.optimize import count_nodes, optimize
 from onnx_ops.passes.optimizers import ONNXRUNTIME, OPTIMIZERS, check_optimizers
-from onnx_ops.passes.probe import clone_model
 from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
 from sliceport import progress
 from sliceport.errors import ModelError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import onnx_ir as ir
@@ -20,28 +19,6 @@ from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
 from sliceport.slicing.tiling import find_part
-
-
-@dataclass(frozen=True)
-class _Operands:
-    """The operands of a Concat, as the parts of a Split that would undo it, or why they are not known.
-
-    Attributes:
-        inputs: The operands.
-        axis: The axis of the Concat.
-        ends: On it, the first index after each operand.
-        reason: Why the others are not known; empty where they are.
-    """
-
-    inputs: tuple[ir.Value | None, ...]
-    axis: int = 0
-    ends: tuple[int, ...] = ()
-    reason: str = ""
-
-    @property
-    def size(self) -> int:
-        """How many elements they have together."""
-        return self.ends[-1]
 
 
 class SliceOfConcatPass(NodePass):
@@ -62,16 +39,6 @@ class SliceOfConcatPass(NodePass):
     op_types = ("Slice", "Split")
     spares_siblings = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._operands: dict[ir.Node, _Operands] = {}
-
-    def apply(self, model: ir.Model) -> None:
-        """Rewrite the model; see the class."""
-        self._operands.clear()
-        super().apply(model)
-        self._operands.clear()
-
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """Rewrite a node that matches; see the class."""
         joined = self.skip_identities(node.inputs[0]) if node.inputs else None
@@ -85,43 +52,31 @@ class SliceOfConcatPass(NodePass):
         return self._rewrite_slice(node, opset, concat, self.sizes(joined))
 
     def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> Rewritten | None:
-        operands = self._read_operands(concat)
+        axis, ends = self._read_operands(concat)
         entries = read_slice(node, opset, shape)
         if keeps_all(entries, shape):
             return None  # RemoveIdentitySlicesPass takes it
-        axis = operands.axis
-        kept = resolve_axis(*entries.get(axis, AxisSlice(0, operands.size, 1)), operands.size)
-        found = find_part(operands.ends, kept)
-        if found is None:
+        kept = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
+        place = find_part(ends, kept)
+        if place is None:
             raise Skip(f"it does not select elements of exactly one operand of Concat {node_name(concat)!r}")
-        i, start = found
+        i, start = place
         data = concat.inputs[i]
         assert data is not None
         new = build_slice(data, {**entries, axis: AxisSlice.of(shift(kept, -start))}, opset)
         self.replace_node(node, new)
         return Rewritten("Slice")
 
-    def _read_operands(self, concat: ir.Node) -> _Operands:
-        """Return the operands of a Concat, which are read once as long as they are the same.
+    def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
+        """Return the axis of a Concat, and the first index after each operand. Many Slices may read one Concat.
 
         Raises:
-            Skip: Not all sizes are known, or they are beyond 64 bits.
+            Skip: Not all sizes are known, or the sizes are beyond 64 bits.
         """
-        inputs = tuple(concat.inputs)
-        operands = self._operands.get(concat)
-        if operands is None or operands.inputs is not inputs:
-            try:
-                axis, sizes = self._read_sizes(concat)
-                operands = _Operands(inputs, axis, tuple(accumulate(sizes)))
-            except Skip as reason:
-                operands = _Operands(inputs, reason=str(reason))
-            self._operands[concat] = operands
-        if operands.reason:
-            raise Skip(operands.reason)
-        return operands
+        return self.read_once(concat, lambda: self._read_sizes(concat))
 
     def _read_sizes(self, concat: ir.Node) -> tuple[int, list[int]]:
-        """Return the axis of a Concat, and the sizes of the operands on it.
+        """Read a Concat as `_read_operands` does.
 
         Raises:
             Skip: See `_read_operands`.
@@ -139,13 +94,13 @@ class SliceOfConcatPass(NodePass):
             raise Skip(f"not all sizes of the operands of Concat {node_name(concat)!r} on axis {axis} are known")
         if sum(sizes) > INT64_MAX:
             raise Skip(f"the operands of Concat {node_name(concat)!r} have more than 2^63 - 1 elements on axis {axis}")
-        return axis, sizes
+        return axis, list(accumulate(sizes))
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> Rewritten:
-        operands = self._read_operands(concat)
+        axis, ends = self._read_operands(concat)
         parts = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
-        whole = dict(zip(pairwise((0, *operands.ends)), concat.inputs, strict=True))
-        if parts.axis != operands.axis or any(bounds not in whole for bounds in read.values()):
+        whole = dict(zip(pairwise((0, *ends)), concat.inputs, strict=True))
+        if parts.axis != axis or any(bounds not in whole for bounds in read.values()):
             raise Skip(f"its parts are not the operands of Concat {node_name(concat)!r}")
         return Rewritten(self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))

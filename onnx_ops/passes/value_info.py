@@ -16,9 +16,8 @@ from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, contested, is_standard, node_name
 from onnx_ops.model.walk import all_graphs, all_nodes
-from onnx_ops.passes.contested_nodes import mark_by_sizes, mark_computed, unmark
+from onnx_ops.passes.contested_nodes import build_probe, mark_by_sizes, mark_computed, unmark
 from onnx_ops.passes.invalid_nodes import find_invalid
-from onnx_ops.passes.probe import build_probe
 from sliceport.hardening import InvalidNode
 
 Sizes = tuple[int | None, ...]

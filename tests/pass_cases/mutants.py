@@ -21,23 +21,25 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = Path(onnx_ops.__file__).parents[1]
 """The folder with the source of all packages, wherever they are installed."""
 _REWRITE = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:"
-_HARDEN = "    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:"
 _APPLY = "    def apply(self, model: ir.Model) -> None:"
 DISABLED = {
     "strided": ("expand_strided_slice", _REWRITE),
     "fold": ("fold_slices", _APPLY),
     "merge": ("merge_equal_slices", _REWRITE),
     "concat": ("slice_of_concat", _REWRITE),
-    "compose": ("compose_slices", _REWRITE),
-    "part": ("slice_of_split", _REWRITE),
+    "compose": ("compose_slices", "        source = self.skip_identities(node.inputs[0]) if node.inputs else None"),
+    "part": ("compose_slices", "        part = self.skip_identities(node.inputs[0]) if node.inputs else None"),
     "chain": ("shorten_chains", _REWRITE),
     "identity": ("remove_identity_slices", _REWRITE),
-    "split": ("split_to_slice", _REWRITE),
+    "split": ("replace_by_slice", "        read = [i for i, output in enumerate(node.outputs) if is_used(output)]"),
     "siblings": ("siblings_to_split", _APPLY),
     "nested": ("split_of_part", _REWRITE),
     "up": ("move_slices_up", _REWRITE),
-    "harden split": ("split_for_directml", _HARDEN),
-    "harden slice": ("slice_for_directml", _HARDEN),
+    "harden split": ("slicing_for_directml", "        defect = _find_unfixable(node, opset, shape)"),
+    "harden slice": (
+        "slicing_for_directml",
+        "        # A replacement of such a Slice would compute something else on an engine.",
+    ),
     "harden reshape": ("reshape_for_directml", _REWRITE),
 }
 """By pass its file, and the line after which it returns at once."""
@@ -45,9 +47,9 @@ DISABLED = {
 Mutant = tuple[str, str, str]
 RULES: dict[str, Mutant] = {
     "compose through Identity": (
-        "passes/compose_slices", "self.skip_identities(node.inputs[0]) if", "node.inputs[0] if"),
+        "passes/compose_slices", "source = self.skip_identities(node.inputs[0]) if", "source = node.inputs[0] if"),
     "compose what becomes a Split": (
-        "passes/compose_slices", "if node in self.split_members:", "if False:"),
+        "passes/compose_slices", "first.inputs[0] is None:\n            return None\n        if node in self.split_members", "first.inputs[0] is None:\n            return None\n        if False"),
     "fold 1 and 2": (
         "passes/fold_slices", "if used and len(tensors) == len(used) and may_fold(node, tensors):", "if False:"),
     "fold 4": ("passes/fold_slices", "                self._fold_parameters(node, folded)", "                pass"),
@@ -66,15 +68,15 @@ RULES: dict[str, Mutant] = {
     "merge 5": ("passes/merge_equal_slices", "if is_dropped else None", "if False else None"),
     "merge two Shapes": ("passes/merge_equal_slices", "    if shape is None or not", "    if True or not"),
     "merge across graphs": ("passes/merge_equal_slices", "self._seen.setdefault((id(node.graph),", "self._seen.setdefault(("),
-    "concat 1": ("passes/slice_of_concat", "        if found is None:", "        if True:"),
+    "concat 1": ("passes/slice_of_concat", "        if place is None:", "        if True:"),
     "concat 2": ("passes/slice_of_concat", '        if node.op_type == "Split":', '        if node.op_type == "Split" and None:'),
     "concat with a shift": ("passes/slice_of_concat", "shift(kept, -start)", "kept"),
     "identity 1 and 2": ("passes/remove_identity_slices", "            if cut:\n", "            if True:\n"),
     "identity 3": ("passes/remove_identity_slices", "            if len(node.outputs) != 1:", "            if True:"),
     "identity 4": ("passes/remove_identity_slices", "        if not any(map(is_used, node.outputs)):", "        if False:"),
     "identity 5": ("passes/remove_identity_slices", "if cut and len(cut) < len(entries):", "if False:"),
-    "gather": ("passes/gather_to_slice", "len(listed.shape) != 1:", "True:"),
-    "scalar": ("passes/gather_to_slice", "len(listed.shape) != 0:", "True:"),
+    "gather": ("passes/replace_by_slice", "len(listed.shape) != 1:", "True:"),
+    "scalar": ("passes/replace_by_slice", "len(listed.shape) != 0:", "True:"),
     "chain 2": ("passes/shorten_chains", "            if self.kept_size(axis) == 1 and at", "            if False and at"),
     "chain 3": ("passes/shorten_chains", "        if index is not None:", "        if False:"),
     "siblings 1": ("passes/siblings", "if not chosen or is_whole[0]:", "if True:"),
@@ -97,13 +99,13 @@ RULES: dict[str, Mutant] = {
     "up read elsewhere": ("passes/move_slices_up", "value.is_graph_output() or count_uses(value) != 1", "False"),
     "up old broadcasts": ("passes/cut_inputs", "any(name in node.attributes for name in _BROADCAST)", "False"),
     "up without broadcasts": ("passes/cut_inputs", "opset < _BROADCAST_OPSET and", "False and"),
-    "harden split 1": ("passes/split_for_directml", "        if is_gated(node.outputs):", "        if False:"),
-    "harden split 2": ("passes/split_for_directml", "if parts is not None and 0 in parts.sizes:", "if False:"),
-    "harden split unread": ("passes/split_for_directml", "        if not any(map(is_used, node.outputs)):", "        if False:"),
-    "harden slice 1": ("passes/slice_for_directml", "[STEPS_WITHOUT_AXES] if len", "[STEPS_WITHOUT_AXES] if False and len"),
-    "harden slice 2": ("passes/slice_for_directml", "is_below if entry.step < 0 else", "False if entry.step < 0 else"),
-    "harden slice 3": ("passes/slice_for_directml", "else entry.start <= _INT32_MIN and entry.end < 0", "else False"),
-    "harden slice 4": ("passes/slice_for_directml", "if empty is not None and dtype is not None:", "if False:"),
+    "harden split 1": ("passes/slicing_for_directml", "        if is_gated(node.outputs):", "        if False:"),
+    "harden split 2": ("passes/slicing_for_directml", "if parts is not None and 0 in parts.sizes:", "if False:"),
+    "harden split unread": ("passes/slicing_for_directml", "        if not any(map(is_used, node.outputs)):", "        if False:"),
+    "harden slice 1": ("passes/slicing_for_directml", "[STEPS_WITHOUT_AXES] if len", "[STEPS_WITHOUT_AXES] if False and len"),
+    "harden slice 2": ("passes/slicing_for_directml", "is_below if entry.step < 0 else", "False if entry.step < 0 else"),
+    "harden slice 3": ("passes/slicing_for_directml", "else entry.start <= _INT32_MIN and entry.end < 0", "else False"),
+    "harden slice 4": ("passes/slicing_for_directml", "if empty is not None and dtype is not None:", "if False:"),
     "harden reshape 1": ("passes/reshape_for_directml", " or 0 in parts", ""),
     "harden reshape 2": ("passes/reshape_for_directml", 'producer.inputs if is_operator(producer, "Concat") else (shape,)', "(shape,)"),
     "harden reshape 3": ("passes/reshape_for_directml", "if all(isinstance(part, int) for part in parts):", "if True:"),
@@ -118,11 +120,11 @@ RULES: dict[str, Mutant] = {
     "contested below": ("model/contested", "if step < 0 and size and start < -size:", "if False:"),
     "contested by what is computed": ("passes/value_info", "    mark_computed(model)\n", ""),
     "contested by sizes": ("passes/value_info", "        if not mark_by_sizes(model, found.sizes):", "        if True:"),
-    "contested in copies": ("passes/probe", "    for node in [*marked, *filter", "    for node in [*filter"),
-    "declared behind contested": ("passes/probe", "    if marked:  #", "    if False:  #"),
-    "contested is hardened": ("passes/slice_for_directml", "        if disagreement is not None:", "        if False:"),
+    "contested in copies": ("passes/contested_nodes", "    for node in [*marked, *filter", "    for node in [*filter"),
+    "declared behind contested": ("passes/contested_nodes", "    if marked:  #", "    if False:  #"),
+    "contested is hardened": ("passes/slicing_for_directml", "    if disagreement is None or not {", "    if True or not {"),
     "open attributes in copies": (
-        "passes/probe", "*filter(has_open_attribute, all_nodes(probe.graph))", ""),
+        "passes/contested_nodes", "*filter(has_open_attribute, all_nodes(probe.graph))", ""),
     "defaults are constants": ("model/defaults", "        if value.is_graph_input()\n", "        if False\n"),
     "defaults of old files are none": ("model/defaults", "if graph is not model.graph or model.ir_version", "if True or model.ir_version"),
     "defaults in another order": ("model/defaults", "[*(value for value in values if value in there), *left]", "[*left, *returning]"),

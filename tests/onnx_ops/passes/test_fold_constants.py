@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnx import numpy_helper
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import fold_constants, rewrite
+from onnx_ops.passes import fold_constants, rewrite, simplify
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
 
 CONSTANTS = """<float[2] c = {2.5, 3.0}, float[1] end = {2147483648.0}, float[2] some = {1.0, 3000000000.0},
@@ -156,3 +157,29 @@ def test_a_list_of_indices_that_many_share_does_not_multiply_small_constants() -
     model = from_proto(proto)
     rewrite(model)
     assert [node.op_type for node in model.graph if node.op_type != "Constant"] == ["Gather", "Add", "Add"]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "s = Shape(x) b = Gather(s, first) t = Concat<axis = 0>(b, minus)",
+        "t = Slice(row, first, two)",
+        "c = Concat<axis = 0>(first, minus) t = Identity(c)",
+    ],
+)
+@pytest.mark.parametrize("optimizer", [None, "onnxscript", "onnxslim", "onnxruntime"])
+def test_shape_that_reshape_forbids_does_not_become_constant(shape: str, optimizer: str | None) -> None:
+    proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[0, 4] x) => (float[a, b] y)
+        <int64[1] first = {{0}}, int64[1] minus = {{-1}}, int64[1] two = {{2}}, int64[3] row = {{0, -1, 7}}>
+        {{ {shape} y = Reshape<allowzero = 1>(x, t) }}""")
+    model = from_proto(proto)
+    if optimizer is None:
+        rewrite(model)
+    else:
+        model, _ = simplify(model, optimizers=[optimizer])
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(ir.serde.serialize_model(model).SerializeToString(), options)
+    (y,) = session.run(None, {"x": np.zeros((0, 4), np.float32)})
+    assert isinstance(y, np.ndarray)
+    assert y.shape == (0, 4)

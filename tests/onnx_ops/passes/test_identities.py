@@ -5,8 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from onnx_ops.passes.edits import GraphEdits
-from onnx_ops.passes.identities import Identities
+from onnx_ops.passes.edits import GraphEdits, Identities
 
 
 def make_chain(data: ir.Value, count: int) -> list[ir.Value]:

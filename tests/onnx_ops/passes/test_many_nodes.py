@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import PASSES, cleanup, matchers, rewrite, slice_of_concat, slice_of_split, split_of_part
+from onnx_ops.passes import PASSES, cleanup, compose_slices, matchers, rewrite, slice_of_concat, split_of_part
 from onnx_ops.passes.cleanup import remove_unread
 
 COUNT = 40
@@ -81,8 +81,8 @@ def test_the_parts_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
     slices = [helper.make_node("Slice", [f"p{i}", "one", "three"], [f"y{i}"]) for i in range(COUNT)]
     outputs = [f"y{i}" for i in range(COUNT)] + ["p3"]
     proto = make_model([split, *slices], outputs, 4 * COUNT, {"one": [1], "three": [3]})
-    calls = counted(monkeypatch, slice_of_split, "read_exact_split")
-    monkeypatch.setattr(slice_of_split.SliceOfSplitPass, "spares_siblings", False)
+    calls = counted(monkeypatch, compose_slices, "read_exact_split")
+    monkeypatch.setattr(compose_slices.SliceOfSplitPass, "spares_siblings", False)
     run(proto, "part")
     assert len(calls) == 1
 
