@@ -1,4 +1,4 @@
-"""What passes share about a model: inferred shapes and types, and the search for siblings."""
+"""Facts about a model that passes share: inferred shapes and types, and the search for siblings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOKED_AT = frozenset((*CUTTING, *VIEWS, "StridedSlice", "Reshape"))
 
 
 class Analysis:
-    """What is inferred of a model; the model itself is not changed.
+    """Facts inferred for a model. The model itself is not changed.
 
     Attributes:
         model: The model.
@@ -25,7 +25,7 @@ class Analysis:
     """
 
     def __init__(self, model: ir.Model, *, folding: bool = False) -> None:
-        """Infer what is known of `model`; `folding` as in `infer_value_info`."""
+        """Infer the facts about `model`; `folding` as in `infer_value_info`."""
         self.model = model
         self.value_info = ValueInfo()
         self._folding = folding
@@ -58,6 +58,6 @@ class Analysis:
         return [(node, opset) for node, opset in self._nodes if node.op_type in op_types]
 
     def forget(self) -> None:
-        """Say that the model has changed."""
+        """Drop the cached searches, because the model has changed."""
         self._siblings = self._nodes = None
         self.is_current = False

@@ -1,4 +1,4 @@
-"""What a model says of its nodes and values and no engine computes with: it stays when others take their places."""
+"""Annotations of nodes and values. No engine computes with them, and replacements keep them."""
 
 from __future__ import annotations
 

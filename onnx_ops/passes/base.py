@@ -1,4 +1,4 @@
-"""What the passes have in common: walking a model, replacing nodes, and reporting it."""
+"""Base classes of the passes: walking a model, replacing nodes, and reporting it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class SlicingPass(ir.passes.InPlacePass):
     Attributes:
         is_default: Whether `rewrite` runs it unless told otherwise.
         reveals_shapes: Whether more shapes can be inferred after it has changed a model.
-        changes: What was found and done, when it last ran.
-        skipped: What was not done, and why.
-        analysis: What is inferred of the model, while the pass runs.
-        edits: What the pass changes the model by.
+        changes: The changes and the unfixable nodes of the last run.
+        skipped: The nodes that the last run skipped, and why.
+        analysis: Facts inferred for the model, while the pass runs.
+        edits: The changes of the graphs of the model.
     """
 
     is_default: ClassVar[bool] = True
@@ -163,7 +163,7 @@ class SlicingPass(ir.passes.InPlacePass):
         return replacement
 
     def replace_node(self, node: ir.Node, new: Sequence[ir.Node]) -> None:
-        """Replace a node of one output by nodes of which the last has its output and gets its name."""
+        """Replace a node of one output by nodes. The last one takes over its output and its name."""
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
 
@@ -214,7 +214,7 @@ class NodePass(SlicingPass):
     Attributes:
         op_types: The operators.
         spares_siblings: Whether it leaves the nodes that a Split is to replace: `split_members`.
-        split_members: Those, while the pass runs.
+        split_members: The nodes that it leaves, while the pass runs.
     """
 
     op_types: ClassVar[tuple[str, ...]]

@@ -49,7 +49,7 @@ def _may_go(node: ir.Node) -> bool:
 
 
 def _writes_used(node: ir.Node) -> bool:
-    """Return whether anything reads an output of a node, of which that one is looked at first that was found last."""
+    """Return whether anything reads an output of a node. The output that was found last is looked at first."""
     last = node.meta.get(_USED, 0)
     found = next((i for i in (last, *range(len(node.outputs))) if is_used(node.outputs[i])), None)
     if found:

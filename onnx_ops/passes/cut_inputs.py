@@ -1,4 +1,4 @@
-"""How to cut the inputs of an operator instead of its output."""
+"""Rules to cut the inputs of an operator instead of its output."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def is_kept_as_read(proto: onnx.ModelProto, found: Findings) -> bool:
 
 
 def can_rewrite(proto: onnx.ModelProto) -> bool:
-    """Return whether `rewrite` may find something: a node that cuts, or a chain of views, of which it reports.
+    """Return whether `rewrite` may find something: a node that cuts, or a chain of views.
 
     Args:
         proto: A model that is well-formed.

@@ -108,7 +108,7 @@ def _elements(tensor: ir.TensorProtocol) -> Array:
 
 
 _Selection = tuple[Callable[[Array], Array], int]
-"""What selects elements of an array, and how many those are."""
+"""A function that selects elements of an array, and their number."""
 
 
 def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:

@@ -27,10 +27,10 @@ _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 """The operator sets of the Split and the Unsqueeze that onnxscript's optimizer writes for these."""
 _BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
 _TRAINING_MODE = 2
-"""Which input of a Dropout it is."""
+"""The index of that input of a Dropout."""
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
-"""Those of `OPERATORS` that optimizers may compute in another way."""
+"""The operators of `OPERATORS` that optimizers may compute in another way."""
 _ALIKE = OPERATORS - _DIFFERENT
 _KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)

@@ -71,7 +71,7 @@ class _Free:
     """Names that nothing has yet.
 
     Attributes:
-        taken: How many have a name.
+        taken: The number of things that have a name.
         numbers: By what stands before a number, the numbers that have not been tried after it.
     """
 
@@ -94,7 +94,7 @@ def derive_name(*parts: str) -> str:
 
 
 def mark_new(value: ir.Value) -> None:
-    """Let `make_names_unique` see to a new value's name."""
+    """Mark a new value, so that `make_names_unique` gives it a unique name."""
     value.meta[_NEW] = True
 
 

@@ -1,4 +1,4 @@
-"""What comes of looking at a node: it is rewritten, has defects that cannot be fixed, or is skipped for a reason."""
+"""Outcomes of looking at a node: it is rewritten, has defects that cannot be fixed, or is skipped for a reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sliceport.defects.defect import Defect
 
 NOTHING = "nothing"
-"""What replaces a node that is removed."""
+"""The replacement of a node that is removed."""
 _LONGEST = 1000
 
 
@@ -17,7 +17,7 @@ class Rewritten:
 
     Attributes:
         replacement: The operators that do its work now, or `NOTHING`.
-        defects: What an engine did wrong with it.
+        defects: The defects of engines that it had.
     """
 
     replacement: str
@@ -29,7 +29,7 @@ class Unfixable:
     """A node has defects that no replacement avoids; it stays.
 
     Attributes:
-        defects: What an engine does wrong with it.
+        defects: The defects of engines that it has.
     """
 
     defects: tuple[Defect, ...]

@@ -55,7 +55,7 @@ BY_DEFAULT = tuple(name for name, kind in PASSES.items() if kind.is_default)
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What was rewritten.
+    """Report of a rewriting.
 
     Attributes:
         before: Slicing nodes before: Slice, Split, and Gather by constant indices.
@@ -245,7 +245,7 @@ class RewriteSlicingPass(ir.passes.InPlacePass):
     """`rewrite` as one pass: runs the passes in their order, again and again until none of them finds anything more.
 
     Attributes:
-        report: What was rewritten when it last ran.
+        report: The report of the last run.
     """
 
     def __init__(self, names: Sequence[str] = BY_DEFAULT) -> None:
@@ -260,4 +260,4 @@ class RewriteSlicingPass(ir.passes.InPlacePass):
 
 
 ALL = (RewriteSlicingPass(),)
-"""What `ir.passes.Sequential` takes for all passes that run by default."""
+"""The argument of `ir.passes.Sequential` for all passes that run by default."""

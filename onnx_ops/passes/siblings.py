@@ -56,7 +56,7 @@ class Siblings:
 
     Attributes:
         nodes: Slices, Splits and Gathers, in their order, with the version of their operator set.
-        groups: What they cut.
+        groups: The parts that they cut.
         value_info: Shapes and types.
     """
 

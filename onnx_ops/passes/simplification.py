@@ -22,7 +22,7 @@ from sliceport.errors import ModelError
 
 @dataclass(frozen=True)
 class Simplification(Rewriting):
-    """What was rewritten and simplified.
+    """Report of a simplification.
 
     Attributes:
         all_before: All nodes before, but for constants; those of functions count once.

@@ -30,7 +30,7 @@ class _Merge:
         outer: The first of them, a Split or a Slice.
         opset: Version of its operator set.
         axis: The axis that all of them cut.
-        pieces: What the first makes of it.
+        pieces: The parts that the first makes.
         gates: Whether the parts gate each other.
         inside: By part, what another of the nodes makes of it.
         nodes: The other nodes.

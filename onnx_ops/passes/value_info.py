@@ -30,8 +30,8 @@ class ValueInfo:
     Attributes:
         sizes: The size of each axis, None where it is open; of values whose rank is known.
         types: The types.
-        constants: What was inferred of the values of nodes that are the same for all inputs of the model.
-        invalid: How slicing nodes break their specification.
+        constants: Facts about the values of nodes that are the same for all inputs of the model.
+        invalid: The rule that each invalid slicing node breaks.
     """
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
