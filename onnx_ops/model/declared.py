@@ -20,7 +20,8 @@ _BLOCK = 2**22
 def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
     """Return the shapes of the inputs without a default; weights in other files are not read.
 
-    A size below 0 counts as open here, though reading the model refuses it. An input that is not a tensor has no shape.
+    A size below 0 counts as open here, though reading the model refuses it. An input that is not a tensor, or whose
+    rank is not declared, has None for a shape.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.

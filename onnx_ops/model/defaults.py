@@ -42,8 +42,8 @@ def forget_defaults(model: ir.Model) -> None:
         value.const_value = None
 
 
-def take_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Make initializers that are inputs too inputs alone, for good; those of the main graph by their names."""
+def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    """Remove the initializers of inputs from every graph. Return those of the main graph by name."""
     taken = {
         value.name or "": value.const_value
         for graph, value in _defaults(model)
@@ -54,7 +54,7 @@ def take_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 
 def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> None:
-    """Give inputs the defaults that `take_defaults` took from them."""
+    """Give inputs the defaults that `pop_defaults` removed."""
     for value in model.graph.inputs:
         tensor = defaults.get(value.name or "")
         if tensor is not None:

@@ -57,7 +57,7 @@ class MergeEqualSlicesPass(NodePass):
             selected = self._read_selection(node, opset)
         except Skip:
             return None
-        form = self._read_part(node, data, opset)
+        form = self._reuse_or_record_parts(node, data, opset)
         if form is not None:
             return Rewritten(form)
         first = self._seen.setdefault((id(node.graph), _merge_key(data), selected), node)
@@ -65,8 +65,8 @@ class MergeEqualSlicesPass(NodePass):
             return None
         return Rewritten(self.replace_outputs(node, dict(zip(node.outputs, first.outputs, strict=True))))
 
-    def _read_part(self, node: ir.Node, data: ir.Value, opset: int) -> str | None:
-        """Replace a node by parts that exist already and return the replacement; else remember its parts."""
+    def _reuse_or_record_parts(self, node: ir.Node, data: ir.Value, opset: int) -> str | None:
+        """Replace a node by parts that exist already and return the name of the replacement, or record the parts."""
         shape = self.sizes(node.inputs[0])
         where = (id(node.graph), data)
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.model.defaults import put_defaults, take_defaults
+from onnx_ops.model.defaults import pop_defaults, put_defaults
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.contested_nodes import clone_model, unmark
 from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
@@ -75,7 +75,7 @@ def simplify(
     check_passes(passes)
     check_optimizers(optimizers)
     all_before = count_nodes(model)
-    defaults = take_defaults(model)
+    defaults = pop_defaults(model)
     report = run_passes(model, passes)
     has_unequal_branches = any(node.op == "If" for node in report.contested)
     if not has_unequal_branches:

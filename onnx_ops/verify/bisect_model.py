@@ -54,11 +54,11 @@ def find_refusals(
             key = _key(model, node)
             if key not in cases:
                 cases[key] = model, arrays
-                refused[key] = _refusal(device, model, arrays, kind)
+                refused[key] = _run_and_get_error(device, model, arrays, kind)
             if refused[key]:
                 found.append((node, key))
         device.close()  # only what fails on a fresh host, too, is refused
-        again = {key: _refusal(device, *cases[key], kind) for key in refused if refused[key]}
+        again = {key: _run_and_get_error(device, *cases[key], kind) for key in refused if refused[key]}
     sentences = [
         Finding("refused", node.name, node.op_type, _sentence(node, again[key], hint))
         for node, key in found
@@ -74,7 +74,7 @@ def _find_refused_together(
 
         def why(node: onnx.NodeProto) -> str:
             sub = _extract_submodel(proto, node)
-            return _refusal(device, sub, _select_inputs(sub, inputs), kind)
+            return _run_and_get_error(device, sub, _select_inputs(sub, inputs), kind)
 
         path = _ancestors(proto, output.name)
         if path and why(path[-1]):
@@ -240,7 +240,8 @@ def _single_node_model(
     return onnx.helper.make_model(graph, opset_imports=proto.opset_import, ir_version=proto.ir_version), arrays
 
 
-def _refusal(device: Device, model: onnx.ModelProto, arrays: Mapping[str, Array], kind: Failure) -> str:
+def _run_and_get_error(device: Device, model: onnx.ModelProto, arrays: Mapping[str, Array], kind: Failure) -> str:
+    """Run a model on the device and return its error if it is of a kind, else an empty text."""
     names = [value.name for value in model.graph.output]
     try:
         device.run_onnx(model.SerializeToString(), arrays, names, fallback=True)

@@ -19,7 +19,7 @@ def add_options(command: Parser) -> None:
     """Add the options for comparing engines on a model."""
     add_input_shapes(command)
     add_feature_level(command)
-    command.add_argument("--executors", metavar="A,B", help="who takes part; see below")
+    command.add_argument("--executors", metavar="A,B", help="the executors to compare, separated by commas; see below")
     add_inputs(command)
     command.listing = list_executors
 

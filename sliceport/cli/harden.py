@@ -22,7 +22,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--target", choices=all_targets(), help="default openvino-cpu for .xml files, else onnxruntime-dml"
     )
-    command.add_argument("--verify", action="store_true", help="onnxruntime-dml: run both on the real provider")
+    command.add_argument(
+        "--verify", action="store_true", help="onnxruntime-dml: run old and new model on the real provider"
+    )
     add_input_shapes(command)
     add_inputs(command)
 

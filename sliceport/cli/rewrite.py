@@ -30,7 +30,7 @@ def add_options(command: Parser) -> None:
         metavar="OPTIMIZERS",
         help="also simplify all other nodes, by an optimizer of whole graphs or several (A,B); see below",
     )
-    command.add_argument("--verify", action="store_true", help="run both on onnxruntime's CPU provider and compare")
+    command.add_argument("--verify", action="store_true", help="run old and new model on onnxruntime's CPU provider")
     add_input_shapes(command)
     add_inputs(command)
     command.listing = list_passes

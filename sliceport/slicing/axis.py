@@ -101,9 +101,9 @@ def shift(selected: range, by: int) -> range:
 
 
 def progression(indices: Sequence[int], size: int) -> range | None:
-    """Return a list of indices as a range, or None if an index is out of bounds or their distances differ.
+    """Return a list of indices as a range, or None if an index is out of bounds, repeats, or the step is not constant.
 
-    Negative indices count from the end.
+    Negative indices count from the end. No indices give an empty range.
 
     >>> progression([-1, 2, 0], size=5)
     range(4, -1, -2)
