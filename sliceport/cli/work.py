@@ -163,10 +163,10 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | None, memory: int | None) -> str:
     """Return the sentence about a process that lacked memory or was ended."""
     if isinstance(error, MemoryError) or "bad_alloc" in error.stderr:  # as C++ libraries abort without memory
-        bound = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 sets no limit."
+        bound = f"it takes more than {(memory or 0) / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
         return bound if memory else describe_unforeseen(MemoryError())
     if isinstance(error, supervisor.ChildTimedOut) and timeout is not None:
-        return f"it takes more than {timeout:g} s; --timeout 0 sets no limit."
+        return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
     cause = ", as a system does that lacks memory" if isinstance(error, supervisor.ChildKilled) else ""
     return f"its process {error}{cause}."
 

@@ -53,7 +53,7 @@ def test_timeout_ends_an_endless_loop(
     monkeypatch.chdir(tmp_path)
     path = saved(tmp_path, ENDLESS)
     assert main([*words, str(path), "--timeout", "3"]) == 2
-    assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 sets no limit.\n"
+    assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 disables the limit.\n"
     assert not (tmp_path / "hard.xml").exists()
 
 

@@ -124,7 +124,7 @@ def test_a_timeout_ends_a_loop_without_end(
     monkeypatch.chdir(tmp_path)
     path = save(ENDLESS, tmp_path / "m.onnx")
     assert main([*words, str(path), "--timeout", "3"]) == 2
-    assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 sets no limit.\n"
+    assert capsys.readouterr().err == f"sliceport: '{path}': it takes more than 3 s; --timeout 0 disables the limit.\n"
     assert not (tmp_path / "out.onnx").exists()
 
 

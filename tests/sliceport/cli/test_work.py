@@ -73,14 +73,14 @@ def rewrite(
         (
             "os.write(2, b'what():  std::bad_alloc'); os.abort()",
             ("--memory", "512M"),
-            "it takes more than 512 MiB of memory; --memory 0 sets no limit.",
+            "it takes more than 512 MiB of memory; --memory 0 disables the limit.",
         ),
         ("os._exit(3)", (), "its process ended with exit code 3."),
-        ("time.sleep(600)", ("--timeout", "0.5"), "it takes more than 0.5 s; --timeout 0 sets no limit."),
+        ("time.sleep(600)", ("--timeout", "0.5"), "it takes more than 0.5 s; --timeout 0 disables the limit."),
         (
             "bytearray(2**30)",
             ("--memory", "512M"),
-            "it takes more than 512 MiB of memory; --memory 0 sets no limit.",
+            "it takes more than 512 MiB of memory; --memory 0 disables the limit.",
         ),
         ("raise MemoryError", (), "the model exceeds the memory of this machine."),
     ],
