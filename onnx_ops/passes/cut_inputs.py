@@ -7,8 +7,8 @@ from itertools import accumulate
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import node_name
-from onnx_ops.passes.matchers import read_attribute_list, read_view_axes
+from onnx_ops.model.nodes import node_name, read_ints
+from onnx_ops.passes.matchers import read_view_axes
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 from sliceport.slicing.spec import normalize_axis
@@ -35,7 +35,7 @@ def _cut_transpose(
     node: ir.Node, _: int, shapes: Sequence[Shape], entries: Entries, *__: Shape
 ) -> tuple[dict[int, Entries], None]:
     rank = len(shapes[0])
-    permutation = read_attribute_list(node, "perm") or range(rank)[::-1]
+    permutation = read_ints(node, "perm") or range(rank)[::-1]
     if sorted(permutation) != list(range(rank)):
         raise Skip(f"perm={list(permutation)} of Transpose {node_name(node)!r} is not a permutation of {rank} axes")
     return {0: {permutation[axis]: entry for axis, entry in entries.items()}}, None

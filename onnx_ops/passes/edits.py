@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator
+from onnx_ops.passes.names import mark_new
 
 MANY = 64
 """With fewer outputs of a graph or inputs of a node, onnx-ir changes them."""
@@ -74,6 +75,8 @@ class GraphEdits:
             self.replace_value(value, successor)
         graph = place.graph
         assert graph is not None
+        for node in new:
+            mark_new(node)
         graph.insert_after(place, new)
         remove_nodes(old)
 

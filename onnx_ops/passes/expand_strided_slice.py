@@ -6,13 +6,12 @@ import onnx_ir as ir
 
 from onnx_ops.model.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.nodes import is_strided_slice, strided_slice_spec
+from onnx_ops.model.nodes import strided_slice_spec
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_squeeze, build_unsqueeze, list_operators
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.value_info import Sizes
 from onnx_ops.passes.walk import rewritable_nodes
-from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
 
@@ -31,16 +30,10 @@ class ExpandStridedSlicePass(NodePass):
 
     op_types = ("StridedSlice",)
 
-    def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
-        """Return the nodes to look at, which are of a domain of our own."""
-        if not self.changes:
-            return self.analysis.nodes_of(*self.op_types)
-        return [(node, opset) for node, opset in rewritable_nodes(model) if is_strided_slice(node)]
-
     def apply(self, model: ir.Model) -> None:
         """Rewrite the model, and remove the function and the domain if no StridedSlice is left."""
         super().apply(model)
-        if self.changes and not self.nodes(model):
+        if self.changes and not self.analysis.nodes_of(*self.op_types):
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
             if not any(node.domain == STRIDED_SLICE_DOMAIN for node, _ in rewritable_nodes(model)):
                 model.opset_imports.pop(STRIDED_SLICE_DOMAIN, None)
@@ -53,10 +46,7 @@ class ExpandStridedSlicePass(NodePass):
             raise Skip(f"it must have one output and has {len(node.outputs)}")
         if data is None or sizes is None:
             raise Skip("the rank of its data is not known")
-        try:
-            entries, dropped, added = _align(strided_slice_spec(node), sizes)
-        except (InvalidSlice, DynamicSlice) as reason:
-            raise Skip(str(reason)) from None
+        entries, dropped, added = _align(strided_slice_spec(node), sizes)
         new: list[ir.Node] = []
         cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes[axis])}
         if cut or not (dropped or added):

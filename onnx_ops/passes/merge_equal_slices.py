@@ -6,18 +6,12 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.nodes import is_operator, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_squeeze
 from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.matchers import (
-    read_attribute,
-    read_exact_split,
-    read_gather,
-    read_slice,
-    read_split,
-)
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather, read_slice, read_split
+from onnx_ops.passes.outcome import SKIPS, Rewritten
 from onnx_ops.passes.siblings import read_run
 from sliceport.slicing import INT64_MAX
 
@@ -50,12 +44,10 @@ class MergeEqualSlicesPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """Rewrite a node that matches; see the class."""
-        data = self.skip_identities(node.inputs[0]) if node.inputs else None
-        if data is None:
-            return None
+        data = self.edits.identities.skip(data_of(node))
         try:
             selected = self._read_selection(node, opset)
-        except Skip:
+        except SKIPS:
             return None
         form = self._reuse_or_record_parts(node, data, opset)
         if form is not None:
@@ -88,7 +80,7 @@ class MergeEqualSlicesPass(NodePass):
                 self.replace_node(node, new)
                 return "Squeeze"
             found = read_run(node, opset, shape)
-        except Skip:
+        except SKIPS:
             return None
         if found is None:
             return None
@@ -111,6 +103,6 @@ def _merge_key(data: ir.Value) -> Hashable:
     if shape is None or not is_operator(shape, "Shape"):
         return data
     try:
-        return shape.inputs[0], read_attribute(shape, "start", 0), read_attribute(shape, "end", INT64_MAX)
-    except Skip:
+        return shape.inputs[0], read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX)
+    except SKIPS:
         return data

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sliceport.defects.defect import Defect
+from sliceport.errors import DynamicSlice, InvalidSlice
 
 _LONGEST = 1000
 
@@ -35,6 +36,10 @@ class Unfixable:
 
 class Skip(Exception):
     """Raised for a node that nearly matches a rule; its text is the reason, without a full stop."""
+
+
+SKIPS = (Skip, InvalidSlice, DynamicSlice)
+"""Errors whose text is the reason why a node stays as it is."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import onnx_ir as ir
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.matchers import read_exact_split, read_slice
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
+from onnx_ops.passes.outcome import SKIPS, Rewritten
 from sliceport.hardening import NOTHING
 
 
@@ -31,11 +31,11 @@ class RemoveIdentitySlicesPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
             return Rewritten(NOTHING)
-        if data is None or node.op_type == "Gather":
+        if node.op_type == "Gather":
             return None
         if node.op_type == "Split":
             if len(node.outputs) != 1:
@@ -44,7 +44,7 @@ class RemoveIdentitySlicesPass(NodePass):
         else:
             try:
                 entries = read_slice(node, opset, self.sizes(data))
-            except Skip:
+            except SKIPS:
                 return None
             cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(self.size(data, axis))}
             if cut and len(cut) < len(entries):

@@ -8,7 +8,7 @@ from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_slice_1d, build_squeeze
 from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.matchers import read_exact_split, read_gather
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather
 from onnx_ops.passes.outcome import Rewritten
 from sliceport.slicing import AxisSlice
 
@@ -31,10 +31,9 @@ class GatherToSlicePass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
-        indices = node.inputs[1] if len(node.inputs) > 1 else None
-        listed = None if indices is None else constant(indices)
-        if data is None or listed is None or len(listed.shape) != 1:
+        data = data_of(node)
+        listed = None if node.inputs[1] is None else constant(node.inputs[1])
+        if listed is None or len(listed.shape) != 1:
             return None
         axis, kept, _ = read_gather(node, opset, self.sizes(data))
         new = build_slice(data, {axis: AxisSlice.of(kept)}, opset)
@@ -61,13 +60,11 @@ class ScalarGatherToSlicePass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
-        source = self.skip_identities(data)
-        indices = node.inputs[1] if len(node.inputs) > 1 else None
-        listed = None if indices is None else constant(indices)
-        if data is None or source is None or listed is None or len(listed.shape) != 0:
+        data = data_of(node)
+        listed = None if node.inputs[1] is None else constant(node.inputs[1])
+        if listed is None or len(listed.shape) != 0:
             return None
-        if is_operator(source.producer(), "Shape"):
+        if is_operator(self.edits.identities.skip(data).producer(), "Shape"):
             return None
         shape = self.sizes(data)
         axis, kept, _ = read_gather(node, opset, shape)
@@ -96,8 +93,8 @@ class SplitToSlicePass(NodePass):
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """Rewrite a node that matches; see the class."""
         read = [i for i, output in enumerate(node.outputs) if is_used(output)]
-        data = node.inputs[0] if node.inputs else None
-        if len(read) != 1 or data is None:
+        data = data_of(node)
+        if len(read) != 1:
             return None
         parts = read_exact_split(node, opset, self.sizes(data))
         (i,) = read

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import MAX_AXES, is_operator, read_elements
+from onnx_ops.model.nodes import MAX_AXES, is_operator, read_elements, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant
-from onnx_ops.passes.matchers import read_attribute
+from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Rewritten
 from sliceport.defects.onnxruntime import ALLOWZERO
@@ -36,11 +36,12 @@ class ReshapeForDirectMLPass(NodePass):
     """
 
     op_types = ("Reshape",)
+    reveals_shapes = True
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:  # noqa: ARG002 - the base class's signature
         """Rewrite a node that matches; see the class."""
-        data, shape = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
-        if data is None or shape is None or not read_attribute(node, "allowzero", 0):
+        data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
+        if shape is None or not read_int(node, "allowzero", 0):
             return None
         parts = self._read_parts(shape)
         if parts.count(-1) != 1 or 0 in parts:

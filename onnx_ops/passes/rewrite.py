@@ -13,7 +13,7 @@ from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import SLICING, constant, contested, is_standard, is_strided_slice, node_name
 from onnx_ops.model.walk import graphs_in, model_nodes
 from onnx_ops.passes.analysis import LOOKED_AT, Analysis
-from onnx_ops.passes.base import SlicingPass
+from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
@@ -156,21 +156,7 @@ def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
         return replace(report_nothing(names), before=before, after=before, contested=(*left, *unequal), invalid=invalid)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}
     passes = {name: kind.create(kinds.values()) for name, kind in kinds.items()}
-    changes: dict[str, tuple[Change, ...]] = dict.fromkeys(passes, ())
-    for each in passes.values():
-        each.share(analysis)
-    is_stale, modified = False, True
-    while modified or is_stale:
-        if not modified:  # the last round, unless more follows from what the nodes have become
-            analysis.infer()
-            is_stale = False
-        modified = False
-        for name, each in passes.items():
-            if each(model).modified:
-                modified = is_stale = True
-                if each.reveals_shapes:
-                    analysis.infer()
-            changes[name] += tuple(each.changes)
+    changes = dict(zip(passes, map(tuple, run_until_stable(list(passes.values()), analysis)), strict=True))
     skipped = {name: tuple(each.skipped) for name, each in passes.items()}
     return Rewriting(before, _count(model), changes, skipped, _contested(model, analysis.value_info), invalid)
 

@@ -15,10 +15,9 @@ from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze,
 from onnx_ops.passes.cleanup import detach
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.matchers import read_gather, read_slice, read_view_axes
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.outcome import SKIPS, Rewritten, Skip
 from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.value_info import Sizes
-from sliceport.errors import InvalidSlice
 from sliceport.slicing import AxisSlice, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
@@ -175,7 +174,7 @@ class ShortenChainsPass(NodePass):
         for i, link in enumerate(links):
             try:
                 chain.add(link, opset)
-            except (InvalidSlice, Skip) as reason:
+            except SKIPS as reason:
                 reasons.append(f"{link.op_type} {node_name(link)!r}: {reason}")
                 return chain, i
         return chain, len(links)

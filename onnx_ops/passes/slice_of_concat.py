@@ -6,16 +6,15 @@ from itertools import accumulate, pairwise
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator, node_name
+from onnx_ops.model.nodes import is_operator, node_name, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slice
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
-from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
 from sliceport.slicing.tiling import find_part
@@ -41,9 +40,9 @@ class SliceOfConcatPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
         """Rewrite a node that matches; see the class."""
-        joined = self.skip_identities(node.inputs[0]) if node.inputs else None
-        concat = None if joined is None else joined.producer()
-        if joined is None or concat is None or not is_operator(concat, "Concat"):
+        joined = self.edits.identities.skip(data_of(node))
+        concat = joined.producer()
+        if concat is None or not is_operator(concat, "Concat"):
             return None
         if node.op_type == "Split":
             return self._rewrite_split(node, opset, concat)
@@ -85,10 +84,7 @@ class SliceOfConcatPass(NodePass):
         known = [shape for shape in shapes if shape is not None]
         if not known or len(known) < len(shapes):
             raise Skip(f"not all ranks of the operands of Concat {node_name(concat)!r} are known")
-        try:
-            axis = normalize_axis(read_attribute(concat, "axis", 1), len(known[0]))
-        except InvalidSlice as reason:
-            raise Skip(str(reason)) from None
+        axis = normalize_axis(read_int(concat, "axis", 1), len(known[0]))
         sizes = [size for shape in known if len(shape) > axis and (size := shape[axis]) is not None]
         if len(sizes) < len(known):
             raise Skip(f"not all sizes of the operands of Concat {node_name(concat)!r} on axis {axis} are known")

@@ -11,9 +11,9 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, build_empty, build_slice, build_slice_1d
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.gating import is_gated
-from onnx_ops.passes.matchers import read_slice_by_spec, read_split
+from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.names import derive_name
-from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
+from onnx_ops.passes.outcome import SKIPS, Rewritten, Unfixable
 from onnx_ops.passes.value_info import Sizes
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED
@@ -54,10 +54,11 @@ class SliceForDirectMLPass(NodePass):
     """
 
     op_types = ("Slice",)
+    reveals_shapes = True
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         shape = self.sizes(data)
         # A replacement of such a Slice would compute something else on an engine.
         if (defect := _find_unfixable(node, opset, shape)) is not None:
@@ -65,8 +66,6 @@ class SliceForDirectMLPass(NodePass):
         if opset < SLICE_INPUTS_OPSET:
             return None
         entries = read_slice_by_spec(node, opset, shape)
-        if data is None:
-            return None
         empty = _empty_shape(entries, shape)
         dtype = self.value_info.dtype(data)
         if empty is not None and dtype is not None:
@@ -132,10 +131,11 @@ class SplitForDirectMLPass(NodePass):
     """
 
     op_types = ("Split",)
+    reveals_shapes = True
 
     def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         shape = self.sizes(data)
         defect = _find_unfixable(node, opset, shape)
         if defect is MORE_THAN_EIGHT_AXES:
@@ -152,7 +152,7 @@ class SplitForDirectMLPass(NodePass):
             defects.append(EMPTY_PART)
         if not defects:
             return None
-        if parts is None or data is None:
+        if parts is None:
             return Unfixable(tuple(defects))
         new: list[ir.Node] = []
         slices: list[ir.Node] = []
@@ -168,8 +168,8 @@ class SplitForDirectMLPass(NodePass):
 
     def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:
-            return read_split(node, opset, self.sizes(node.inputs[0] if node.inputs else None))
-        except Skip:
+            return read_split(node, opset, self.sizes(node.inputs[0]))
+        except SKIPS:
             return None
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
