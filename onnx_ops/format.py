@@ -104,8 +104,9 @@ class ONNX:
         self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
+        from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
-        from onnx_ops.passes.first_look import can_rewrite
+        from onnx_ops.passes.first_look import may_need_rewriting
         from onnx_ops.passes.rewrite import report_nothing
         from onnx_ops.verify.verify import verify_rewriting
 
@@ -115,7 +116,9 @@ class ONNX:
         def change(before: ir.Model) -> tuple[ir.Model, Rewriting]:
             return simplify(before, names, optimizers) if optimizers else (before, rewrite(before, names))
 
-        checked = _read(model, output, lambda proto: bool(optimizers) or can_rewrite(proto), options)
+        checked = _read(
+            model, output, lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)), options
+        )
         return (
             Result(report_nothing(names))
             if checked is None
@@ -131,11 +134,11 @@ class ONNX:
     def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
         from onnx_ops.passes import harden_for_directml
-        from onnx_ops.passes.first_look import can_harden
+        from onnx_ops.passes.first_look import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report
         from onnx_ops.verify.verify_directml import verify_hardening
 
-        checked = _read(model, output, can_harden, options)
+        checked = _read(model, output, may_need_hardening, options)
         if checked is None:
             return Result(build_hardening_report(0))
         return _change(checked, output, lambda before: (before, harden_for_directml(before)), verify_hardening, options)

@@ -16,9 +16,8 @@ from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.annotations import annotate_nodes, annotate_value
 from onnx_ops.passes.builders import build_tensor
-from onnx_ops.passes.cleanup import is_used, remove_unread
 from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.edits import GraphEdits, remove_nodes
+from onnx_ops.passes.edits import GraphEdits, is_used, remove_nodes, remove_unread
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import derive_name, make_names_unique, mark_new

@@ -14,7 +14,7 @@ from onnx_ops.infer.facts import MAX_BYTES
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import MARK, constant
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.cleanup import RANDOM, is_used
+from onnx_ops.passes.edits import RANDOM, is_used
 from onnx_ops.passes.folding import as_tensors
 from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.errors import ModelError

@@ -11,7 +11,7 @@ from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
-from onnx_ops.passes.cleanup import is_used, remove_unread
+from onnx_ops.passes.edits import is_used, remove_unread
 from onnx_ops.passes.folding import FOLDED, cut_constant, is_exact, may_fold, select_folded
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip

@@ -14,7 +14,6 @@ from onnx_ops.passes.base import NodePass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
-from onnx_ops.passes.walk import nodes_of
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
 from sliceport.hardening import Change, Hardening, InvalidNode
@@ -31,11 +30,9 @@ def harden_for_directml(model: ir.Model) -> Hardening:
     Returns:
         What was changed, and why.
     """
-    nodes = sum(1 for _ in nodes_of(model, *SLICING))
-    if not any(nodes_of(model, *(name for kind in HARDEN_DIRECTML for name in kind.op_types))):
-        return build_hardening_report(nodes)
     with defaults_aside(model):
         analysis = Analysis(model)
+        nodes = len(analysis.nodes_of(*SLICING))
         invalid = analysis.value_info.list_invalid()
         changes = chain.from_iterable(run_until_stable([kind() for kind in HARDEN_DIRECTML], analysis))
         unmark(model)

@@ -15,8 +15,8 @@ from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_standard
 from onnx_ops.model.views import Array
-from onnx_ops.passes.cleanup import RANDOM
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
+from onnx_ops.passes.edits import RANDOM
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 

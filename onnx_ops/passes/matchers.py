@@ -99,9 +99,9 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
     if shape is not None and not -len(shape) <= parts.axis < len(shape):
         raise Skip(f"axis {parts.axis} is out of range for a tensor of rank {len(shape)}")
     if shape is None or shape[parts.axis] is None:
+        data = data_of(node).name
         raise Skip(
-            f"the size of axis {parts.axis} of {data_of(node).name!r} is not known, and only a Split checks that its parts "
-            "add up to it"
+            f"the size of axis {parts.axis} of {data!r} is not known, and only a Split checks that its parts add up to it"
         )
     return parts
 
@@ -123,8 +123,9 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     axis = normalize_axis(read_int(node, "axis", 0), len(shape))
     size = shape[axis]
     if size is None:
+        data = data_of(node).name
         raise Skip(
-            f"the size of axis {axis} of {data_of(node).name!r} is not known, and a Slice fails at no index out of range"
+            f"the size of axis {axis} of {data!r} is not known, and a Slice does not fail at an index out of range"
         )
     try:
         kept, least = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))

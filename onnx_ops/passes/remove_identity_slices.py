@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.cleanup import is_used
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
 from onnx_ops.passes.outcome import SKIPS, Rewritten
 from sliceport.hardening import NOTHING

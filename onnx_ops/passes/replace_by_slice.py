@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_slice, build_slice_1d, build_squeeze
-from onnx_ops.passes.cleanup import is_used
+from onnx_ops.passes.builders import build_slice, build_squeeze
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather
 from onnx_ops.passes.outcome import Rewritten
 from sliceport.slicing import AxisSlice
@@ -98,7 +98,7 @@ class SplitToSlicePass(NodePass):
             return None
         parts = read_exact_split(node, opset, self.sizes(data))
         (i,) = read
-        new = build_slice_1d(data, *parts.bounds[i], parts.axis, opset)
+        new = build_slice(data, {parts.axis: AxisSlice(*parts.bounds[i], 1)}, opset)
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[i]: new[-1].outputs[0]})
         return Rewritten("Slice")

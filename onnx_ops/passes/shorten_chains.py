@@ -12,8 +12,9 @@ from onnx_ops.model.nodes import is_operator, node_name
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze, list_operators
-from onnx_ops.passes.cleanup import detach
 from onnx_ops.passes.compose_slices import compose_entries
+from onnx_ops.passes.edits import detach
+from onnx_ops.passes.first_look import CUTTING
 from onnx_ops.passes.matchers import read_gather, read_slice, read_view_axes
 from onnx_ops.passes.outcome import SKIPS, Rewritten, Skip
 from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
@@ -154,6 +155,8 @@ class ShortenChainsPass(NodePass):
         links = [node]
         while (before := _find_previous(links[0])) is not None and before.inputs:
             links.insert(0, before)
+        if not any(link.op_type in CUTTING for link in links):
+            return None
         reasons: list[str] = []
         while len(links) > 1:
             chain, length = self._compose(links, opset, reasons)

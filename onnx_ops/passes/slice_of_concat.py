@@ -9,8 +9,8 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import is_operator, node_name, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.compose_slices import keeps_all
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
 from onnx_ops.passes.outcome import Rewritten, Skip
 from onnx_ops.passes.siblings import IN_SPLIT

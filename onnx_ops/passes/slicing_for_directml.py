@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import contested, node_name
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, build_empty, build_slice, build_slice_1d
-from onnx_ops.passes.cleanup import is_used
+from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, build_empty, build_slice
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.names import derive_name
@@ -180,4 +180,4 @@ class SplitForDirectMLPass(NodePass):
             known = [dim for dim in dims if dim is not None]
             if len(known) == len(dims):
                 return [build_empty(known, dtype)]
-        return build_slice_1d(data, start, stop, axis, opset)
+        return build_slice(data, {axis: AxisSlice(start, stop, 1)}, opset)

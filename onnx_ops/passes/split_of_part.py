@@ -8,7 +8,7 @@ from onnx_ops.model.nodes import is_operator, node_name
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split
-from onnx_ops.passes.cleanup import is_used
+from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import data_of, read_exact_split
 from onnx_ops.passes.outcome import SKIPS, Skip

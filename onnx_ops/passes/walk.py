@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN, standard_opset
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.walk import all_nodes
 
 
@@ -26,12 +26,3 @@ def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
     functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     inside = {node for function in functions for node in all_nodes(function)}
     return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)
-
-
-def nodes_of(model: ir.Model, *op_types: str) -> Iterator[tuple[ir.Node, int]]:
-    """Yield the rewritable nodes of standard operators, with the version of their operator set."""
-    return (
-        (node, opset)
-        for node, opset in rewritable_nodes(model)
-        if node.op_type in op_types and node.domain in STANDARD_DOMAINS
-    )
