@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sliceport.defects.defect import Defect
+from sliceport.wording import count_of
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Hardening:
             lines.append(f"{change.op} {change.node!r} {outcome}: {reasons}")
         lines += map(str, self.invalid)
         unfixed = sum(change.replacement is None for change in self.changes)
-        count = f"{self.nodes} slicing node" + ("" if self.nodes == 1 else "s")
+        count = count_of(self.nodes, "slicing node")
         invalid = count_invalid(self.invalid)
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
         lines.append(f"{count}, {len(self.changes) - unfixed} rewritten, {unfixed} not fixed{invalid}{ending}")

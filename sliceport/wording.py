@@ -49,6 +49,15 @@ def shorten(text: str, limit: int = _MAX_LENGTH) -> str:
     return line if len(line) <= limit else f"{line[:limit]}..."
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return a number and its noun, which takes a plural s unless the number is 1.
+
+    >>> count_of(2, "node")
+    '2 nodes'
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     """Return the option `input_shapes` with an example for each open size, the same example for the same symbol.
 
