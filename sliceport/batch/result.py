@@ -151,5 +151,5 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
 
 def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
     """Build the row of a model that has no result."""
-    parts = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
+    parts: dict[str, Any] = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
     return to_row(parts, model, key)

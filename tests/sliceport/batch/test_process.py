@@ -161,7 +161,8 @@ def test_a_result_of_another_form_is_made_again(job: Job) -> None:
     done = do(job, STRINGS)
     file = Path(job.root, result_name(done.key))
     whole = file.read_bytes()
-    for data in ([], None, [json.loads(whole)], {}, json.loads(whole) | {"schema_version": 2}):
+    others: list[Any] = [[], None, [json.loads(whole)], {}, json.loads(whole) | {"schema_version": 2}]
+    for data in others:
         file.write_text(json.dumps(data))
         assert read_result(Folder(job.root), done.key) is None, data
     assert not do(job, STRINGS).cached
