@@ -227,7 +227,7 @@ class TestKept:
         assert main(["rewrite", str(path), "-o", str(path)]) == 2
         assert path.read_bytes() == data
         assert main(["rewrite", str(path), "-o", str(path), "--overwrite"]) == 0
-        assert "siblings: Slice 'slice_l' is now Split" in capsys.readouterr().out
+        assert "Slice: now Split (siblings)" in capsys.readouterr().out
         onnx.checker.check_model(path)
         assert main(["lower", str(path), "-o", str(path)]) == 2
 
