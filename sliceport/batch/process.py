@@ -100,7 +100,7 @@ def _run_task(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -
 
 
 def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """Call a function in a child. Call it again if SIGTERM ended the child, which is no fault of the model.
+    """Call a function in a child. Call it again if SIGTERM ended the child, because the model did not cause that.
 
     If the whole machine shuts down, this process ends before the second call.
     """
@@ -183,7 +183,7 @@ _OF_MODEL = frozenset(
 )
 """Errors of the system that a model's content causes, by the names of its data files.
 
-All others, such as a full disk, a missing permission or a lost connection, are no fault of the model.
+All others, such as a full disk, a missing permission or a lost connection, have other causes.
 """
 
 

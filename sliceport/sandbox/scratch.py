@@ -1,4 +1,4 @@
-"""Names for scratch files and folders, by which another process finds those of a process that was killed."""
+"""Names of scratch files and folders. Another process can tell from a name whether its process was killed."""
 
 from __future__ import annotations
 
