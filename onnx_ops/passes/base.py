@@ -21,7 +21,7 @@ from onnx_ops.passes.edits import GraphEdits, is_used, remove_nodes, remove_unre
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import derive_name, make_names_unique, mark_new
-from onnx_ops.passes.outcome import SKIPS, Rewritten, Skip, Skipped, Unfixable
+from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from sliceport.defects.defect import Defect
 from sliceport.hardening import NOTHING, Change
@@ -77,9 +77,15 @@ class SlicingPass(ir.passes.InPlacePass):
     def apply(self, model: ir.Model) -> None:
         """Rewrite what there is to rewrite, and report it by `report_change` or in `skipped`."""
 
-    def report_change(self, node: str, op: str, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
-        """Add the change of a node, or a node that is not fixed, to `changes`."""
-        self.changes.append(Change(node, op, replacement, defects))
+    def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
+        """Add the change of a node to `changes`, or a node with defects that no replacement avoids, which stays.
+
+        Args:
+            node: The node, replaced or not.
+            replacement: The operators that do its work now, or `NOTHING`; None for a node that stays.
+            defects: The defects of engines that it has.
+        """
+        self.changes.append(Change(node_name(node), node.op_type, replacement, defects))
         if replacement is not None:
             self.analysis.forget()
 
@@ -197,7 +203,7 @@ class SlicingPass(ir.passes.InPlacePass):
         for constant, output in zip(new, used, strict=True):
             constant.name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
         self.replace_nodes([node], new, dict(zip(used, (constant.outputs[0] for constant in new), strict=True)), new)
-        self.report_change(node_name(node), node.op_type, "Constant")
+        self.report_change(node, "Constant")
 
 
 class NodePass(SlicingPass):
@@ -240,7 +246,6 @@ class NodePass(SlicingPass):
 
     def _visit(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node and report it."""
-        name = node_name(node)
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
@@ -248,26 +253,17 @@ class NodePass(SlicingPass):
             self.skip(node, f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
             return
         try:
-            outcome = self.rewrite(node, opset)
+            self.rewrite(node, opset)
         except SKIPS as reason:
             self.skip(node, reason)
-            return
-        match outcome:
-            case Rewritten(replacement, defects):
-                self.report_change(name, node.op_type, replacement, defects)
-            case Unfixable(defects):
-                self.report_change(name, node.op_type, None, defects)
 
     @abstractmethod
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
-        """Rewrite a node if it matches.
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node if it matches, and report it.
 
         Args:
             node: The node.
             opset: Version of the operator set that it is of.
-
-        Returns:
-            What was done, or None if the node does not match.
 
         Raises:
             Skip, InvalidSlice, DynamicSlice: The node nearly matches.

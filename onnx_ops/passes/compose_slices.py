@@ -12,7 +12,7 @@ from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import AxisSlice
@@ -25,22 +25,22 @@ class _ComposePass(NodePass):
     spares_siblings = True
     first_op_type: ClassVar[str]
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         source = self.edits.identities.skip(data_of(node))
         first = source.producer()
         if not is_operator(first, self.first_op_type):
-            return None
+            return
         if node in self.split_members:
             raise Skip(IN_SPLIT)
         data = data_of(first)
         shape = self.sizes(data)
         second = read_slice(node, opset, shape)
         if keeps_all(second, self.sizes(node.inputs[0])):
-            return None  # RemoveIdentitySlicesPass takes it
+            return  # RemoveIdentitySlicesPass takes it
         new = build_slice(data, compose_entries(self.read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new)
-        return Rewritten("Slice")
+        self.report_change(node, "Slice")
 
     @abstractmethod
     def read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 import onnx
 
-from onnx_ops.model.check import Findings
-from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.proto_walk import model_nodes
 from onnx_ops.model.views import OperatorView
 
@@ -18,17 +16,6 @@ CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that cut."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The operators that passes of `rewrite` start from."""
-
-
-def is_kept_as_read(proto: onnx.ModelProto, found: Findings) -> bool:
-    """Return whether onnx-ir would read and write a model as it is: sorted, of dense tensors that are all in it."""
-    return (
-        found.is_sorted
-        and found.is_plain
-        and not found.has_external_data
-        and not found.has_negative_sizes
-        and all(entry.domain != STANDARD_DOMAINS[1] for entry in proto.opset_import)
-    )
 
 
 def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, has_its_values, is_operator, node_name, read_int
+from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, has_its_values, is_operator, read_int
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
@@ -84,7 +84,7 @@ class FoldSlicesPass(SlicingPass):
             remove_unread(value)
             is_changed = True
         if is_changed:
-            self.report_change(node_name(node), node.op_type, f"{node.op_type} by constants")
+            self.report_change(node, f"{node.op_type} by constants")
         computed = [value for value in node.inputs[1:] if value is not None and constant(value) is None]
         if computed and node.op_type in SLICING:
             where = ", ".join(repr(value.name) for value in computed)
@@ -114,7 +114,6 @@ class FoldSlicesPass(SlicingPass):
         dtype = self.value_info.dtype(output)
         if dtype is None or dtype == ir.DataType.STRING:
             return
-        name, op_type = node_name(node), node.op_type
         try:
             empty = build_empty(known, dtype)
         except Skip as reason:
@@ -128,7 +127,7 @@ class FoldSlicesPass(SlicingPass):
         mark_new(output)
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
-        self.report_change(name, op_type, "Constant")
+        self.report_change(node, "Constant")
 
 
 def _read_shape_range(shape: ir.Node, rank: int) -> range:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ops.infer.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
+from onnx_ops.infer.exact import MOVING, ONLY_OF_INT32, OPERATORS
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
@@ -28,7 +28,6 @@ _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 _BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
 _TRAINING_MODE = 2
 """The index of that input of a Dropout."""
-_FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
 """The operators of `OPERATORS` that optimizers may compute in another way."""
 _ALIKE = OPERATORS - _DIFFERENT
@@ -52,19 +51,21 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
             holds are inputs.
         optimizer: One of `OPTIMIZERS`.
     """
-    found = infer(IrModel(model))
+    facts = infer(IrModel(model))
     nodes = list(model.graph.all_nodes())
-    hidden = {node: None for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)}
-    hidden.update(dict.fromkeys(_parameters_of_contested(nodes)))
-    hidden.update(dict.fromkeys(_computed_differently(nodes, found)))
-    hidden.update(dict.fromkeys(_scalars_of_nonzero(nodes, found)))
-    hidden.update(dict.fromkeys(_forbidden_shapes(nodes, found)))
+    hidden = [
+        *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)),
+        *_parameters_of_contested(nodes),
+        *_computed_differently(nodes, facts),
+        *_scalars_of_nonzero(nodes, facts),
+        *_forbidden_shapes(nodes, facts),
+    ]
     if optimizer == ONNXSCRIPT:
-        hidden.update(dict.fromkeys(_mistaken_by_onnxscript(nodes, found, standard_opset(model.opset_imports))))
+        hidden += _mistaken_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
     elif optimizer == ONNXSLIM:
-        hidden.update(dict.fromkeys(_mistaken_by_onnxslim(nodes)))
+        hidden += _mistaken_by_onnxslim(nodes)
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
-    for number, node in enumerate(hidden):
+    for number, node in enumerate(dict.fromkeys(hidden)):
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
         withheld[node.op_type] = dict(node.attributes)
         for name, attribute in withheld[node.op_type].items():
@@ -105,52 +106,28 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
                 yield producer
 
 
-def _computed_differently(nodes: Iterable[ir.Node], found: FactsByValue) -> Iterator[ir.Node]:
-    """Yield the nodes of known integers and sizes that optimizers may compute differently."""
+def _computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+    """Yield the nodes of known values that optimizers may compute in another way than engines.
+
+    Nodes that only move elements are safe, and nodes whose outputs inference has computed, as all engines compute them.
+    """
     known: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
         if (inputs and all(value in known or value.is_initializer() for value in inputs)) or is_standard(node, *_SIZES):
             known.update(node.outputs)
-            if not _computes_alike(node, found):
+            written = [output for output in node.outputs if output.name]
+            is_computed = is_standard(node, *_ALIKE) and all(_data(value, facts) is not None for value in written)
+            if not is_computed and not is_standard(node, *_KEPT):
                 yield node
 
 
-def _computes_alike(node: ir.Node, found: FactsByValue) -> bool:
-    """Return whether an optimizer computes a node of known integers, or of floats made of them, as engines do."""
-    if is_standard(node, *_KEPT):
-        return True
-    if not is_standard(node, *_ALIKE):
-        return False
-    if all(found.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
-        return True
-    read, written = _elements(node.inputs, found), _elements(node.outputs, found)
-    if all(element is not None and _is_no_float(element) for element in read | written):
-        divisor = _data(node.inputs[-1], found)
-        return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
-    return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
-
-
-def _data(value: ir.Value | None, found: FactsByValue) -> Array | None:
+def _data(value: ir.Value | None, facts: FactsByValue) -> Array | None:
     """Return the elements of a value, if they are known."""
     if value is None:
         return None
     tensor = constant(value)
-    return found.get(value, NO_FACTS).data if tensor is None else tensor.numpy()
-
-
-def _elements(values: Iterable[ir.Value | None], found: FactsByValue) -> set[ir.DataType | None]:
-    """Return the types of the elements of values, None among them where one is not known."""
-    elements: set[ir.DataType | None] = set()
-    for value in values:
-        if value is not None and (value.name or value.const_value is not None):
-            number = found.get(value, NO_FACTS).element
-            elements.add(value.dtype if value.const_value is not None else ir.DataType(number) if number else None)
-    return elements
-
-
-def _is_no_float(element: ir.DataType) -> bool:
-    return element.is_integer() or element in (ir.DataType.BOOL, ir.DataType.STRING)
+    return facts.get(value, NO_FACTS).data if tensor is None else tensor.numpy()
 
 
 def _scalars_of_nonzero(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:

@@ -100,9 +100,8 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
         raise Skip(f"axis {parts.axis} is out of range for a tensor of rank {len(shape)}")
     if shape is None or shape[parts.axis] is None:
         data = data_of(node).name
-        raise Skip(
-            f"the size of axis {parts.axis} of {data!r} is not known, and only a Split checks that its parts add up to it"
-        )
+        reason = "only a Split checks that its parts add up to it"
+        raise Skip(f"the size of axis {parts.axis} of {data!r} is not known, and {reason}")
     return parts
 
 

@@ -11,7 +11,7 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_squeeze
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather, read_slice, read_split
-from onnx_ops.passes.outcome import SKIPS, Rewritten
+from onnx_ops.passes.outcome import SKIPS
 from onnx_ops.passes.siblings import read_run
 from sliceport.slicing import INT64_MAX
 
@@ -41,27 +41,28 @@ class MergeEqualSlicesPass(NodePass):
         super().apply(model)
         self._values = {}
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         try:
             selections = self._list_selections(node, opset)
         except SKIPS:
-            return None
+            return
         equal = {
             output: next((self._values[key] for key in keys if key in self._values), None)
             for output, keys in zip(node.outputs, selections, strict=True)
             if is_used(output)
         }
         if equal and None not in equal.values():
-            return Rewritten(self.replace_outputs(node, equal))
+            self.report_change(node, self.replace_outputs(node, equal))
+            return
         if node.op_type == "Gather" and (squeezed := self._find_squeezed(node, opset)) is not None:
             part, axis = squeezed
             self.replace_node(node, build_squeeze(part, [axis], opset))
-            return Rewritten("Squeeze")
+            self.report_change(node, "Squeeze")
+            return
         for output, keys in zip(node.outputs, selections, strict=True):
             for key in keys:
                 self._values.setdefault(key, output)
-        return None
 
     def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return what each output selects, as keys: the run of an axis if it is known, and the parameters.
@@ -78,8 +79,8 @@ class MergeEqualSlicesPass(NodePass):
             entries = tuple(sorted(read_slice(node, opset, shape).items()))
             return [[*self._list_runs(node, data, opset), (*where, entries)]]
         parts = read_split(node, opset, shape)
-        runs = self._list_runs(node, data, opset) or [()] * len(node.outputs)
-        return [[run, (*where, parts, i)] for i, run in enumerate(runs)]
+        runs = self._list_runs(node, data, opset)
+        return [[*runs[i : i + 1], (*where, parts, i)] for i in range(len(node.outputs))]
 
     def _list_runs(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
         """Return the key of each output that selects neighbours of one axis of known size; nothing for other nodes."""

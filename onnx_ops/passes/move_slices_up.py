@@ -14,7 +14,7 @@ from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_slice
 from onnx_ops.passes.matchers import data_of, read_slice, read_view_axes
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 from sliceport.slicing.spec import cut_shape, normalize_axis
 
@@ -56,12 +56,12 @@ class MoveSlicesUpPass(NodePass):
     op_types = ("Slice",)
     is_default = False
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         value = data_of(node)
         above = value.producer()
         if not is_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
-            return None
+            return
         if value.is_graph_output() or count_uses(value) != 1:
             raise Skip(f"{above.op_type} {node_name(above)!r} before it has other readers too")
         shapes = [self._known_shape(read) for read in above.inputs]
@@ -87,7 +87,7 @@ class MoveSlicesUpPass(NodePass):
         new.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
         annotate_nodes(new[-1:], [above])
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]}, moved)
-        return Rewritten(f"a Slice before {above.op_type}")
+        self.report_change(node, f"a Slice before {above.op_type}")
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
         """Return the shape of a value; that of a scalar for an absent input.

@@ -11,7 +11,6 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
-from onnx_ops.passes.outcome import Rewritten
 from sliceport.defects.onnxruntime import ALLOWZERO
 
 Part = ir.Value | int
@@ -38,19 +37,20 @@ class ReshapeForDirectMLPass(NodePass):
     op_types = ("Reshape",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:  # noqa: ARG002 - the base class's signature
+    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
         """Rewrite a node that matches; see the class."""
         data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
         if shape is None or not read_int(node, "allowzero", 0):
-            return None
+            return
         parts = self._read_parts(shape)
         if parts.count(-1) != 1 or 0 in parts:
-            return None
+            return
         if all(isinstance(part, int) for part in parts):
             node.attributes.pop("allowzero")
-            return Rewritten("Reshape without allowzero", (ALLOWZERO,))
+            self.report_change(node, "Reshape without allowzero", (ALLOWZERO,))
+            return
         self._replace_minus_one(node, data, parts)
-        return Rewritten("Reshape without -1", (ALLOWZERO,))
+        self.report_change(node, "Reshape without -1", (ALLOWZERO,))
 
     def _read_parts(self, shape: ir.Value) -> list[Part]:
         """Return the entries of a shape as far as they are known, those of a Concat operand by operand."""

@@ -80,4 +80,4 @@ class SiblingsToSplitPass(SlicingPass):
         old = sorted(nodes, key=lambda node: node is not first)  # for the Split has the name of the first
         self.replace_nodes(old, new, successors, [split], first)
         for node in nodes:
-            self.report_change(node_name(node), node.op_type, "Split")
+            self.report_change(node, "Split")

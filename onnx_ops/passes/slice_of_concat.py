@@ -12,7 +12,7 @@ from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.compose_slices import keeps_all
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
@@ -38,7 +38,7 @@ class SliceOfConcatPass(NodePass):
     op_types = ("Slice", "Split")
     spares_siblings = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         joined = self.edits.identities.skip(data_of(node))
         concat = joined.producer()
@@ -50,11 +50,11 @@ class SliceOfConcatPass(NodePass):
             raise Skip(IN_SPLIT)
         return self._rewrite_slice(node, opset, concat, self.sizes(joined))
 
-    def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> Rewritten | None:
+    def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> None:
         axis, ends = self._read_operands(concat)
         entries = read_slice(node, opset, shape)
         if keeps_all(entries, shape):
-            return None  # RemoveIdentitySlicesPass takes it
+            return  # RemoveIdentitySlicesPass takes it
         kept = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
         place = find_part(ends, kept)
         if place is None:
@@ -64,7 +64,7 @@ class SliceOfConcatPass(NodePass):
         assert data is not None
         new = build_slice(data, {**entries, axis: AxisSlice.of(shift(kept, -start))}, opset)
         self.replace_node(node, new)
-        return Rewritten("Slice")
+        self.report_change(node, "Slice")
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
         """Return the axis of a Concat, and the first index after each operand. Many Slices may read one Concat.
@@ -92,11 +92,11 @@ class SliceOfConcatPass(NodePass):
             raise Skip(f"the operands of Concat {node_name(concat)!r} have more than 2^63 - 1 elements on axis {axis}")
         return axis, list(accumulate(sizes))
 
-    def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> Rewritten:
+    def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> None:
         axis, ends = self._read_operands(concat)
         parts = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
         whole = dict(zip(pairwise((0, *ends)), concat.inputs, strict=True))
         if parts.axis != axis or any(bounds not in whole for bounds in read.values()):
             raise Skip(f"its parts are not the operands of Concat {node_name(concat)!r}")
-        return Rewritten(self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))
+        self.report_change(node, self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))

@@ -13,7 +13,7 @@ from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.names import derive_name
-from onnx_ops.passes.outcome import SKIPS, Rewritten, Unfixable
+from onnx_ops.passes.outcome import SKIPS
 from onnx_ops.passes.value_info import Sizes
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED
@@ -56,15 +56,16 @@ class SliceForDirectMLPass(NodePass):
     op_types = ("Slice",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
         shape = self.sizes(data)
         # A replacement of such a Slice would compute something else on an engine.
         if (defect := _find_unfixable(node, opset, shape)) is not None:
-            return Unfixable((defect,))
+            self.report_change(node, None, (defect,))
+            return
         if opset < SLICE_INPUTS_OPSET:
-            return None
+            return
         entries = read_slice_by_spec(node, opset, shape)
         empty = _empty_shape(entries, shape)
         dtype = self.value_info.dtype(data)
@@ -74,10 +75,10 @@ class SliceForDirectMLPass(NodePass):
             defects = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
             defects += _find_refused(entries, shape)
             if not defects:
-                return None
+                return
             new = build_slice(data, _adapt_bounds(entries, shape), opset)
         self.replace_node(node, new)
-        return Rewritten(new[-1].op_type, tuple(defects))
+        self.report_change(node, new[-1].op_type, tuple(defects))
 
 
 def _find_unfixable(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
@@ -133,17 +134,19 @@ class SplitForDirectMLPass(NodePass):
     op_types = ("Split",)
     reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
         shape = self.sizes(data)
         defect = _find_unfixable(node, opset, shape)
         if defect is MORE_THAN_EIGHT_AXES:
-            return Unfixable((defect,))
+            self.report_change(node, None, (defect,))
+            return
         if not any(map(is_used, node.outputs)):
-            return None
+            return
         if defect is not None:
-            return Unfixable((defect,))
+            self.report_change(node, None, (defect,))
+            return
         parts = self._read_parts(node, opset)
         defects = []
         if is_gated(node.outputs):
@@ -151,9 +154,10 @@ class SplitForDirectMLPass(NodePass):
         if parts is not None and 0 in parts.sizes:
             defects.append(EMPTY_PART)
         if not defects:
-            return None
+            return
         if parts is None:
-            return Unfixable(tuple(defects))
+            self.report_change(node, None, tuple(defects))
+            return
         new: list[ir.Node] = []
         slices: list[ir.Node] = []
         successors = {}
@@ -164,7 +168,7 @@ class SplitForDirectMLPass(NodePass):
                 successors[output] = new[-1].outputs[0]
                 slices.append(new[-1])
         self.replace_nodes([node], new, successors, slices)
-        return Rewritten("Slice", tuple(defects))
+        self.report_change(node, "Slice", tuple(defects))
 
     def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator, node_name
+from onnx_ops.model.nodes import is_operator
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split
@@ -100,7 +100,7 @@ class SplitOfPartPass(SlicingPass):
                 self.set_value_info(output, data, sizes, merged[-1].outputs[0])
         self.replace_nodes([outer, *merged], new, successors, place=outer)
         for split in merged:
-            self.report_change(node_name(split), "Split", "Split")
+            self.report_change(split, "Split")
 
     def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
         """Return the axis that the outer node cuts and all its parts with their sizes.
