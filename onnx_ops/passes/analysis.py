@@ -6,10 +6,10 @@ import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import is_strided_slice
+from onnx_ops.model.walk import rewritable_nodes
 from onnx_ops.passes.first_look import CUTTING, STARTS
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
-from onnx_ops.passes.walk import rewritable_nodes
 
 _LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape"}
 """The operators that passes ask for."""

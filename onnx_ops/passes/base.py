@@ -14,15 +14,14 @@ from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import has_its_values, is_operator, is_strided_slice, node_name
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
-from onnx_ops.passes.annotations import annotate_nodes, annotate_value
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.edits import GraphEdits, is_used, remove_nodes, remove_unread
+from onnx_ops.passes.edits import GraphEdits, annotate_nodes, annotate_value, is_used, remove_nodes, remove_unread
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import derive_name, make_names_unique, mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
-from onnx_ops.passes.value_info import Sizes, ValueInfo
+from onnx_ops.passes.value_info import Sizes, ValueInfo, read_static
 from sliceport.defects.defect import Defect
 from sliceport.hardening import NOTHING, Change
 
@@ -101,6 +100,10 @@ class SlicingPass(ir.passes.InPlacePass):
     def sizes(self, value: ir.Value | None) -> Sizes | None:
         """Return the sizes of a value's axes, None if not even its rank is known."""
         return None if value is None else self.value_info.sizes.get(value)
+
+    def static_shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
+        """Return the shape of a value; None unless every size is known."""
+        return read_static(self.sizes(value))
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
         """Return the size of an axis, counted from the front, if it is known."""

@@ -47,7 +47,7 @@ class _ComposePass(NodePass):
         """Return what the first node selects of each axis into its output `source`.
 
         Raises:
-            Skip, InvalidSlice, DynamicSlice: It is not known.
+            Skip, InvalidSlice, DynamicSlice: The selection is not known.
         """
 
 

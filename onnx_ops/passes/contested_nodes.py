@@ -7,8 +7,7 @@ import onnx_ir as ir
 from onnx_ops.model.clone import explain_no_clone
 from onnx_ops.model.nodes import MARK, contested
 from onnx_ops.model.prepare import inline_functions
-from onnx_ops.model.walk import all_nodes, model_graphs
-from onnx_ops.passes.walk import every_node
+from onnx_ops.model.walk import all_nodes, every_node, model_graphs
 from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"

@@ -8,10 +8,9 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, has_its_values, is_operator, read_int
 from onnx_ops.model.walk import model_nodes
-from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
-from onnx_ops.passes.edits import is_used, remove_unread
+from onnx_ops.passes.edits import annotate_nodes, is_used, move_annotations, remove_unread
 from onnx_ops.passes.folding import FOLDED, cut_constant, is_exact, may_fold, select_folded
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip
@@ -78,6 +77,7 @@ class FoldSlicesPass(SlicingPass):
                 continue
             new = build_tensor(tensor)
             mark_new(new.outputs[0])
+            mark_new(new)
             assert node.graph is not None
             node.graph.insert_before(node, new)
             node.replace_input_with(i, new.outputs[0])
@@ -92,30 +92,28 @@ class FoldSlicesPass(SlicingPass):
 
     def _fold_shapes_of(self, output: ir.Value) -> None:
         """Replace the Shapes that read an output of known shape by constants."""
-        sizes = self.sizes(output)
-        known = [size for size in sizes or () if size is not None]
-        if sizes is None or len(known) < len(sizes):
+        shape = self.static_shape(output)
+        if shape is None:
             return
         for reader in output.consumers():
             if is_operator(reader, "Shape") and is_used(reader.outputs[0]):
                 try:
-                    kept = _read_shape_range(reader, len(known))
+                    kept = _read_shape_range(reader, len(shape))
                 except SKIPS as reason:
                     self.skip(reader, reason)
                     continue
-                self.replace_by_constants(reader, [ir.tensor([known[axis] for axis in kept], dtype=ir.DataType.INT64)])
+                self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in kept], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
         """Replace an output without elements by a constant."""
-        sizes, node = self.sizes(output), output.producer()
-        known = [size for size in sizes or () if size is not None]
-        if node is None or sizes is None or len(known) < len(sizes) or 0 not in known or not is_used(output):
+        shape, node = self.static_shape(output), output.producer()
+        if node is None or shape is None or 0 not in shape or not is_used(output):
             return
         dtype = self.value_info.dtype(output)
         if dtype is None or dtype == ir.DataType.STRING:
             return
         try:
-            empty = build_empty(known, dtype)
+            empty = build_empty(shape, dtype)
         except Skip as reason:
             self.skip(node, reason)
             return

@@ -1,4 +1,4 @@
-"""Parts of a Split of which one gates another, as in a GLU: onnxruntime's DirectML provider computes that wrongly."""
+"""Parts of a Split that gate each other, as in a GLU. onnxruntime's DirectML provider computes these wrongly."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
         shape: Its input's shape, as far as it is known: with its rank, negative axes are counted from the front.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: They are not constant or not valid, or engines disagree about the node.
+        Skip, InvalidSlice, DynamicSlice: The parameters are not constant or not valid, or the node is contested.
     """
     _check_uncontested(node, opset, shape)
     return read_slice_by_spec(node, opset, shape)
@@ -57,7 +57,7 @@ def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[i
     """Read a Slice as `read_slice` does, by the specification even if engines disagree about the node.
 
     Raises:
-        InvalidSlice, DynamicSlice: They are not constant or not valid.
+        InvalidSlice, DynamicSlice: The parameters are not constant or not valid.
     """
     return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
 
@@ -72,8 +72,8 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
     """Return the parts of a Split, its axis counted from the front where the rank is known.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: They are not known, not valid, or do not add up to the size of the axis, if
-            that is known; or engines disagree about the node.
+        Skip, InvalidSlice, DynamicSlice: The part sizes are not known, not valid, or do not add up to the known size
+            of the axis; or the node is contested.
     """
     _check_uncontested(node, opset, shape)
     axis = read_int(node, "axis", 0)
@@ -145,7 +145,7 @@ def read_view_axes(node: ir.Node, opset: int) -> list[int]:
     """Return the axes that a Squeeze or Unsqueeze names, negative ones as they are.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: They are absent or not constant.
+        Skip, InvalidSlice, DynamicSlice: The axes are absent or not constant.
     """
     if opset < AXES_INPUT_OPSET:
         axes = read_ints(node, "axes")

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator, node_name, read_ints
 from onnx_ops.model.walk import count_uses
-from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_slice
+from onnx_ops.passes.edits import annotate_nodes
 from onnx_ops.passes.matchers import data_of, read_slice, read_view_axes
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
@@ -97,17 +97,16 @@ class MoveSlicesUpPass(NodePass):
         """
         if value is None:
             return ()
-        sizes = self.sizes(value)
-        known = [size for size in sizes or () if size is not None]
-        if sizes is None or len(known) < len(sizes):
+        shape = self.static_shape(value)
+        if shape is None:
             raise Skip(f"not all sizes of {value.name!r} are known")
-        return tuple(known)
+        return shape
 
     def _check_bytes(self, cuts: Mapping[int, Entries], shapes: Sequence[Shape], kept: Shape, whole: Shape) -> None:
         """Compare how many elements the operator and the Slices write before and after.
 
         Raises:
-            Skip: They do not become fewer.
+            Skip: The elements do not become fewer.
         """
         before = prod(whole) + prod(kept)
         after = prod(kept) + sum(prod(cut_shape(cut, shapes[i])) for i, cut in cuts.items())

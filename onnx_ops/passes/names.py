@@ -12,11 +12,11 @@ from onnx_ops.model.walk import model_graphs, model_nodes
 
 _NEW = "sliceport.new"
 _LONGEST = 200
-"""Characters of a name that go into others, so that a few names of megabytes do not become gigabytes."""
+"""Limit for the characters that a derived name takes over, so that a few names of megabytes do not become gigabytes."""
 
 
 def derive_name(*parts: str) -> str:
-    """Return a name of these parts, each of which is cut off where it is long."""
+    """Join parts to a name. Long parts are cut off."""
     return "_".join(part[:_LONGEST] for part in parts)
 
 
@@ -26,7 +26,7 @@ def mark_new(item: ir.Node | ir.Value) -> None:
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Give marked nodes and values names that no other has in the model, in any graph. A node may have no name."""
+    """Rename the marked nodes and values whose names occur twice in the model, in any graph. Remove the marks."""
     nodes = list(model_nodes(model))
     _rename_new(nodes, Counter(node.name for node in nodes))
     values = [output for node in nodes for output in node.outputs]
@@ -38,13 +38,13 @@ def make_names_unique(model: ir.Model) -> None:
 
 
 def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], taken: Counter[str | None]) -> None:
-    """Rename each marked item whose name another item has, and remove the marks.
+    """Rename each marked item whose name another item has, and remove all marks.
 
     Args:
         items: Nodes or values.
         taken: The number of items that have a name.
     """
-    numbers: dict[str, Iterator[int]] = defaultdict(count)  # those not tried yet, by what stands before them
+    numbers: dict[str, Iterator[int]] = defaultdict(count)  # the suffixes not tried yet of each name
     for item in items:
         if item.meta.pop(_NEW, False) and item.name and taken[item.name] > 1:
             base = derive_name(item.name)

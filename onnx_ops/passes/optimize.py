@@ -13,12 +13,11 @@ from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.io import external_tensors, load_externals
 from onnx_ops.model.nodes import LARGE_BYTES, constant
 from onnx_ops.model.prepare import name_left_out_outputs
-from onnx_ops.model.walk import all_graphs, all_values
+from onnx_ops.model.walk import all_graphs, all_values, rewritable_nodes
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import build_probe, clone_model
 from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
 from onnx_ops.passes.optimizers import run_optimizer
-from onnx_ops.passes.walk import rewritable_nodes
 from sliceport.errors import ModelError
 
 

@@ -92,17 +92,17 @@ class ReshapeForDirectMLPass(NodePass):
         size = self.size(node.outputs[0], axis)
         if size is not None:
             return [build_constant([size])]
-        written, given = node.outputs[0].shape, data.shape
-        name = written[axis] if written is not None and axis < len(written) else None
+        declared = node.outputs[0].shape
+        name = declared[axis] if declared is not None and axis < len(declared) else None
         # The name comes from the file. If it is wrong, the number of elements changes and the Reshape fails.
-        for i, dim in enumerate(given or ()):
+        for i, dim in enumerate(data.shape or ()):
             if isinstance(name, ir.SymbolicDim) and name.value and dim == name:
                 return [ir.node("Shape", [data], {"start": i, "end": i + 1})]
         return []
 
 
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
-    """Return nodes of which the last computes the size that a -1 stands for, as onnxruntime's CPU provider does.
+    """Build nodes that compute the size that a -1 stands for, as onnxruntime's CPU provider does. The last gives it.
 
     The size is the number of elements divided by the product of the other sizes. If one of those is 0, sizes of 0 are
     left out on both sides.

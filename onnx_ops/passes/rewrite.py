@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import MARK, SLICING, constant, is_standard, node_name
-from onnx_ops.model.walk import graphs_in, model_nodes
+from onnx_ops.model.walk import every_node, graphs_in, model_nodes
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
@@ -29,7 +29,6 @@ from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
 from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.value_info import ValueInfo
-from onnx_ops.passes.walk import every_node
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change, InvalidNode, count_invalid
 from sliceport.wording import group_nodes

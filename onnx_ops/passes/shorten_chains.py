@@ -11,11 +11,11 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import is_operator, node_name
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass, SlicingPass
-from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze, list_operators
+from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach
 from onnx_ops.passes.first_look import CUTTING
-from onnx_ops.passes.matchers import read_gather, read_slice, read_view_axes
+from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_view_axes
 from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.value_info import Sizes
@@ -95,8 +95,8 @@ class SliceChain:
     def _cut(self, axis: int, entry: AxisSlice) -> None:
         source = self.axes[axis]
         if source != NEW:
-            done = {source: self.entries[source]} if source in self.entries else {}
-            self.entries.update(compose_entries(done, {source: entry}, self.sizes))
+            before = {source: self.entries[source]} if source in self.entries else {}
+            self.entries.update(compose_entries(before, {source: entry}, self.sizes))
         elif not entry.is_whole(1):
             raise Skip("it cuts a new axis")
 
@@ -151,10 +151,10 @@ class ShortenChainsPass(NodePass):
 
     def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        if not node.inputs or _find_next(node) is not None:
+        if _find_next(node) is not None:
             return
         links = [node]
-        while (before := _find_previous(links[0])) is not None and before.inputs:
+        while (before := _find_previous(links[0])) is not None:
             links.insert(0, before)
         if not any(link.op_type in CUTTING for link in links):
             return
@@ -164,6 +164,8 @@ class ShortenChainsPass(NodePass):
             if chain is not None and (new := self._shorten(chain, links[:length], opset)) is not None:
                 self.report_change(node, new)
                 return
+            # The link after the first `length` did not compose with them: the search goes on from that link. If the
+            # first link alone does not compose, it is left out.
             links = links[max(length, 1) :]
         if reasons:
             raise Skip(reasons[0])
@@ -184,21 +186,24 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> str | None:
-        """Replace links by the shortest nodes that do the same; return their operators, None if that is no shorter."""
+        """Replace links by the shortest nodes that do the same.
+
+        Returns:
+            The operators of the new nodes; None if the links are short enough, so that nothing was replaced.
+        """
         slicing = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not slicing:
             return None
-        last, data = links[-1], links[0].inputs[0]
-        assert data is not None
+        last, data = links[-1], data_of(links[0])
         gathers = self._gathers and not self.split_members.intersection(links)
         new = build_chain(self, chain, data, last, opset, gathers=gathers)
-        made = [one for one in new if one.op_type != "Constant"]
-        cuts = sum(one.op_type in ("Slice", "Gather") for one in made)
-        if cuts > slicing or len(made) > len(links) or (cuts, len(made)) == (slicing, len(links)):
+        operators = [node.op_type for node in new if node.op_type != "Constant"]
+        cuts = sum(operator in ("Slice", "Gather") for operator in operators)
+        if cuts > slicing or len(operators) > len(links) or (cuts, len(operators)) == (slicing, len(links)):
             detach(new)
             return None
         self.replace_node(last, new)
-        return list_operators(new)
+        return ", ".join(operators)
 
 
 def build_chain(
@@ -239,11 +244,8 @@ def build_chain(
 
 def _find_previous(node: ir.Node) -> ir.Node | None:
     """Return the link before a link, if nothing else reads its output."""
-    value = node.inputs[0] if node.inputs else None
-    producer = None if value is None else value.producer()
-    if value is None or producer is None or not is_operator(producer, *_LINKS) or producer.graph is not node.graph:
-        return None
-    return None if value.is_graph_output() or count_uses(value) != 1 else producer
+    producer = data_of(node).producer()
+    return producer if is_operator(producer, *_LINKS) and _find_next(producer) is node else None
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:

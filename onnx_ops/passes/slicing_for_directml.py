@@ -1,4 +1,4 @@
-"""Slices and Splits that onnxruntime's DirectML provider refuses or computes wrongly get an equivalent form."""
+"""Replacement of Slices and Splits that onnxruntime's DirectML provider refuses or computes wrongly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.names import derive_name
 from onnx_ops.passes.outcome import SKIPS
-from onnx_ops.passes.value_info import Sizes
+from onnx_ops.passes.value_info import Sizes, read_static
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED
 from sliceport.defects.onnxruntime import (
@@ -93,29 +93,27 @@ def _find_unfixable(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | 
 
 def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:
     """Return the shape of the output, if that has no elements and the data have a known shape with some."""
-    known = [size for size in shape or () if size]
-    if shape is None or len(known) != len(shape):
-        return None
-    kept = cut_shape(entries, known)
+    known = read_static(shape)
+    kept = () if known is None or 0 in known else cut_shape(entries, known)
     return kept if 0 in kept else None
 
 
 def _find_refused(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[Defect]:
-    """Return the defects by which the provider refuses bounds."""
-    taken = _adapt_bounds(entries, shape)
-    changed = [entry for axis, entry in entries.items() if taken[axis] != entry]
+    """Return the defects that make the provider refuse bounds."""
+    adapted = _adapt_bounds(entries, shape)
+    changed = [entry for axis, entry in entries.items() if adapted[axis] != entry]
     return list(dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in changed))
 
 
 def _adapt_bounds(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
     """Return equivalent bounds that the provider accepts."""
-    taken = {}
+    adapted = {}
     for axis, entry in entries.items():
         size = shape[axis] if shape is not None else None
         is_below = entry.start <= _INT32_MIN or (size is not None and entry.start < -size)
         is_refused = is_below if entry.step < 0 else entry.start <= _INT32_MIN and entry.end < 0
-        taken[axis] = entry._replace(start=0) if is_refused else entry
-    return taken
+        adapted[axis] = entry._replace(start=0) if is_refused else entry
+    return adapted
 
 
 class SplitForDirectMLPass(NodePass):
@@ -178,10 +176,9 @@ class SplitForDirectMLPass(NodePass):
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
-        shape, dtype = self.sizes(data), self.value_info.dtype(data)
-        if start == stop and shape is not None and dtype is not None:
-            dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]
-            known = [dim for dim in dims if dim is not None]
-            if len(known) == len(dims):
-                return [build_empty(known, dtype)]
+        sizes, dtype = self.sizes(data), self.value_info.dtype(data)
+        if start == stop and sizes is not None and dtype is not None:
+            shape = read_static(tuple([0 if i == axis % len(sizes) else size for i, size in enumerate(sizes)]))
+            if shape is not None:
+                return [build_empty(shape, dtype)]
         return build_slice(data, {axis: AxisSlice(start, stop, 1)}, opset)

@@ -106,7 +106,7 @@ class SplitOfPartPass(SlicingPass):
         """Return the axis that the outer node cuts and all its parts with their sizes.
 
         Raises:
-            Skip, InvalidSlice, DynamicSlice: They are not known, or too much would be copied that nothing reads.
+            Skip, InvalidSlice, DynamicSlice: The parts are not known, or the Split would copy much that nothing reads.
         """
         data = data_of(outer)
         shape = self.sizes(data)

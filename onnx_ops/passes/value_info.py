@@ -15,12 +15,21 @@ from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.nodes import is_slicing, node_name
+from onnx_ops.model.nodes import (
+    MAX_AXES,
+    is_slicing,
+    is_strided_slice,
+    node_name,
+    read_int,
+    slice_spec,
+    split_spec,
+    strided_slice_spec,
+)
 from onnx_ops.model.walk import all_nodes, model_graphs
 from onnx_ops.passes.contested_nodes import build_probe, mark_contested, unmark
-from onnx_ops.passes.invalid_nodes import find_invalid
-from sliceport.errors import ModelError
+from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.hardening import InvalidNode
+from sliceport.slicing.spec import normalize_axis
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +39,12 @@ Sizes = tuple[int | None, ...]
 def read_sizes(shape: ir.ShapeProtocol) -> Sizes:
     """Return the sizes of a shape, None for each open one."""
     return tuple([dim if isinstance(dim, int) else None for dim in shape])
+
+
+def read_static(sizes: Sizes | None) -> tuple[int, ...] | None:
+    """Return sizes that are all known, else None."""
+    known = tuple([size for size in sizes or () if size is not None])
+    return known if sizes is not None and len(known) == len(sizes) else None
 
 
 @dataclass
@@ -119,7 +134,7 @@ def _infer_probe(
         slicing = [(node, copy) for node, copy in slicing if copy.graph is not None]  # the others became constants
         if _mark_all(slicing, opset):  # more sizes are known
             return None
-    value_info = ValueInfo(invalid=find_invalid(slicing, opset))
+    value_info = ValueInfo(invalid=_find_invalid(slicing, opset))
     for value, same in values.items():
         value_info.record(value, same, [facts.get(copy, NO_FACTS) if copy is not None else NO_FACTS for copy in same])
     for graph in model_graphs(model):
@@ -155,6 +170,59 @@ def _pair_values(
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
     """Make the parameters of a slicing node in a probe constants if their elements are known."""
     for value in copy.inputs[1:]:
-        known = NO_FACTS if value is None or value.const_value is not None else facts.get(value, NO_FACTS)
-        if value is not None and known.data is not None:
-            value.const_value = ir.Tensor(known.data, dtype=ir.DataType(known.element))
+        fact = NO_FACTS if value is None or value.const_value is not None else facts.get(value, NO_FACTS)
+        if value is not None and fact.data is not None:
+            value.const_value = ir.Tensor(fact.data, dtype=ir.DataType(fact.element))
+
+
+def _find_invalid(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> dict[ir.Node, str]:
+    """Return the slicing nodes that break their specification, each with the rule and the value that breaks it.
+
+    Args:
+        slicing: Slicing nodes, each with its copy in a probe, whose values have the inferred shapes and constants.
+        opset: Version of the operator set.
+    """
+    invalid: dict[ir.Node, str] = {}
+    for node, copy in slicing:
+        try:
+            _check_node(copy, opset)
+        except InvalidSlice as error:
+            invalid[node] = str(error)
+        except DynamicSlice:
+            pass
+    return invalid
+
+
+def _check_node(node: ir.Node, opset: int) -> None:
+    """Check a slicing node as far as the sizes of its data are known.
+
+    Raises:
+        InvalidSlice: The node breaks its specification.
+        DynamicSlice: A parameter is not known.
+    """
+    data = node.inputs[0] if node.inputs else None
+    if data is None:
+        raise InvalidSlice("data is missing")
+    if node.op_type != "Split" and len(node.outputs) != 1:
+        raise InvalidSlice(f"{node.op_type} has 1 output, got {len(node.outputs)}")
+    shape = data.shape if data.shape is not None or data.const_value is None else data.const_value.shape
+    sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
+    if is_strided_slice(node):
+        strided = strided_slice_spec(node)
+        if sizes is not None:
+            strided.check(sizes)
+    elif node.op_type == "Slice":
+        # The rules hold for every rank, so that any large one shows what breaks them if the rank is not known.
+        slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
+    else:
+        _check_split(node, opset, [None] * MAX_AXES if sizes is None else sizes)
+
+
+def _check_split(node: ir.Node, opset: int, sizes: Sequence[int | None]) -> None:
+    # The number of outputs stands for a size that is not known, because it divides into equal parts.
+    whole = [len(node.outputs) if size is None else size for size in sizes]
+    parts = split_spec(node, opset, tuple(whole))
+    axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
+    if sizes[axis] is None:
+        whole[axis] = sum(parts.sizes)
+    parts.resolve(whole)
