@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sliceport.defects.defect import Defect
-from sliceport.wording import group_nodes
+from sliceport.wording import count_of, group_nodes
 
 NOTHING = "nothing"
 """The replacement of a node that is removed."""
@@ -130,7 +130,7 @@ class Hardening:
         lines = group_nodes([*changes, *(node.describe() for node in self.invalid)], verbose=verbose)
         rewritten = sum(change.replacement is not None for change in self.changes)
         version = self.version.partition("-")[0]  # OpenVINO adds its commit
-        count = f"{len(self.changes)} node{'s' * (len(self.changes) != 1)} with a defect of {self.target} {version}"
+        count = f"{count_of(len(self.changes), 'node')} with a defect of {self.target} {version}"
         counts = f"{count}: {rewritten} rewritten, {len(self.changes) - rewritten} not fixed" if self.changes else count
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
         return "\n".join([*lines, f"{counts}{count_invalid(self.invalid)}{ending}"])

@@ -49,6 +49,15 @@ def shorten(text: str, limit: int = _MAX_LENGTH) -> str:
     return line if len(line) <= limit else f"{line[:limit]}..."
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return a number and its noun, which takes a plural s unless the number is 1.
+
+    >>> count_of(2, "node")
+    '2 nodes'
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
     """Format findings about nodes, one line for each operator and text. A single node is named in its line.
 

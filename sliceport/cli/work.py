@@ -127,6 +127,17 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
         SliceportError: The work cannot be done.
     """
     work: Work = options.work(options)
+    try:
+        return _run(work, options, is_supervised=is_supervised)
+    except SliceportError as error:
+        if work.form == "json":
+            emit(to_text({"schema_version": 1, "error": str(error)}))
+        raise
+
+
+def _run(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> bool:
+    if os.path.isdir(work.model):
+        raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; see sliceport batch.")
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:
         if is_supervised or timeout is not None or memory is not None:

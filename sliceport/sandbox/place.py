@@ -116,21 +116,20 @@ def write_files(
             _put(Placement(beside, tuple((beside / file.name, file) for file in files)))
 
 
-def check_not_read(files: Iterable[Path], read: Iterable[str], source: str | os.PathLike[str]) -> None:
+def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
     """Refuse to write over the data files of a model.
 
     Args:
         files: The files to be written.
-        read: The data files of the model.
-        source: The model's file.
+        data_files: The data files of the model.
 
     Raises:
         UsageError: A file to be written is a data file.
     """
-    data = [name for name in dict.fromkeys(read) if os.path.exists(name)]
+    existing = [name for name in dict.fromkeys(data_files) if os.path.exists(name)]
     for file in files:
-        if os.path.exists(file) and any(os.path.samefile(file, name) for name in data):
-            raise UsageError(f"output '{file}' is where '{os.fspath(source)}' has its weights; give another name.")
+        if os.path.exists(file) and any(os.path.samefile(file, name) for name in existing):
+            raise UsageError(f"output '{file}' is a file that the model has its weights in; give another name.")
 
 
 def check_output(file: Path) -> None:
