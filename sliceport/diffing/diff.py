@@ -58,7 +58,8 @@ def diff(
         seed: For the random inputs.
         seeds: The number of sets of random inputs that are tried until outputs differ.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct ones.
-        tolerance: The accepted difference of computed outputs; None for the default of each type. Outputs of nodes that only move elements are exact.
+        tolerance: The accepted difference of computed outputs; None for the default of each type. Outputs of nodes
+            that only move elements are exact.
         budget: Seconds for the search; None for no limit.
         locates: Whether to search the node behind a difference.
 
