@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sliceport import progress
-from sliceport.diffing.difference import EXACT, Failure, Tolerance, compare_values
+from sliceport.diffing.difference import EXACT, Failure, Tolerance, compare_values, narrow_tolerance_of
 from sliceport.diffing.graph import Graph, GraphNode
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import WholeModel
@@ -280,7 +280,8 @@ class Search:
             return None
         for name in case.outputs:
             if name in got and name in expected:
-                tolerance = EXACT if only_moves(case.graph, case.numbers, name) else self._tolerance
+                tolerance = self._tolerance or narrow_tolerance_of(expected[name])
+                tolerance = EXACT if only_moves(case.graph, case.numbers, name) else tolerance
                 failure = compare_values(name, got[name], expected[name], tolerance).failure
                 if failure is not None:
                     return failure
