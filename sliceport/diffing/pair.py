@@ -115,10 +115,10 @@ class Pair:
             outputs: The outputs of the second model that may differ on the first of these inputs.
         """
         matched = self._match(runs)
-        counts = Counter(how for _, how in matched.values())
-        total = sum(len(node.writes) for node in self.second.nodes)
+        names = [name for node in self.second.nodes for name in node.writes]
+        counts = Counter(matched[name][1] for name in names if name in matched)
         listed = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
-        notes: tuple[str, ...] = (f"of {total} values of the second model were matched: {listed or 'none'}",)
+        notes: tuple[str, ...] = (f"of {len(names)} values of the second model were matched: {listed or 'none'}",)
         found = self._locate(runs[0], matched, outputs)
         if found is None:
             return None, None, notes
