@@ -173,7 +173,7 @@ class _Search:
         """
         models: list[str] = []
         bad: list[BadSource] = []
-        entered = set(self.folders)
+        entered = set(self.folders) - {os.path.realpath(root)}  # the results may lie in the source itself
         starts = [root]
 
         def report(error: OSError) -> None:

@@ -18,7 +18,7 @@ import onnx
 import pytest
 
 from sliceport.batch import run as module
-from sliceport.batch import run_folder
+from sliceport.batch import run_folder, store
 from sliceport.batch.manifest import read_manifest
 from sliceport.batch.run import Batch, run_batch
 from sliceport.batch.run_folder import VIEW, join, read_run
@@ -384,10 +384,10 @@ def test_the_results_lie_beside_the_sources(batch: Batch, zoo: Path, source: str
 
 
 def test_a_journal_that_cannot_be_written_is_told(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill_the_disk(data: object) -> str:
+    def fill_the_disk(folder: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(json, "dumps", fill_the_disk)
+    monkeypatch.setattr(store, "_make_folder", fill_the_disk)
     with pytest.raises(UsageError, match=r"runs/.*\.jsonl' cannot be written \(No space left on device\)"):
         run_batch(batch)
     assert not Path(batch.job.root, "scratch").exists()
