@@ -25,7 +25,7 @@ from sliceport.sandbox import supervisor
 from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
+COMMANDS = ("lower", "compare", "diff", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 
