@@ -1,4 +1,4 @@
-"""Engines that run slicing nodes as ONNX has them."""
+"""Engines that run single ONNX nodes."""
 
 from __future__ import annotations
 
