@@ -194,12 +194,7 @@ def _find_invalid(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> dic
 
 
 def _check_node(node: ir.Node, opset: int) -> None:
-    """Check a slicing node as far as the sizes of its data are known.
-
-    Raises:
-        InvalidSlice: The node breaks its specification.
-        DynamicSlice: A parameter is not known.
-    """
+    """Check a slicing node as far as the sizes of its data are known, or raise InvalidSlice or DynamicSlice."""
     data = node.inputs[0] if node.inputs else None
     if data is None:
         raise InvalidSlice("data is missing")

@@ -201,7 +201,8 @@ def test_one_name_in_two_branches_is_two_values(ends: tuple[int, int], taken: in
 
 
 CUT = """<domain: "local", opset_import: ["" : 13]> cut (x) => (out) {
-    zero = Constant<value_ints = [0]>()  four = Constant<value_ints = [4]>()  s = Slice(x, zero, four)  out = Neg(s) }"""
+    zero = Constant<value_ints = [0]>()  four = Constant<value_ints = [4]>()
+    s = Slice(x, zero, four)  out = Neg(s) }"""
 
 
 def test_names_in_functions_are_their_own() -> None:
