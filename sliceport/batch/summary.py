@@ -1,4 +1,4 @@
-"""Outcomes of many models: counts, and the models that need attention."""
+"""Summaries of runs: counts, and the models that need attention."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tally:
 
 @dataclass
 class Summary:
-    """The counts of a run, which grow row by row; of the rows themselves, few are kept, however many are added."""
+    """Counts of a run, which grow row by row. At most 20 rows are kept, so memory stays small."""
 
     models: int = 0
     gap: str = ""
@@ -87,7 +87,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 if every model is clean, 1 if some have findings, 2 if a model failed or the run is incomplete."""
+        """Exit code: 0 if every model is clean, 1 if some have findings, 2 if one failed or the run is incomplete."""
         if self.gap:
             return 2
         if self.models == self.verdicts["clean"]:
@@ -96,11 +96,11 @@ class Summary:
 
     @property
     def attention(self) -> list[tuple[str, str, str]]:
-        """Model, verdict and message of those that need attention, the worst first; 20 at most."""
+        """Model, verdict and message of at most 20 models that need attention, the worst first."""
         return [(model, verdict, message) for _, model, verdict, message in self._attention]
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """Yield the counts besides verdicts, each with the word for one of them; most models first, then by name."""
+        """Yield each part of findings with its counts, those of most models first, then by name."""
         for word, tallies in self.tallies.items():
             yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
