@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from onnx_ops.model.read import CheckedModel
+    from onnx_ops.model.read import CheckedModel as ReadModel
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.verify import Verification
+    from sliceport.checking import CheckedModel
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -88,6 +89,12 @@ class ONNX:
 
         return lower(model, **options)
 
+    def check(self, model: Any) -> CheckedModel:
+        """Check the nodes of a model; see `onnx_ops.checking.check`."""
+        from onnx_ops.checking import check
+
+        return check(model)
+
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
         """Compare executors on a model; see `onnx_ops.verify.compare`."""
         from onnx_ops.verify import compare
@@ -143,7 +150,7 @@ class ONNX:
 
 def _read(
     model: Path, output: Path, can_change: Callable[[onnx.ModelProto], bool], options: ChangeOptions
-) -> CheckedModel | None:
+) -> ReadModel | None:
     """Read a model to change; return None if nothing can change in it, after writing it as it is."""
     from onnx_ops.model.io import read_to_change, write_proto
     from onnx_ops.passes.first_look import is_kept_as_read
@@ -157,7 +164,7 @@ def _read(
 
 
 def _change(
-    checked: CheckedModel,
+    checked: ReadModel,
     output: Path,
     change: Callable[[ir.Model], tuple[ir.Model, Any]],
     verify: Callable[..., Verification],

@@ -60,7 +60,7 @@ def lower(
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
-    with _view(model) as (view, source):
+    with open_view(model) as (view, source):
         program = replace(lower_nodes(read_slicing_nodes(view, input_shapes), options), source=source)
     if strict:
         program.raise_refused()
@@ -68,7 +68,7 @@ def lower(
 
 
 @contextmanager
-def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
+def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """Yield a view to read, and the model as it is written; no file is left open."""
     given = _as_ir(model)
     if given is not None:

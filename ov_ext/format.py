@@ -28,6 +28,7 @@ from sliceport.sandbox.place import check_not_read
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
+    from sliceport.checking import CheckedModel
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
 
@@ -73,6 +74,13 @@ class OpenVINO:
         from ov_ext import lower
 
         return lower(model, **options)
+
+    def check(self, model: Any) -> CheckedModel:
+        """Check the nodes of a model; see `ov_ext.checking.check`."""
+        from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
+        from ov_ext.checking import check
+
+        return check(model)
 
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
         """Compare engines on each node alone, on random data; see `ov_ext.compare`."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sliceport.arguments import check_path, read_names, read_options
+from sliceport.arguments import check_path, is_path, read_names, read_options
+from sliceport.errors import UsageError
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -15,9 +17,11 @@ from sliceport.formats import (
     RewriteOptions,
     choose_target,
     format_of,
+    formats,
 )
 
 if TYPE_CHECKING:
+    from sliceport.checking import CheckReport
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
 
@@ -36,6 +40,41 @@ def lower(model: Any, **options: Unpack[LowerOptions]) -> Program:
         MissingExtra: A package that reads the format is not installed.
     """
     return format_of(model).lower(model, **_check_options(options, LowerOptions))
+
+
+def check(
+    model: Any, *, engines: Sequence[str] | None = None, engine_versions: Mapping[str, str] | None = None
+) -> CheckReport:
+    """Find the nodes of a model that are invalid, fragile, or have a known defect on an engine; no engine runs.
+
+    Args:
+        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
+        engines: Names of engines or of their families, such as `openvino`; `all` adds every engine that users have
+            reported defects of. By default the engines that the tests of sliceport run.
+        engine_versions: Versions by engine or family; defects that do not concern them are left out.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: An engine is not known, or no installed format reads the model.
+        MissingExtra: A package that reads the format is not installed.
+    """
+    from sliceport.checking import CheckReport, Selection
+
+    names = None if engines is None else tuple(read_names(engines, "engines"))
+    selection = Selection(names, dict(engine_versions or {}))
+    if is_path(model) and os.path.isdir(model):
+        raise UsageError(f"'{os.fspath(model)}' is a folder; sliceport batch check checks every model of a folder.")
+    own = format_of(model)
+    checked = [own.check(model)]
+    for other in formats().values() if is_path(model) else ():
+        for engine, suffixes in other.targets.items():
+            if other is not own and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
+                checked.append(other.check(model))
+    return CheckReport(
+        tuple(node for one in checked for node in one.nodes),
+        tuple(engine for one in checked for engine in one.engines),
+        selection,
+    )
 
 
 def compare(model: Path, **options: Unpack[CompareOptions]) -> Report:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from sliceport.checking import CheckedModel
     from sliceport.directml.feature_levels import FeatureLevel
     from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
@@ -199,6 +200,10 @@ class Format(Protocol):
         """Lower every slicing node of a model, a file or an object, to DirectML operators."""
         ...
 
+    def check(self, model: Any) -> CheckedModel:
+        """Find the nodes of a model, a file or an object, that are invalid, fragile, or have a defect on an engine."""
+        ...
+
     def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
         """Compare the outputs that engines compute for the slicing nodes of a model's file."""
         ...
@@ -249,7 +254,7 @@ class ManyFiles(Protocol):
         ...
 
 
-_METHODS = ("passes", "lower", "compare", "run_on_directml", "rewrite", "harden")
+_METHODS = ("passes", "lower", "check", "compare", "run_on_directml", "rewrite", "harden")
 
 
 @cache

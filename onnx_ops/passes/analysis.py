@@ -11,7 +11,7 @@ from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
 from onnx_ops.passes.walk import rewritable_nodes
 
-LOOKED_AT = frozenset((*CUTTING, *VIEWS, "StridedSlice", "Reshape"))
+LOOKED_AT = frozenset((*CUTTING, *VIEWS, "StridedSlice", "Reshape", "MatMul"))
 """The operators that passes start from."""
 
 

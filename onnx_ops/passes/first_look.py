@@ -51,13 +51,13 @@ def can_rewrite(proto: onnx.ModelProto) -> bool:
 
 
 def can_harden(proto: onnx.ModelProto) -> bool:
-    """Return whether `harden_for_directml` may find something: a node that cuts, or a Reshape with an allowzero.
+    """Return whether `harden_for_directml` may find something: a node that cuts, a MatMul or a Reshape with allowzero.
 
     Args:
         proto: A model that is well-formed.
     """
     return any(
-        node.op_type in _STARTS
+        node.op_type in (*_STARTS, "MatMul")
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )

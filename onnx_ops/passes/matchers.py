@@ -12,15 +12,15 @@ from onnx_ops.model.nodes import (
     constant,
     contested,
     is_operator,
+    known_split,
     node_name,
     read_elements,
     read_int,
     read_ints,
     slice_spec,
-    split_spec,
 )
 from onnx_ops.model.views import Array
-from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
+from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -49,19 +49,6 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
         _check_uncontested(node, opset, shape)
         raise Skip(str(reason)) from None
     _check_uncontested(node, opset, shape, spec)
-    return _by_axis(spec, shape)
-
-
-def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Read a Slice as `read_slice` does, by the specification even if engines disagree about the node.
-
-    Raises:
-        Skip: They are not constant or not valid.
-    """
-    try:
-        spec = slice_spec(node, opset)
-    except (InvalidSlice, DynamicSlice) as reason:
-        raise Skip(str(reason)) from None
     return _by_axis(spec, shape)
 
 
@@ -110,20 +97,10 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
             disagree about the node.
     """
     _check_uncontested(node, opset, shape)
-    axis = read_attribute(node, "axis", 0)
-    in_range = shape is not None and -len(shape) <= axis < len(shape)
-    size = shape[axis] if shape is not None and in_range else None
-    is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
-    if not is_written and size is None:
-        raise Skip(f"it splits axis {axis} of {_data(node)} evenly, and the size of that axis is not known")
-    known = tuple([dim or 0 for dim in shape]) if shape is not None else (0,)
     try:
-        spec = split_spec(node, opset, known)
+        return known_split(node, opset, shape)
     except (InvalidSlice, DynamicSlice) as reason:
         raise Skip(str(reason)) from None
-    if size is not None and sum(spec.sizes) != size:
-        raise Skip(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {_data(node)} has {size}")
-    return SplitSpec(axis % len(shape), spec.sizes) if shape is not None and in_range else spec
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
