@@ -33,7 +33,7 @@ from onnx_ops.model.nodes import (
 )
 from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
 from onnx_ops.model.walk import scoped_nodes
-from sliceport.checking import CheckedModel, CheckedNode
+from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.onnxruntime import (
     BELOW_THE_AXIS,
@@ -92,7 +92,7 @@ _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
 
 
-def check(model: AnyModel) -> CheckedModel:
+def check(model: AnyModel) -> NodeFindings:
     """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
 
     Args:
@@ -103,7 +103,7 @@ def check(model: AnyModel) -> CheckedModel:
         UsageError: `model` is not a model.
     """
     with open_view(model) as (view, _):
-        return CheckedModel(tuple(_Checker(view).run()), ENGINES)
+        return NodeFindings(tuple(_Checker(view).run()), ENGINES)
 
 
 class _Checker:
@@ -122,7 +122,7 @@ class _Checker:
         }
         self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
 
-    def run(self) -> Iterator[CheckedNode]:
+    def run(self) -> Iterator[NodeFinding]:
         """Yield the findings in the order of the model; a node of a function counts once for all its calls."""
         seen: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
@@ -130,7 +130,7 @@ class _Checker:
                 name = self._view.written_name(node)
                 key = (defect.id, name, detail)
                 if name == node_name(node) or key not in seen:
-                    yield CheckedNode(defect, name, node.op_type, kind, detail, scope)
+                    yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 seen.add(key)
 
     def _check(self, node: NodeView) -> _Found:

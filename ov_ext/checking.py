@@ -12,7 +12,7 @@ from ov_ext.files import read_model
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
 from ov_ext.read import SPLITS, nodes_with_scope, resolve
-from sliceport.checking import CheckedModel, CheckedNode
+from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
 from sliceport.defects.reported import STEP_AT_RUN_TIME
@@ -26,7 +26,7 @@ _VIEWS = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 @with_openvino_lock
-def check(model: str | os.PathLike[str] | ov.Model) -> CheckedModel:
+def check(model: str | os.PathLike[str] | ov.Model) -> NodeFindings:
     """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
 
     Args:
@@ -37,9 +37,9 @@ def check(model: str | os.PathLike[str] | ov.Model) -> CheckedModel:
         UsageError: `model` is not a path.
     """
     opened = model.clone() if isinstance(model, ov.Model) else read_model(model)
-    return CheckedModel(
+    return NodeFindings(
         tuple(
-            CheckedNode(defect, node.get_friendly_name(), kind_of(node)[0].rstrip("18"), kind, detail, scope)
+            NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0].rstrip("18"), kind, detail, scope)
             for scope, node in nodes_with_scope(opened)
             for defect, kind, detail in _check(node)
         ),

@@ -18,7 +18,7 @@ Status = Literal["clean", "findings"]
 
 
 @dataclass(frozen=True)
-class CheckedNode:
+class NodeFinding:
     """A finding about one node.
 
     Attributes:
@@ -39,7 +39,7 @@ class CheckedNode:
 
 
 @dataclass(frozen=True)
-class CheckedModel:
+class NodeFindings:
     """The findings about a model by one format, for all engines.
 
     Attributes:
@@ -47,7 +47,7 @@ class CheckedModel:
         engines: The engines whose proved entries the format can find in a model.
     """
 
-    nodes: tuple[CheckedNode, ...]
+    nodes: tuple[NodeFinding, ...]
     engines: tuple[str, ...]
 
 
@@ -109,12 +109,12 @@ class CheckReport:
         selection: The selected engines.
     """
 
-    nodes: tuple[CheckedNode, ...]
+    nodes: tuple[NodeFinding, ...]
     engines: tuple[str, ...]
     selection: Selection = Selection()
 
     @property
-    def findings(self) -> tuple[CheckedNode, ...]:
+    def findings(self) -> tuple[NodeFinding, ...]:
         """The findings that concern the selected engines. What is invalid or fragile concerns every engine."""
         return tuple(one for one in self.nodes if one.kind != "defect" or self.selection.divergences_of(one.defect))
 

@@ -48,9 +48,9 @@ class ReshapeForDirectMLPass(NodePass):
             return None
         if all(isinstance(part, int) for part in parts):
             node.attributes.pop("allowzero")
-        else:
-            self._replace_minus_one(node, data, parts)
-        return Rewritten("Reshape", defects)
+            return Rewritten("Reshape without allowzero", defects)
+        self._replace_minus_one(node, data, parts)
+        return Rewritten("Reshape without -1", defects)
 
     def _constant(self, value: ir.Value) -> Array | None:
         known = self.value_info.constants.get(value)

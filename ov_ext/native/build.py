@@ -14,12 +14,10 @@ from typing import IO
 
 from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
 from sliceport.errors import SliceportError
-from sliceport.sandbox.place import fill_folder, remove_leftovers, write_json
+from sliceport.sandbox.place import fill_folder, write_json
 
 Progress = Callable[[str], None]
 _MAX_SAID = 300
-_LEFTOVER_SECONDS = 24 * 60 * 60.0
-"""The age from which on the leftovers of a build are deleted."""
 
 
 class BuildError(SliceportError):
@@ -43,7 +41,6 @@ def build(say: Progress) -> Path:
         found = find_library(version)
         if found.path is None:
             say(f"building the operators in C++ for openvino {version}")
-            remove_leftovers(target.parent, _LEFTOVER_SECONDS)
             _remove_without_record(target)
             try:
                 fill_folder(
