@@ -62,6 +62,7 @@ from sliceport.defects.validity import (
     NOT_VALID,
     NUM_OUTPUTS_UNLIKE,
     UNEVEN_PARTS,
+    WRONG_COUNT,
     WRONG_SIZES,
 )
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
@@ -76,6 +77,7 @@ _BY_RULE: Mapping[Rule | None, Defect] = {
     None: NOT_VALID,
     "list": NOT_A_LIST,
     "sizes": WRONG_SIZES,
+    "count": WRONG_COUNT,
     "no sizes": NO_PARTS,
     "uneven": UNEVEN_PARTS,
     "num_outputs above": NUM_OUTPUTS_UNLIKE,
@@ -175,7 +177,7 @@ class _Checker:
         except (InvalidSlice, DynamicSlice):
             late = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
             if late[1]:
-                yield STEP_AT_RUN_TIME, "fragile", ""
+                yield STEP_AT_RUN_TIME, "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
             if late[0]:
                 yield BOUND_AT_RUN_TIME, "defect", ""
             return

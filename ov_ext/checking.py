@@ -39,7 +39,7 @@ def check(model: str | os.PathLike[str] | ov.Model) -> NodeFindings:
     opened = model.clone() if isinstance(model, ov.Model) else read_model(model)
     return NodeFindings(
         tuple(
-            NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0].rstrip("18"), kind, detail, scope)
+            NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)
             for scope, node in nodes_with_scope(opened)
             for defect, kind, detail in _check(node)
         ),
@@ -65,7 +65,7 @@ def _check_built_in(view: BuiltInNode) -> _Found:
             yield defect, "defect", ""
     steps = view.values[2] if len(view.values) > 2 else [1]
     if steps is None or None in steps:
-        yield STEP_AT_RUN_TIME, "fragile", ""
+        yield STEP_AT_RUN_TIME, "fragile", f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
     inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
     if inputs:
         yield NARROWED, "fragile", f"wrong where {' or '.join(map(repr, inputs))} needs more than 32 bits"

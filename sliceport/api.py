@@ -77,8 +77,6 @@ def check(
 
     names = None if engines is None else tuple(read_names(engines, "engines"))
     selection = Selection(names, dict(engine_versions or {}))
-    if is_path(model) and os.path.isdir(model):
-        raise UsageError(f"'{os.fspath(model)}' is a folder; sliceport batch check checks every model of a folder.")
     own = format_of(model)
     checked = [own.check(model)]
     for other in formats().values() if is_path(model) else ():

@@ -149,6 +149,8 @@ class CheckReport:
             "evidence": defect.evidence,
             "trigger": defect.trigger,
             "right": defect.right,
+            "right_on": list(defect.correct_engines),
+            "is_contested": defect.is_contested,
             "engines": [
                 {
                     "engine": one.engine,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Rule = Literal["list", "sizes", "no sizes", "uneven", "num_outputs above", "num_outputs below"]
+Rule = Literal["list", "sizes", "count", "no sizes", "uneven", "num_outputs above", "num_outputs below"]
 
 
 class SliceportError(Exception):

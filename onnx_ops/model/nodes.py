@@ -304,7 +304,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         if len(sizes) != count:
             listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
             raise InvalidSlice(
-                f"split={listed} must have a size for each of the {count} outputs", "sizes" if sizes else "no sizes"
+                f"split={listed} must have a size for each of the {count} outputs", "count" if sizes else "no sizes"
             )
         return SplitSpec(axis, sizes)
     if opset < NUM_OUTPUTS_OPSET:

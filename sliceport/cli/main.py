@@ -25,7 +25,7 @@ from sliceport.sandbox import supervisor
 from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
+COMMANDS = ("check", "lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 
@@ -68,6 +68,8 @@ def _run(words: Sequence[str], *, is_supervised: bool) -> int:
     options = make_parser(words).parse_args(split_repeated(words, endings))
     if hasattr(options, "work"):
         return CLEAN if run_work(options, is_supervised=is_supervised) else FINDING
+    if hasattr(options, "supervise"):
+        return int(options.supervise(options, is_supervised=is_supervised))
     try:
         with console.showing_progress():
             result = options.run(options)  # an exit code, or whether there is no finding

@@ -93,11 +93,10 @@ NOT_A_LIST = Defect(
 )
 WRONG_SIZES = Defect(
     id="sizes that do not fit",
-    trigger="a Split with sizes that are negative, do not add up to the axis, or are not one for each output",
-    right="by Split-13, there is one size of 0 or more for each output, and they add up to the size of the axis",
+    trigger="a Split with sizes that are negative or do not add up to the size of the axis",
+    right="by Split-13, sizes are 0 or more, and add up to the size of the axis",
     divergences=(
         _reference("slices by the running sums of the sizes, so that elements are left out or two parts share some"),
-        _reader("ignores the sizes of outputs that the node does not have"),
     ),
     examples=(
         Example(
@@ -120,6 +119,20 @@ WRONG_SIZES = Defect(
                 OPENVINO_ONNX: Fails("FrontEnd API failed"),
             },
         ),
+    ),
+    handling="found",
+    workaround="write sizes that add up to the size of the axis",
+    kind="invalid",
+)
+WRONG_COUNT = Defect(
+    id="sizes unlike the outputs",
+    trigger="a Split whose number of sizes is not that of its outputs",
+    right="by Split-13, there is one size for each output",
+    divergences=(
+        _reference("ignores the sizes without an output"),
+        _reader("ignores the sizes without an output"),
+    ),
+    examples=(
         Example(
             OnnxCase(_split(4, "1, 2, 1")),
             right=Fails(),
@@ -131,7 +144,7 @@ WRONG_SIZES = Defect(
         ),
     ),
     handling="found",
-    workaround="write sizes that add up to the axis, one for each output",
+    workaround="write a size for each output",
     kind="invalid",
 )
 UNEVEN_PARTS = Defect(
