@@ -176,9 +176,9 @@ class Divergence:
 
     @property
     def seen_in(self) -> str:
-        """The versions in words."""
-        limits = [f"{word} {version}" for word, version in (("since", self.since), ("until", self.until)) if version]
-        return ", ".join([*self.versions, *limits])
+        """The versions in which it was seen, or else those that may show it; empty if none is stated."""
+        limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
+        return ", ".join(self.versions or limits)
 
 
 def version_key(version: str) -> tuple[int, ...]:

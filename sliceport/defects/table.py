@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 from sliceport.defects import directml, onnxruntime, openvino, reported, validity
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ALL_TITLES
 from sliceport.errors import unknown_name
+
+SCHEMA_VERSION = 2
+
+
+def to_json(defects: Sequence[Defect] | None = None) -> dict[str, Any]:
+    """Return defects as JSON values, as `table.schema.json` describes them; by default all."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "last_proved": LAST_PROVED,
+        "engines": ALL_TITLES,
+        "defects": [defect.to_json() for defect in (DEFECTS if defects is None else defects)],
+    }
 
 
 def entries_of(module: ModuleType) -> tuple[Defect, ...]:
