@@ -72,7 +72,7 @@ def _check_built_in(view: BuiltInNode) -> _Found:
 
 
 def _wide_parameter(source: ov.Output) -> str:
-    """Return the name of the model's 64-bit input that an index input is, reshaped or not; empty if it is none."""
+    """Return the name of the model's 64-bit input that an index input is, reshaped or not; empty if it is not one."""
     node = source.get_node()
     while node.get_type_name() in _VIEWS:
         node = node.input_value(0).get_node()
