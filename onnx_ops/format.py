@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_ops.passes import Rewriting
+    from onnx_ops.verify.onnx_graph import OnnxGraph
     from onnx_ops.verify.verify import Verification
     from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
@@ -107,6 +108,14 @@ class ONNX:
         from onnx_ops.verify.run_model import run_model
 
         return run_model(model, against=against, **options)
+
+    def open_graph(self, model: Path) -> OnnxGraph:
+        """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        from onnx_ops.verify.onnx_graph import OnnxGraph
+        from onnx_ops.verify.runnable import read_complete_model
+
+        complete = read_complete_model(model)
+        return OnnxGraph(complete.proto, complete.model)
 
     def rewrite(
         self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]

@@ -78,7 +78,7 @@ def run(
     """
     load()
     feeds = {name: Captured.of(array) for name, array in inputs.items()}
-    job = Job(_serialize(proto), feeds, tuple(names), data_folder, is_optimized)
+    job = Job(_serialize(proto), feeds, tuple(names), data_folder, "all" if is_optimized else "none")
     timeout = _timeout.get()
     try:
         found: dict[str, Value] = supervisor.call(session.run, job, timeout=timeout)

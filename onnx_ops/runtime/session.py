@@ -18,6 +18,12 @@ import numpy.typing as npt
 from sliceport.engines.tensor_bytes import TensorBytes
 
 STRING = 8
+LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
 _WIDTHS = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
 """Bytes of an element by the number of its type in TensorProto; types that are not listed take one."""
 _LENGTH = struct.Struct("<Q")
@@ -92,14 +98,16 @@ class Job:
         feeds: The inputs by name.
         names: The outputs that are wanted.
         data_folder: The folder of external data, or an empty string.
-        is_optimized: Whether onnxruntime optimises the graph, as it does by default.
+        level: The level of graph optimisation, a name of `LEVELS`.
+        disabled: The names of optimizers that onnxruntime leaves out.
     """
 
     model: bytes
     feeds: Mapping[str, Captured]
     names: Sequence[str]
     data_folder: str = ""
-    is_optimized: bool = False
+    level: str = "none"
+    disabled: Sequence[str] = ()
 
 
 class NotRun(Exception):
@@ -116,15 +124,15 @@ def run(job: Job) -> dict[str, Value]:
     """
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
-    level = ort.GraphOptimizationLevel
-    options.graph_optimization_level = level.ORT_ENABLE_ALL if job.is_optimized else level.ORT_DISABLE_ALL
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[job.level])
     options.log_severity_level = 4
-    if not job.is_optimized:  # a constant matrix would be packed, and then summed in another order
+    if job.level == "none":  # a constant matrix would be packed, and then summed in another order
         options.add_session_config_entry("session.disable_prepacking", "1")
     if job.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", job.data_folder)
     try:
-        session = ort.InferenceSession(job.model, options, providers=["CPUExecutionProvider"])
+        more = {"disabled_optimizers": list(job.disabled)} if job.disabled else {}
+        session = ort.InferenceSession(job.model, options, providers=["CPUExecutionProvider"], **more)
         return _run(ort, session, job)
     except (MemoryError, ImportError):
         raise

@@ -142,11 +142,6 @@ def put(folder: Path, openvino: Path, version: str) -> None:
     write_json(folder / RECORD, {**make_record(version), "library": hash_file(folder / LIBRARY)})
 
 
-def write_failure_record(folder: Path, reason: str) -> None:
-    """Write a record of the reason for which there is no library."""
-    write_json(folder / RECORD, {"failed": reason.rstrip(".")})
-
-
 def _configuration(openvino: Path) -> list[str]:
     """Return the options of CMake. No path of this machine goes into the library."""
     options = [f"-DOpenVINO_DIR={openvino / 'cmake'}", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SKIP_RPATH=ON"]

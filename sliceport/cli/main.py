@@ -25,7 +25,9 @@ from sliceport.sandbox import supervisor
 from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("check", "lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
+COMMANDS = (
+    "check", "lower", "compare", "diff", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion",
+)  # fmt: skip
 """Each is a module of this package."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +74,9 @@ def add_command(
     *,
     model: tuple[str, str] = ("MODEL", "ONNX, or OpenVINO IR (.xml)"),
     output: str = "where the changed model goes",
+    output_flags: Sequence[str] = ("-o", "--output"),
     verbose: str = "print more",
-) -> None:
+) -> Parser:
     """Add a parser that describes the work of a command.
 
     Args:
@@ -85,14 +86,16 @@ def add_command(
         read_options: Returns these options as arguments of the Python function; raises UsageError.
         model: The placeholder and the help of the model.
         output: The help of --output.
+        output_flags: The spellings of --output.
         verbose: The help of --verbose.
     """
     command = COMMANDS[name]
-    parser = commands.add_parser(name.rpartition(" ")[2], help=command.help)
+    parser: Parser = commands.add_parser(name.rpartition(" ")[2], help=command.help)
     parser.add_argument("model", metavar=model[0], help=model[1])
     if command.writes != "never":
         is_file = command.writes == "always"
-        parser.add_argument("-o", "--output", required=is_file, metavar="OUT" if is_file else "DIR", help=output)
+        metavar = "OUT" if is_file else "DIR"
+        parser.add_argument(*output_flags, dest="output", required=is_file, metavar=metavar, help=output)
         replaced = "OUT and its weights" if is_file else "DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {replaced}")
     add_options(parser)
@@ -114,6 +117,7 @@ def add_command(
         )
 
     parser.set_defaults(work=describe)
+    return parser
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
