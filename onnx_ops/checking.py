@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
 from onnx_ops.model.conditions import (
     Defects,
@@ -34,37 +35,10 @@ from onnx_ops.model.nodes import (
 from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
 from onnx_ops.model.walk import scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
+from sliceport.defects import onnxruntime as known
+from sliceport.defects import reported, validity
 from sliceport.defects.defect import Defect, Kind
-from sliceport.defects.onnxruntime import (
-    BELOW_THE_AXIS,
-    EMPTY_LAST_PART,
-    EMPTY_PART,
-    NO_PARTS,
-    NOTHING_SELECTED,
-    OUTPUT_LEFT_OUT,
-)
 from sliceport.defects.openvino import EMPTY_LISTS
-from sliceport.defects.reported import (
-    BACKWARD,
-    BOUND_AT_RUN_TIME,
-    EMPTY_RESULT,
-    EMPTY_SPLIT_PART,
-    SPLIT_BELOW_13,
-    STEP_AT_RUN_TIME,
-    STEPPED,
-    UNEVEN_NUM_OUTPUTS,
-    UNORDERED_AXES,
-)
-from sliceport.defects.validity import (
-    FEWER_NUM_OUTPUTS,
-    FIXED_AXIS,
-    NOT_A_LIST,
-    NOT_VALID,
-    NUM_OUTPUTS_UNLIKE,
-    UNEVEN_PARTS,
-    WRONG_COUNT,
-    WRONG_SIZES,
-)
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 
 if TYPE_CHECKING:
@@ -74,19 +48,19 @@ if TYPE_CHECKING:
 ENGINES = ("onnxruntime-cpu", "onnxruntime-cpu-optimized", "onnxruntime-dml", "onnx-reference", "openvino-onnx")
 """The engines whose proved entries `check` finds in ONNX models."""
 _BY_RULE: Mapping[Rule | None, Defect] = {
-    None: NOT_VALID,
-    "list": NOT_A_LIST,
-    "sizes": WRONG_SIZES,
-    "count": WRONG_COUNT,
-    "no sizes": NO_PARTS,
-    "uneven": UNEVEN_PARTS,
-    "num_outputs above": NUM_OUTPUTS_UNLIKE,
-    "num_outputs below": FEWER_NUM_OUTPUTS,
+    None: validity.NOT_VALID,
+    "list": validity.NOT_A_LIST,
+    "sizes": validity.WRONG_SIZES,
+    "count": validity.WRONG_COUNT,
+    "no sizes": known.NO_PARTS,
+    "uneven": validity.UNEVEN_PARTS,
+    "num_outputs above": validity.NUM_OUTPUTS_UNLIKE,
+    "num_outputs below": validity.FEWER_NUM_OUTPUTS,
 }
 _WITH_REPORTS: Mapping[str, Defects] = {
-    NOTHING_SELECTED.id: (EMPTY_RESULT,),
-    EMPTY_PART.id: (EMPTY_SPLIT_PART,),
-    EMPTY_LAST_PART.id: (EMPTY_SPLIT_PART,),
+    known.NOTHING_SELECTED.id: (reported.EMPTY_RESULT,),
+    known.EMPTY_PART.id: (reported.EMPTY_SPLIT_PART,),
+    known.EMPTY_LAST_PART.id: (reported.EMPTY_SPLIT_PART,),
 }
 _CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul"))
 _Found = Iterator[tuple[Defect, Kind, str]]
@@ -94,17 +68,19 @@ _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
 
 
-def check(model: AnyModel) -> NodeFindings:
+def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFindings:
     """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
 
     Args:
         model: A file's path, or a model as onnx or onnx-ir have it; neither is changed.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: `model` is not a model.
+        UsageError: `model` is not a model, or `input_shapes` do not fit it.
     """
     with open_view(model) as (view, _):
+        bind_shapes(view, input_shapes)
         return NodeFindings(tuple(_Checker(view).run()), ENGINES)
 
 
@@ -155,7 +131,7 @@ class _Checker:
             if facts is not None and facts.data is not None:
                 self._view.set_constant(value, facts.element, facts.data)
         if id(node) in self._left_out:
-            yield OUTPUT_LEFT_OUT, "defect", ""
+            yield known.OUTPUT_LEFT_OUT, "defect", ""
         try:
             check_node(node, self._opset)
         except InvalidSlice as error:
@@ -177,22 +153,24 @@ class _Checker:
         except (InvalidSlice, DynamicSlice):
             late = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
             if late[1]:
-                yield STEP_AT_RUN_TIME, "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
+                yield reported.STEP_AT_RUN_TIME, "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
             if late[0]:
-                yield BOUND_AT_RUN_TIME, "defect", ""
+                yield reported.BOUND_AT_RUN_TIME, "defect", ""
             return
         if not entries and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
         steps = {entry.step for entry in entries.values()}
-        yield from _defects((*[STEPPED] * bool(steps - {1}), *[BACKWARD] * (min(steps, default=1) < 0)))
+        yield from _defects(
+            (*[reported.STEPPED] * bool(steps - {1}), *[reported.BACKWARD] * (min(steps, default=1) < 0))
+        )
         axes = list(entries)
         if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
-            yield UNORDERED_AXES, "defect", ""
+            yield reported.UNORDERED_AXES, "defect", ""
         for axis, entry in entries.items():
             name = self._open_axis(data, axis)
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
-                yield BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
+                yield known.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
 
     def _check_split(self, node: NodeView) -> _Found:
         data = node.inputs[0]
@@ -200,7 +178,7 @@ class _Checker:
         sizes = sizes_of(data)
         yield from _defects(split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
-            yield SPLIT_BELOW_13, "defect", ""
+            yield reported.SPLIT_BELOW_13, "defect", ""
         try:
             axis = read_int(node, "axis", 0)
             name = self._open_axis(data, axis)
@@ -210,14 +188,14 @@ class _Checker:
         except DynamicSlice:
             count = len(node.outputs)
             if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
-                yield EMPTY_LAST_PART, "fragile", f"a part of the {count} is empty for some sizes of {name}, as 1"
+                yield known.EMPTY_LAST_PART, "fragile", f"a part of the {count} is empty for some sizes of {name}, as 1"
             elif name and count > 1 and not _is_at_run_time(node, 1):
-                yield UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
+                yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
             return
         if name:
-            yield FIXED_AXIS, "fragile", f"split={list(parts)} fixes {name} to {sum(parts)}"
+            yield validity.FIXED_AXIS, "fragile", f"split={list(parts)} fixes {name} to {sum(parts)}"
         if "num_outputs" in node.attributes and len(set(parts)) > 1:
-            yield UNEVEN_NUM_OUTPUTS, "defect", ""
+            yield reported.UNEVEN_NUM_OUTPUTS, "defect", ""
 
     def _open_axis(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""

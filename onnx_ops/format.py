@@ -15,6 +15,7 @@ from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
     DeclaredShapes,
+    InputShapes,
     LowerOptions,
     Path,
     Result,
@@ -91,11 +92,11 @@ class ONNX:
 
         return lower(model, **options)
 
-    def check(self, model: Any) -> NodeFindings:
+    def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Check the nodes of a model; see `onnx_ops.checking.check`."""
         from onnx_ops.checking import check
 
-        return check(model)
+        return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare executors on a model; see `onnx_ops.verify.compare`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import openvino as ov
 
@@ -11,7 +11,7 @@ from ov_ext.defects import BuiltInNode, defects
 from ov_ext.files import read_model
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
-from ov_ext.read import SPLITS, nodes_with_scope, resolve
+from ov_ext.read import SPLITS, bind_shapes, nodes_with_scope, resolve
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
@@ -26,17 +26,19 @@ _VIEWS = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 @with_openvino_lock
-def check(model: str | os.PathLike[str] | ov.Model) -> NodeFindings:
+def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> NodeFindings:
     """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
 
     Args:
         model: A file's path, or a model, which is not changed.
+        input_shapes: Sizes for inputs by name, to which the model is reshaped.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: `model` is not a path.
+        UsageError: `model` is not a path, or `input_shapes` do not fit it.
     """
     opened = model.clone() if isinstance(model, ov.Model) else read_model(model)
+    bind_shapes(opened, input_shapes)
     return NodeFindings(
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)

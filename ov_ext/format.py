@@ -19,6 +19,7 @@ from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
     DeclaredShapes,
+    InputShapes,
     LowerOptions,
     ManyFiles,
     Path,
@@ -83,12 +84,12 @@ class OpenVINO:
 
         return lower(model, **options)
 
-    def check(self, model: Any) -> NodeFindings:
+    def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Check the nodes of a model; see `ov_ext.checking.check`."""
         from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
         from ov_ext.checking import check
 
-        return check(model)
+        return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare engines on each node alone, on random data; see `ov_ext.compare`."""

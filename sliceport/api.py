@@ -58,7 +58,11 @@ def lower(
 
 
 def check(
-    model: Any, *, engines: Sequence[str] | None = None, engine_versions: Mapping[str, str] | None = None
+    model: Any,
+    *,
+    engines: Sequence[str] | None = None,
+    engine_versions: Mapping[str, str] | None = None,
+    input_shapes: InputShapes | None = None,
 ) -> CheckReport:
     """Find the nodes of a model that are invalid, fragile, or have a known defect on an engine; no engine runs.
 
@@ -67,6 +71,7 @@ def check(
         engines: Names of engines or of their families, such as `openvino`; `all` adds every engine that users have
             reported defects of. By default the engines that the tests of sliceport run.
         engine_versions: Versions by engine or family; defects that do not concern them are left out.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
 
     Raises:
         ModelError: The model cannot be read.
@@ -77,12 +82,13 @@ def check(
 
     names = None if engines is None else tuple(read_names(engines, "engines"))
     selection = Selection(names, dict(engine_versions or {}))
+    shapes = read_input_shapes(input_shapes)
     own = format_of(model)
-    checked = [own.check(model)]
+    checked = [own.check(model, shapes)]
     for other in formats().values() if is_path(model) else ():
         for engine, suffixes in other.targets.items():
             if other is not own and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
-                checked.append(other.check(model))
+                checked.append(other.check(model, shapes))
     return CheckReport(
         tuple(node for one in checked for node in one.nodes),
         tuple(engine for one in checked for engine in one.engines),

@@ -180,7 +180,7 @@ class Format(Protocol):
         """Lower every slicing node of a model, a file or an object, to DirectML operators."""
         ...
 
-    def check(self, model: Any) -> NodeFindings:
+    def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
         """Find the nodes of a model, a file or an object, that are invalid, fragile, or have a defect on an engine."""
         ...
 

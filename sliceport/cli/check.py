@@ -10,7 +10,7 @@ from typing import Any
 from sliceport.checking import KINDS, Selection, parse_versions
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
-from sliceport.cli.options import add_limits, add_verbose
+from sliceport.cli.options import add_input_shapes, add_limits, add_verbose, parse_input_shapes
 from sliceport.cli.parser import BAD_INPUT, Commands
 from sliceport.cli.work import Work, compute
 from sliceport.commands.command import COMMANDS
@@ -32,6 +32,7 @@ def add(commands: Commands) -> None:
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options for checking a model."""
+    add_input_shapes(command)
     command.add_argument(
         "--engines",
         type=_split,
@@ -65,7 +66,12 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
     for kind in options.fail_on:
         if kind not in KINDS:
             raise unknown_name("kind", kind, KINDS)
-    return {"engines": options.engines, "engine_versions": versions, "fail_on": options.fail_on}
+    return {
+        "engines": options.engines,
+        "engine_versions": versions,
+        "fail_on": options.fail_on,
+        "input_shapes": parse_input_shapes(options.input_shapes),
+    }
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
