@@ -1,4 +1,4 @@
-"""Engines that run ONNX models, and slicing nodes as ONNX has them."""
+"""Engines that run ONNX models, or single ONNX nodes."""
 
 from __future__ import annotations
 

@@ -175,13 +175,13 @@ def _change(
     verify: Callable[..., Verification],
     options: ChangeOptions,
 ) -> Result:
-    """Change a model and write or return it; with the option `verify` only if it passes.
+    """Change a model and write or return it; with the option `verify`, only if the result computes the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
         output: The file to write, if any.
-        can_change: Returns whether `change` may find something; if not, the model need not be read into onnx-ir.
-        report_nothing: Builds the report of a model in which nothing is found.
+        can_change: Returns whether `change` may change the model.
+        report_nothing: Returns the report of a model that is not changed.
         change: Changes a copy of the model; returns the result and a report.
         verify: Compares the model before with a file of the result.
         options: The options of the command.
@@ -195,9 +195,10 @@ def _change(
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     is_verified, overwrite = options.get("verify", False), options.get("overwrite", False)
     if is_onnx_ir(model) and not is_verified:
-        before = clone_sorted(model)  # which shares the weights
+        before = clone_sorted(model)  # shares the weights
     else:
         checked = read_to_change(model)
+        # onnx-ir is loaded only if a pass, or the conversion to onnx-ir alone, changes something.
         if not (is_verified or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
             if output is not None:
                 write_proto(checked.proto, output, overwrite=overwrite)

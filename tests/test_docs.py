@@ -93,7 +93,12 @@ def test_the_synopsis_of_batch_names_what_all_its_commands_add() -> None:
 
 def test_the_reference_lists_the_public_names() -> None:
     names = json.loads((ROOT / "tests" / "data" / "public_names.json").read_text(encoding="utf-8"))
-    listed = re.findall(r"^::: (\S+)$", read("docs/api.md"), re.MULTILINE)
+    listed = [
+        name
+        for page in PAGES
+        if page.startswith("docs/api")
+        for name in re.findall(r"^::: (\S+)$", read(page), re.MULTILINE)
+    ]
     public = [f"{package}.{name}" for package, found in names.items() for name in found]
     # The function has the name of its module, which is what a reader of the source would find.
     public[public.index("onnx_ops.passes.rewrite")] += ".rewrite"

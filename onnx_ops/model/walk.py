@@ -1,4 +1,4 @@
-"""Walks over the nodes, graphs and values of a model, as either of its readers has it.
+"""Walks over the nodes, graphs and values of a model, in either view of it.
 
 Loading this module does not load onnx-ir. The orders are those of onnx-ir's own iterators, which take several times as
 long.
@@ -21,7 +21,7 @@ Node = TypeVar("Node", bound=NodeView)
 def graphs_in(node: NodeView) -> Sequence[Any]:
     """Return the graphs in the attributes of a node, without the graphs in their nodes."""
     attributes = node.attributes
-    attributes = getattr(attributes, "data", attributes)  # the dictionary inside onnx-ir's
+    attributes = getattr(attributes, "data", attributes)  # onnx-ir's class wraps a dictionary, which is faster
     if not attributes:
         return ()
     graphs: tuple[Any, ...] = ()
@@ -41,7 +41,7 @@ def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
 def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
     """Yield the nodes of a graph or a function, each followed by those of the graphs in it.
 
-    The nodes may change meanwhile.
+    Nodes may be changed during the walk.
     """
     for node in holder:
         yield node
@@ -73,7 +73,7 @@ def all_values(graph: GraphView) -> Iterator[Any]:
 
 
 def all_graphs(model: ir.Model) -> list[ir.Graph]:
-    """Return the main graph and the graphs in its nodes, as `ir.Model.graphs` has them."""
+    """Return the main graph and the graphs in its nodes, in the order of `ir.Model.graphs`."""
     return [model.graph, *_subgraphs(model.graph)]
 
 
@@ -94,6 +94,6 @@ def _subgraphs(holder: ir.Graph | ir.Function) -> Iterable[ir.Graph]:
 
 
 def count_uses(value: ir.Value) -> int:
-    """Return how often nodes read a value: `len(value.uses())` without the copy, which is long where many nodes do."""
+    """Return `len(value.uses())` without its copy of the uses, which is slow if there are many."""
     uses = getattr(value, "_uses", None)
     return len(value.uses() if uses is None else uses)

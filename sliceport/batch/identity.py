@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.batch.digests import State, digest_file, read_cached, state_of, write_cached
+from sliceport.batch.file_systems import describe_state
 from sliceport.batch.names import is_url
-from sliceport.batch.remote_models import Copy, describe_state, download, list_beside, url_beside
+from sliceport.batch.remote_models import Copy, download, list_beside, url_beside
 from sliceport.batch.result import SCHEMA_VERSION
 from sliceport.batch.task import Job, Task
 from sliceport.errors import ModelError

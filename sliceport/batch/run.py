@@ -85,13 +85,13 @@ def run_batch(
     scratch = store.new_scratch()
     try:
         runner = _choose_runner(batch, scratch)
-        journal = Journal(store, header, scratch)
+        journal = Journal(store, header)
         try:
             with closing(runner.run(job, _tasks(batch, models))) as results:
                 done = itertools.chain((_describe_bad_source(job.command, source) for source in bad), results)
                 _follow(done, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:
-            journal.close()
+            journal.store_lines()
             summary = Summary()
             run = latest = read_run(store)
             if latest.header["started"] != header["started"]:  # a run of another command, say, has begun meanwhile

@@ -18,7 +18,7 @@ from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.place import Placement, deferred, remove_scratch
 from sliceport.sandbox.scratch import new_name
 from sliceport.wording import command_line, describe_unforeseen
@@ -173,14 +173,14 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
 
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
     """Have a child do the work, and put its files into place."""
-    owner = new_name()
+    owner = "" if work.output is None else new_name()
     log = 2 if work.verbose > 1 else None
     try:
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(
                 do, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
             )
-        with supervisor.shielded():
+        with signals.shielded():
             for placement in answer.placements:
                 placement.commit()
     finally:

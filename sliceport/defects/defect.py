@@ -182,7 +182,7 @@ class Divergence:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, by which versions are ordered.
+    """Return the numbers of a version, which order versions.
 
     >>> version_key("2025.2") < version_key("2025.10.1-rc2")
     True

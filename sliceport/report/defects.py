@@ -20,7 +20,7 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
         reported = ", reported and not reproduced here" if engine in REPORTED_TITLES else ""
         lines.append(f"{ALL_TITLES[engine]} ({engine}){reported}")
         for defect in defects_of(engine):
-            (divergence,) = [one for one in defect.divergences if one.engine == engine]
+            (divergence,) = [d for d in defect.divergences if d.engine == engine]
             for line in _describe(defect, divergence, verbose):
                 lines += _wrap(line, columns)
         lines.append("")

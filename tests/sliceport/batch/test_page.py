@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_rows import make_finding, make_header, make_row, make_rows
+from batch_rows import compare_runs, make_finding, make_header, make_row, make_rows
 from browser import Page, Unusable, find_chromium, open_browser
 
-from sliceport.batch.compare_runs import RunComparison, compare_runs
+from sliceport.batch.compare_runs import RunComparison
 from sliceport.batch.page import write_page
 from sliceport.batch.row import Header, Row, reasons_of
 from sliceport.errors import MissingExtra
