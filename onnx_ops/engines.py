@@ -47,7 +47,7 @@ class OnnxruntimeCPU:
 
     name = "onnxruntime-cpu"
     description = "onnxruntime's CPU provider, optimised as by default"
-    formats = ("onnx",)
+    model_formats = ("onnx",)
     options: Mapping[str, str] = {
         "level": "none, basic, extended or all, as by default",
         "disable": "optimizers to leave out, joined by +",
@@ -118,7 +118,7 @@ class OnnxReference:
 
     name = "onnx-reference"
     description = "the reference evaluator of the onnx package; slow"
-    formats = ("onnx",)
+    model_formats = ("onnx",)
     options: Mapping[str, str] = {}
 
     def version(self) -> str:
@@ -148,7 +148,7 @@ class OnnxruntimeDML:
 
     name = "onnxruntime-dml"
     description = "each node on onnxruntime's DirectML provider"
-    formats = ("onnx",)
+    formats = model_formats = ("onnx",)
     options: Mapping[str, str] = {}
     is_isolated = True
 

@@ -34,6 +34,7 @@ from sliceport.wording import spell
 if TYPE_CHECKING:
     import openvino as ov
 
+    from ov_ext.ov_graph import OpenVINOGraph
     from sliceport.checking import NodeFindings
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -106,6 +107,13 @@ class OpenVINO:
             feature_level=options.get("feature_level", LATEST),
             seed=options.get("seed", 0),
         )
+
+    def open_graph(self, model: Path) -> OpenVINOGraph:
+        """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        from ov_ext import read_model
+        from ov_ext.ov_graph import OpenVINOGraph
+
+        return OpenVINOGraph(read_model(model))
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:  # noqa: ARG002
         """Refuse: DirectML does not run IR.

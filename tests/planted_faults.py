@@ -32,7 +32,7 @@ class Faulty:
 
     name = "faulty"
     description = "an engine that computes wrongly"
-    formats = ("onnx",)
+    model_formats = ("onnx",)
     options: Mapping[str, str] = {"crash": "an operator"}
     is_isolated = True
 
@@ -145,7 +145,7 @@ def _change_slice(model: onnx.ModelProto, node: onnx.NodeProto) -> bool:
     if not ends:
         return False
     array = onnx.numpy_helper.to_array(ends[0]).copy()
-    array[0] += 1 if abs(int(array[0])) < 2**31 and array[0] < 0 else -1
+    array[0] += -1 if array[0] > 0 else 1
     model.graph.initializer.append(onnx.numpy_helper.from_array(array, f"{node.name}_moved"))
     node.input[2] = f"{node.name}_moved"
     return True

@@ -83,5 +83,5 @@ def list_engines() -> str:
     lines = {}
     for name, engine in model_engines().items():
         options = "; ".join(f"{key}={line}" for key, line in engine.options.items())
-        lines[name] = f"{', '.join(engine.formats)}: {engine.description}{f' ({options})' * bool(options)}"
+        lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}{f' ({options})' * bool(options)}"
     return f"engines, with options as in onnxruntime-cpu:level=basic:\n{list_names(lines)}"

@@ -49,6 +49,12 @@ def tolerance_of(value: Value) -> Tolerance:
     return _BY_TYPE.get(value.dtype.name, _NARROW if "float" in value.dtype.name else EXACT)
 
 
+def narrow_tolerance_of(value: Value) -> Tolerance:
+    """Return the tolerance for a value within a model, where a small difference in small values may grow later."""
+    tolerance = tolerance_of(value)
+    return Tolerance(tolerance.absolute / 100, tolerance.relative)
+
+
 @dataclass(frozen=True)
 class Failure:
     """A failure of a run.
@@ -190,7 +196,7 @@ def _compare_arrays(name: str, got: Array, expected: Array, tolerance: Tolerance
         return _different(name, "values", _first(unequal, a, b, got.shape), **about)
     for kind, is_special in (("nan", np.isnan), ("infinity", _signed_infinity)):
         if tolerance != EXACT and a.dtype.kind not in "iu":
-            special = is_special(_wide(a)) != is_special(_wide(b))
+            special = is_special(widen(a)) != is_special(widen(b))
             if special.any():
                 return _different(name, kind, _first(special, a, b, got.shape), **about)  # type: ignore[arg-type]
     return _compare_finite(name, a, b, unequal, tolerance, about)
@@ -200,9 +206,9 @@ def _compare_finite(
     name: str, a: Array, b: Array, unequal: Array, tolerance: Tolerance, about: dict[str, Any]
 ) -> OutputDiff:
     with np.errstate(invalid="ignore", over="ignore"):
-        finite = np.isfinite(_wide(a)) & np.isfinite(_wide(b))
-        error = np.where(finite, np.abs(_wide(a) - _wide(b)), 0.0).astype(np.float64)
-        largest = float(np.abs(np.where(finite, _wide(b), 0)).max(initial=0.0))
+        finite = np.isfinite(widen(a)) & np.isfinite(widen(b))
+        error = np.where(finite, np.abs(widen(a) - widen(b)), 0.0).astype(np.float64)
+        largest = float(np.abs(np.where(finite, widen(b), 0)).max(initial=0.0))
     steps = _ulps(a, b, finite) if "float" in a.dtype.name else None
     is_wrong = unequal & (error > max(tolerance.absolute, tolerance.relative * largest))
     if tolerance == EXACT:
@@ -235,7 +241,8 @@ def _is_arithmetic(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iufc" or "float" in dtype.name or "int" in dtype.name
 
 
-def _wide(flat: Array) -> Array:
+def widen(flat: Array) -> Array:
+    """Return elements as float64, or complex128 if they are complex."""
     if flat.dtype.kind == "c" or flat.dtype.name in ("float64", "int64", "uint64"):
         return flat.astype(np.complex128 if flat.dtype.kind == "c" else np.float64)
     return flat.astype(np.float64)

@@ -123,6 +123,14 @@ class Graph(Protocol):
         """
         ...
 
+    def read_recorded(self, folder: FilePath) -> Sequence[tuple[dict[str, Array], dict[str, Value]]]:
+        """Read inputs and outputs that were recorded, in the layout of onnx's backend tests.
+
+        Raises:
+            UsageError: The folder holds none for this model.
+        """
+        ...
+
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of a node of control flow, in order; nothing for other nodes.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sliceport import progress
-from sliceport.diffing.difference import EXACT, Failure, Tolerance, compare_values
+from sliceport.diffing.difference import EXACT, Failure, Tolerance, compare_values, narrow_tolerance_of
 from sliceport.diffing.graph import Graph, GraphNode
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import WholeModel
@@ -132,6 +132,7 @@ class Search:
         try:
             if self._find_window():
                 self._reduce()
+                self._name_refused()
                 self._name_fusion()
                 self._enter_body()
                 self._fix_shapes()
@@ -196,6 +197,26 @@ class Search:
             return False
         given = self._compute(best.numbers, _values_of(best), self._boundary(rest))
         return given is not None and self._test(rest, given, None if best.failure.is_of_run else best.outputs)
+
+    def _name_refused(self) -> None:
+        """Choose the one of several nodes that the engine refuses alone, if with another message."""
+        best = self.best
+        assert best is not None
+        if len(best.numbers) == 1 or not best.failure.is_of_run:
+            return
+        for i in best.numbers:
+            given = self._compute(best.numbers, _values_of(best), self._boundary([i]))
+            case = None if given is None else self._cut([i], self._graph.nodes[i].writes, given)
+            if case is None:
+                continue
+            try:
+                self._bad.run(case.model, case.inputs)
+            except RunFailed as failed:
+                nodes = ", ".join(map(str, best.nodes))
+                note = f"in the model it fails together with others ({nodes}: {best.failure.message})"
+                self._failure = failed.failure
+                self.best = replace(case, failure=failed.failure, note=note)
+                return
 
     def _name_fusion(self) -> None:
         """Find out whether the failure is gone once the values between the nodes are outputs."""
@@ -280,7 +301,8 @@ class Search:
             return None
         for name in case.outputs:
             if name in got and name in expected:
-                tolerance = EXACT if only_moves(case.graph, case.numbers, name) else self._tolerance
+                tolerance = self._tolerance or narrow_tolerance_of(expected[name])
+                tolerance = EXACT if only_moves(case.graph, case.numbers, name) else tolerance
                 failure = compare_values(name, got[name], expected[name], tolerance).failure
                 if failure is not None:
                     return failure

@@ -141,7 +141,7 @@ def read_side(text: str, format_name: str, option: str, budget: Budget) -> Side:
         UsageError: The engine or the option is unknown, or the engine does not run models of the format.
     """
     name, _, rest = text.partition(":")
-    engines = {name: one for name, one in model_engines().items() if format_name in one.formats}
+    engines = {name: one for name, one in model_engines().items() if format_name in one.model_formats}
     if name not in engines:
         raise unknown_name(f"{option}: engine", name, list(engines))
     options = dict(re.fullmatch(r"([^=]*)=?(.*)", part).groups() for part in rest.split(",") if part)  # type: ignore[union-attr,misc]

@@ -121,14 +121,14 @@ class ModelEngine(_Named, Protocol):
     """An engine that runs whole models of some formats, in a child process: a crash becomes a finding.
 
     Attributes:
-        formats: The names of the formats whose models it runs.
+        model_formats: The names of the formats whose models it runs.
         options: The names of its options, with a line about each.
 
     An attribute `is_isolated` that is true says that the engine itself runs models in another process.
     """
 
     @property
-    def formats(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
+    def model_formats(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
 
     @property
     def options(self) -> Mapping[str, str]: ...  # noqa: D102 - see the class
