@@ -6,7 +6,6 @@ import onnx_ir as ir
 
 from onnx_ops.model.conditions import matmul_defects
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.outcome import Unfixable
 
 
 class MatMulForDirectMLPass(NodePass):
@@ -14,7 +13,7 @@ class MatMulForDirectMLPass(NodePass):
 
     op_types = ("MatMul",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Unfixable | None:  # noqa: ARG002 - the base class's signature
+    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
         """Report a node that matches; see the class."""
-        defects = matmul_defects([self.sizes(value) for value in node.inputs])
-        return Unfixable(defects) if defects else None
+        if defects := matmul_defects([self.sizes(value) for value in node.inputs]):
+            self.report_change(node, None, defects)

@@ -1,19 +1,19 @@
-"""Slices and Splits that onnxruntime's DirectML provider refuses or computes wrongly get an equivalent form."""
+"""Replacement of Slices and Splits that onnxruntime's DirectML provider refuses or computes wrongly."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
-from onnx_ops.model.nodes import node_name, slice_spec
+from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_empty, build_slice, build_slice_1d
-from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.matchers import read_split
+from onnx_ops.passes.builders import build_empty, build_slice
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.names import derive_name
-from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
-from sliceport.errors import DynamicSlice, InvalidSlice
-from sliceport.slicing import SplitSpec
+from onnx_ops.passes.outcome import SKIPS
+from onnx_ops.passes.value_info import read_static
+from sliceport.slicing import AxisSlice, SplitSpec
 
 
 class SliceForDirectMLPass(NodePass):
@@ -36,29 +36,26 @@ class SliceForDirectMLPass(NodePass):
     """
 
     op_types = ("Slice",)
+    reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         shape = self.sizes(data)
-        try:
-            defects = slice_defects(node, opset, shape)
-            if not defects or data is None:
-                return None
-            if defects[0].handling == "named":
-                return Unfixable(defects)
-            entries = slice_spec(node, opset).by_axis(None if shape is None else len(shape))
-        except (InvalidSlice, DynamicSlice) as reason:
-            raise Skip(str(reason)) from None
+        defects = slice_defects(node, opset, shape)
+        if not defects:
+            return
+        entries = {} if defects[0].handling == "named" else read_slice_by_spec(node, opset, shape)
         empty, dtype = empty_shape(entries, shape), self.value_info.dtype(data)
-        if empty is None:
-            new = build_slice(data, adapt_bounds(entries, shape), opset)
-        elif dtype is None:
-            return Unfixable(defects)
-        else:
+        if defects[0].handling == "named" or (empty is not None and dtype is None):
+            self.report_change(node, None, defects)
+            return
+        if empty is not None and dtype is not None:
             new = [build_empty(empty, dtype)]
+        else:
+            new = build_slice(data, adapt_bounds(entries, shape), opset)
         self.replace_node(node, new)
-        return Rewritten(new[-1].op_type, defects)
+        self.report_change(node, new[-1].op_type, defects)
 
 
 class SplitForDirectMLPass(NodePass):
@@ -75,17 +72,19 @@ class SplitForDirectMLPass(NodePass):
     """
 
     op_types = ("Split",)
+    reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         shape = self.sizes(data)
         defects = split_defects(node, opset, shape)
         if not defects:
-            return None
+            return
         parts = self._read_parts(node, opset)
-        if parts is None or data is None or defects[0].handling == "named":
-            return Unfixable(defects)
+        if parts is None or defects[0].handling == "named":
+            self.report_change(node, None, defects)
+            return
         new: list[ir.Node] = []
         slices: list[ir.Node] = []
         successors = {}
@@ -96,20 +95,19 @@ class SplitForDirectMLPass(NodePass):
                 successors[output] = new[-1].outputs[0]
                 slices.append(new[-1])
         self.replace_nodes([node], new, successors, slices)
-        return Rewritten("Slice", defects)
+        self.report_change(node, "Slice", defects)
 
     def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:
-            return read_split(node, opset, self.sizes(node.inputs[0] if node.inputs else None))
-        except Skip:
+            return read_split(node, opset, self.sizes(node.inputs[0]))
+        except SKIPS:
             return None
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
-        shape, dtype = self.sizes(data), self.value_info.dtype(data)
-        if start == stop and shape is not None and dtype is not None:
-            dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]
-            known = [dim for dim in dims if dim is not None]
-            if len(known) == len(dims):
-                return [build_empty(known, dtype)]
-        return build_slice_1d(data, start, stop, axis, opset)
+        sizes, dtype = self.sizes(data), self.value_info.dtype(data)
+        if start == stop and sizes is not None and dtype is not None:
+            shape = read_static(tuple([0 if i == axis % len(sizes) else size for i, size in enumerate(sizes)]))
+            if shape is not None:
+                return [build_empty(shape, dtype)]
+        return build_slice(data, {axis: AxisSlice(start, stop, 1)}, opset)

@@ -457,7 +457,8 @@ def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
 
 
 def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plain = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }')
+    plain = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] y) <int64[1] i = {1}> { y = Neg(x) z = Slice(x, i, i) }""")
     trained = onnx.ModelProto.FromString(plain.SerializeToString())
     trained.training_info.add().algorithm.name = "a"
     sparse = onnx.ModelProto.FromString(plain.SerializeToString())
