@@ -110,7 +110,9 @@ def test_passes_and_targets_are_listed() -> None:
     from sliceport.engines.registry import engines
     from sliceport.formats import all_targets, formats
 
-    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES)
+    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES), (
+        "give docs/rewrite.md a row for each of PASSES, in their order"
+    )
     executors = set(re.findall(r"^\| `([\w-]+)` \|", read("docs/cli.md"), re.MULTILINE))
     assert executors == set(engines()) | {one.reference[0] for one in formats().values()}
     assert all(target in read("docs/cli.md") for target in all_targets())
