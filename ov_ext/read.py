@@ -96,17 +96,20 @@ def slicing_nodes(model: ov.Model) -> list[ov.Node]:
 
 
 def _slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
-    return ((scope, node) for scope, node in _walk(model, ()) if kind_of(node) in SLICES | STRIDED_SLICES | SPLITS)
+    return (
+        (scope, node) for scope, node in nodes_with_scope(model) if kind_of(node) in SLICES | STRIDED_SLICES | SPLITS
+    )
 
 
-def _walk(model: ov.Model, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+    """Yield the nodes of a model and of the bodies in it, each with the names of the nodes and bodies around it."""
     for node in model.get_ordered_ops():
         yield scope, node
         kind, name = node.get_type_name(), node.get_friendly_name()
         bodies = {"If": ("then_body", "else_body"), "Loop": ("body",), "TensorIterator": ("body",)}.get(kind, ())
         for i, title in enumerate(bodies):
             body = node.get_function(i) if kind == "If" else node.get_function()
-            yield from _walk(body, (*scope, f"{name}.{title}"))
+            yield from nodes_with_scope(body, (*scope, f"{name}.{title}"))
 
 
 def _is_constant(node: ov.Node, is_constant: dict[int, bool]) -> bool:
@@ -165,7 +168,7 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool]
         return Folded(*fields)
     label = f"{op_type} {name!r}"
     try:
-        spec, regions = _resolve(node)
+        spec, regions = resolve(node)
     except InvalidSlice as error:
         return Refused(*fields, refusal=Refusal("invalid", f"{label}: {error}."))
     except DynamicSlice as error:
@@ -176,7 +179,7 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool]
     return Resolved(*fields, cuts=tuple(map(Cut, outputs, regions, used)), spec=spec)
 
 
-def _resolve(node: ov.Node) -> _Selection:
+def resolve(node: ov.Node) -> _Selection:
     """Return the spec of a node, and the region that each output selects.
 
     Raises:
