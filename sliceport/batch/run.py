@@ -124,12 +124,9 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
     Raises:
         UsageError: No source has a model.
     """
-    readable = [
-        model_format
-        for model_format in formats().values()
-        if batch.job.command != "rewrite" or any(model_format.passes())
-    ]
-    suffixes = [suffix for model_format in readable for suffix in model_format.suffixes if suffix]
+    needs_passes = batch.job.command == "rewrite"
+    readable = [each for each in formats().values() if not needs_passes or any(each.passes())]
+    suffixes = [suffix for each in readable for suffix in each.suffixes if suffix]
     root = batch.job.root
     folders = [root, *(f"{root.rstrip('/')}/{name}" for name in FOLDERS)]  # the results may lie among the sources
     expanded = list(expand(batch.sources, suffixes, leave_out=folders))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, reasons_of
+from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, Verdict, reasons_of
 from sliceport.report.table import printable, table
 
 _WORDS = {
@@ -60,7 +60,8 @@ class Summary:
     verdicts: Counter[str] = field(default_factory=Counter)
     tallies: dict[str, dict[str, Tally]] = field(default_factory=lambda: {part: {} for part in _PARTS})
     """For each part of a finding, the counts by its value."""
-    _attention: list[tuple[int, str, str, str]] = field(default_factory=list)
+    attention: list[tuple[str, Verdict, str]] = field(default_factory=list)
+    """Model, verdict and message of at most 20 models that need attention, the worst first."""
 
     @classmethod
     def of(cls, rows: Iterable[Row], gap: str = "") -> Summary:
@@ -82,8 +83,9 @@ class Summary:
         for reason in [] if row["findings"] else reasons_of(row):
             self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
-            insort(self._attention, (VERDICTS.index(row["verdict"]), row["model"], row["verdict"], row["message"]))
-            del self._attention[MAX_LISTED:]
+            entry = (row["model"], row["verdict"], row["message"])
+            insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))
+            del self.attention[MAX_LISTED:]
 
     @property
     def exit_code(self) -> int:
@@ -93,11 +95,6 @@ class Summary:
         if self.models == self.verdicts["clean"]:
             return 0
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
-
-    @property
-    def attention(self) -> list[tuple[str, str, str]]:
-        """Model, verdict and message of at most 20 models that need attention, the worst first."""
-        return [(model, verdict, message) for _, model, verdict, message in self._attention]
 
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
         """Yield each part of findings with its counts, those of most models first, then by name."""
@@ -123,7 +120,7 @@ class Summary:
             "attention": [
                 {"model": model, "verdict": verdict, "message": message} for model, verdict, message in self.attention
             ],
-            "more": needed - len(self._attention),
+            "more": needed - len(self.attention),
         }
 
     def text(self, columns: int | None) -> str:
@@ -132,11 +129,11 @@ class Summary:
         for word, tallies in self.groups():
             if tallies:
                 parts.append(_table(word, tallies, columns))
-        if self._attention:
+        if self.attention:
             lines = ["models that need attention:"]
             for model, verdict, message in self.attention:
                 lines += wrap_line(f"  {verdict}  {model}" + (f": {message}" if message else ""), columns)
-            parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self._attention))))
+            parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self.attention))))
         return "\n\n".join(parts)
 
     def verdict_line(self) -> str:
