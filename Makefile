@@ -93,8 +93,8 @@ endif
 # is in them; whether their description and metadata are such as an index takes.
 dist: .venv/dist
 	rm -rf dist
-	SLICEPORT_NATIVE=no $(BIN)/python -m build --quiet
-	$(BIN)/python -m build --quiet --wheel
+	$(BIN)/python -m build --quiet
+	$(if $(shell command -v c++),SLICEPORT_NATIVE=yes $(BIN)/python -m build --quiet --wheel)
 	$(BIN)/python .ci/check_dist.py dist
 	$(BIN)/python -m twine check --strict dist/*
 

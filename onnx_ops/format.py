@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
-from sliceport.arguments import read_names
+from sliceport.arguments import is_path, read_names
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.formats import (
     ChangeOptions,
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from onnx_ops.model.read import CheckedModel
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.verify import Verification
     from sliceport.directml.program import Program
@@ -88,7 +89,7 @@ class ONNX:
 
         return lower(model, **options)
 
-    def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
+    def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare executors on a model; see `onnx_ops.verify.compare`."""
         from onnx_ops.verify import compare
 
@@ -101,7 +102,7 @@ class ONNX:
         return run_model(model, against=against, **options)
 
     def rewrite(
-        self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
+        self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
@@ -115,11 +116,14 @@ class ONNX:
         def change(before: ir.Model) -> tuple[ir.Model, Rewriting]:
             return simplify(before, names, optimizers) if optimizers else (before, rewrite(before, names))
 
-        checked = _read(model, output, lambda proto: bool(optimizers) or can_rewrite(proto), options)
-        return (
-            Result(report_nothing(names))
-            if checked is None
-            else _change(checked, output, change, verify_rewriting, options)
+        return _change(
+            model,
+            output,
+            lambda proto: bool(optimizers) or can_rewrite(proto),
+            lambda: report_nothing(names),
+            change,
+            verify_rewriting,
+            options,
         )
 
     def _read_optimizers(self, simplify: bool | str | Sequence[str]) -> Sequence[str]:
@@ -128,63 +132,72 @@ class ONNX:
             return list(self.optimizers)[: int(simplify)]
         return [simplify] if isinstance(simplify, str) else read_names(simplify, "simplify")
 
-    def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
-        """Harden a model for DirectML; see `onnx_ops.passes.harden_for_directml` and `verify_hardening`."""
-        from onnx_ops.passes import harden_for_directml
+    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
+        """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
         from onnx_ops.passes.first_look import can_harden
-        from onnx_ops.passes.harden_directml import build_hardening_report
+        from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
         from onnx_ops.verify.verify_directml import verify_hardening
 
-        checked = _read(model, output, can_harden, options)
-        if checked is None:
-            return Result(build_hardening_report(0))
-        return _change(checked, output, lambda before: (before, harden_for_directml(before)), verify_hardening, options)
-
-
-def _read(
-    model: Path, output: Path, can_change: Callable[[onnx.ModelProto], bool], options: ChangeOptions
-) -> CheckedModel | None:
-    """Read a model to change; return None if nothing can change in it, after writing it as it is."""
-    from onnx_ops.model.io import read_to_change, write_proto
-    from onnx_ops.passes.first_look import is_kept_as_read
-
-    progress.say(f"rewriting {model}")
-    checked = read_to_change(model)
-    if not (options.get("verify") or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
-        write_proto(checked.proto, output, overwrite=options.get("overwrite", False))
-        return None
-    return checked
+        return _change(
+            model,
+            output,
+            can_harden,
+            lambda: build_hardening_report(0),
+            lambda before: (before, harden_for_directml(before)),
+            verify_hardening,
+            options,
+        )
 
 
 def _change(
-    checked: CheckedModel,
-    output: Path,
+    model: Any,
+    output: Path | None,
+    can_change: Callable[[onnx.ModelProto], bool],
+    report_nothing: Callable[[], Any],
     change: Callable[[ir.Model], tuple[ir.Model, Any]],
     verify: Callable[..., Verification],
     options: ChangeOptions,
 ) -> Result:
-    """Change a model and write it; with the option `verify` only if it passes."""
-    from onnx_ops.model.io import data_closed, to_ir, write_model
+    """Change a model and write or return it; with the option `verify` only if it passes.
+
+    Args:
+        model: A file's path, a ModelProto or an `onnx_ir.Model`.
+        output: The file to write, if any.
+        can_change: Returns whether `change` may find something; if not, the model need not be read into onnx-ir.
+        report_nothing: Builds the report of a model in which nothing is found.
+        change: Changes a copy of the model; returns the result and a report.
+        verify: Compares the model before with a file of the result.
+        options: The options of the command.
+    """
+    from onnx_ops.model.clone import clone_sorted
+    from onnx_ops.model.io import data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
+    from onnx_ops.model.read import is_onnx_ir
+    from onnx_ops.passes.first_look import is_kept_as_read
     from onnx_ops.verify.verify import write_verified
 
-    overwrite = options.get("overwrite", False)
-    before = to_ir(checked)
-    with data_closed(before):
+    progress.say(f"rewriting {model if is_path(model) else 'the model'}")
+    is_verified, overwrite = options.get("verify", False), options.get("overwrite", False)
+    if is_onnx_ir(model) and not is_verified:
+        before = clone_sorted(model)  # which shares the weights
+    else:
+        checked = read_to_change(model)
+        if not (is_verified or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
+            if output is not None:
+                write_proto(checked.proto, output, overwrite=overwrite)
+            return Result(report_nothing(), model=None if is_path(model) else checked.proto)
+        before = clone_sorted(model) if is_onnx_ir(model) else to_ir(checked)
+    verification = None
+    with data_closed(before), TemporaryDirectory(prefix="sliceport-") as scratch:
         changed, report = change(before)
-        if not options.get("verify"):
-            write_model(changed, output, source=checked.path, overwrite=overwrite)
-            return Result(report)
-        verification = write_verified(
-            changed,
-            output,
-            verify,
-            source=checked,
-            overwrite=overwrite,
-            input_shapes=options.get("input_shapes"),
-            inputs=options.get("inputs"),
-            seed=options.get("seed", 0),
-        )
+        if is_verified:
+            file = os.path.join(scratch, "model.onnx") if output is None else output
+            run_options = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}
+            verification = write_verified(changed, file, verify, source=checked, overwrite=overwrite, **run_options)
+        elif output is not None:
+            write_model(changed, output, overwrite=overwrite)
+    if is_path(model) or (verification is not None and not verification.is_equal):
         return Result(report, verification)
+    return Result(report, verification, changed if is_onnx_ir(model) else to_proto(changed))
 
 
 FORMAT = ONNX()

@@ -14,14 +14,12 @@ from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.annotate import OnnxSource
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_model import ProtoModel
-from onnx_ops.model.read import CheckedModel, check_model, read_checked
+from onnx_ops.model.read import CheckedModel, is_onnx_ir, read_any
 from onnx_ops.model.views import ModelView
-from sliceport.arguments import is_path
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
-from sliceport.errors import UsageError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -70,15 +68,14 @@ def lower(
 @contextmanager
 def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """Yield a view to read, and the model as it is written; no file is left open."""
-    given = _as_ir(model)
-    if given is not None:
+    if is_onnx_ir(model):
         from onnx_ops.model.clone import clone_sorted
 
-        copy = clone_sorted(given)
+        copy = clone_sorted(cast("ir.Model", model))
         with _ir_view(copy.clone()) as view:
             yield view, OnnxSource(copy)
         return
-    checked = _read(model)
+    checked = read_any(model)
     if not checked.findings.needs_onnx_ir:
         yield ProtoModel(checked.proto, checked.base_dir), OnnxSource(checked.proto)
         return
@@ -88,19 +85,6 @@ def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
         yield view, OnnxSource(checked.proto)
 
 
-def _read(model: AnyModel) -> CheckedModel:
-    if isinstance(model, CheckedModel):
-        return model
-    if isinstance(model, onnx.ModelProto):
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        return check_model(copy)
-    if not is_path(model):
-        kinds = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
-        raise UsageError(f"a model is {kinds}, got {type(model).__name__}.")
-    return read_checked(cast("str | os.PathLike[str]", model))
-
-
 @contextmanager
 def _ir_view(model: ir.Model) -> Iterator[ModelView]:
     from onnx_ops.model.io import data_closed
@@ -108,12 +92,3 @@ def _ir_view(model: ir.Model) -> Iterator[ModelView]:
 
     with data_closed(model, LARGE_BYTES):
         yield IrModel.prepared(model)
-
-
-def _as_ir(model: AnyModel) -> ir.Model | None:
-    """Return the model if it is onnx-ir's, without loading onnx-ir: another thread may be about to load it."""
-    if all(kind.__module__.partition(".")[0] != "onnx_ir" for kind in type(model).__mro__):
-        return None
-    import onnx_ir as ir
-
-    return model if isinstance(model, ir.Model) else None

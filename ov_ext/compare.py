@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import openvino as ov
 
@@ -13,7 +13,7 @@ from ov_ext.files import read_with_shapes
 from ov_ext.one_node import OneNode
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import read_slicing_nodes, slicing_nodes
-from sliceport.arguments import read_input_shapes, read_seed
+from sliceport.arguments import is_path, read_input_shapes, read_seed
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -37,7 +37,7 @@ _MAX_BYTES = 2**26
 
 @with_openvino_lock
 def compare(
-    model: str | os.PathLike[str],
+    model: Any,
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     executors: Sequence[str] | None = None,
@@ -51,7 +51,7 @@ def compare(
     defect explains names that defect.
 
     Args:
-        model: The model's file.
+        model: A file's path, or an `openvino.Model`.
         input_shapes: Sizes for inputs by name.
         executors: The names of engines of `sliceport.engines`; `openvino` always takes part. The default is
             `DEFAULT_EXECUTORS`.
@@ -76,7 +76,7 @@ def compare(
         else:
             comparisons += _compare(lowered, OneNode(lowered.resolved, written), engines, seed)
     command = reproducing_command(
-        model,
+        model if is_path(model) else "MODEL",
         input_shapes=shapes,
         feature_level=program.feature_level,
         seed=seed,

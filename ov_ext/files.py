@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import openvino as ov
 
@@ -15,7 +16,7 @@ from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.operators import operator_extensions
 from ov_ext.passes import name_unnamed_nodes, note_operators
 from ov_ext.read import bind_shapes
-from sliceport.arguments import check_path, read_input_shapes
+from sliceport.arguments import check_path, is_path, read_input_shapes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import write_files
 
@@ -53,21 +54,26 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 
 @with_openvino_lock
-def read_with_shapes(path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]]) -> ov.Model:
-    """Read a model and reshape it to the shapes of its inputs.
+def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> ov.Model:
+    """Read or copy a model, and reshape it to the shapes of its inputs.
 
     Args:
-        path: The file.
+        model: A file's path, or an `openvino.Model`, which is cloned.
         shapes: See `bind_shapes`.
 
     Raises:
-        UsageError: See `bind_shapes`.
+        UsageError: `model` is of another type; see also `bind_shapes`.
         ModelError: See `read_model`.
     """
     read = read_input_shapes(shapes)
-    model = read_model(path)
-    bind_shapes(model, read)
-    return model
+    if isinstance(model, ov.Model):
+        copy = model.clone()
+    elif is_path(model):
+        copy = read_model(model)
+    else:
+        raise UsageError(f"a model is a file's path or an openvino.Model, got {type(model).__name__}.")
+    bind_shapes(copy, read)
+    return copy
 
 
 @with_openvino_lock

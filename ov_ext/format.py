@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
+from sliceport.arguments import is_path
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
@@ -74,7 +75,7 @@ class OpenVINO:
 
         return lower(model, **options)
 
-    def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
+    def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare engines on each node alone, on random data; see `ov_ext.compare`."""
         from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
         from ov_ext.compare import compare
@@ -100,8 +101,8 @@ class OpenVINO:
 
     def rewrite(
         self,
-        model: Path,
-        output: Path,  # noqa: ARG002
+        model: Any,
+        output: Path | None,  # noqa: ARG002
         passes: Sequence[str] | None = None,  # noqa: ARG002
         **options: Unpack[RewriteOptions],  # noqa: ARG002
     ) -> Result:
@@ -110,21 +111,25 @@ class OpenVINO:
         Raises:
             UsageError: Always.
         """
-        raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got '{model}'.")
+        described = f"'{model}'" if is_path(model) else type(model).__name__
+        raise UsageError(f"rewrite takes ONNX models, not OpenVINO IR, got {described}.")
 
-    def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:
-        """Harden a model for OpenVINO's CPU plugin; see `ov_ext.harden`."""
-        from ov_ext import harden, write_model
+    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
+        """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`."""
+        from ov_ext import write_model
         from ov_ext.files import read_with_shapes
+        from ov_ext.hardening import harden
 
         if options.get("verify"):
             raise UsageError(f"{spell('verify=True', '--verify')} is for onnxruntime-dml, not for {target}.")
-        _check_keeps_data(model, output)
-        progress.say(f"rewriting {model}")
-        hardened = read_with_shapes(model, {})
+        if output is not None and is_path(model):
+            _check_keeps_data(model, output)
+        progress.say(f"rewriting {model if is_path(model) else 'the model'}")
+        hardened = read_with_shapes(model)
         report = harden(hardened)
-        write_model(hardened, output, overwrite=options.get("overwrite", False))
-        return Result(report)
+        if output is not None:
+            write_model(hardened, output, overwrite=options.get("overwrite", False))
+        return Result(report, model=None if is_path(model) else hardened)
 
 
 def _check_keeps_data(model: Path, output: Path) -> None:
@@ -138,7 +143,7 @@ def _check_keeps_data(model: Path, output: Path) -> None:
         return
     data = [os.path.join(os.path.dirname(model), name) for name in one.files_beside(model)]
     stem, _ = os.path.splitext(output)
-    check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data, model)
+    check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data)
 
 
 FORMAT = OpenVINO()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import openvino as ov
 
 from ov_ext.files import read_with_shapes
 from ov_ext.openvino_lock import with_openvino_lock
-from ov_ext.read import bind_shapes, read_slicing_nodes
-from sliceport.arguments import is_path
+from ov_ext.read import read_slicing_nodes
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Layout, Options, freeze_layout
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import Program
-from sliceport.errors import UsageError
 from sliceport.slicing.node import SlicingNode
 
 
@@ -51,21 +50,12 @@ def lower(
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
-    if not isinstance(model, ov.Model) and not is_path(model):
-        raise UsageError(f"a model is a file's path or an openvino.Model, got {type(model).__name__}.")
-    program = lower_nodes(_read_nodes(model, input_shapes or {}), options)
+    program = lower_nodes(_read_nodes(model, input_shapes), options)
     if strict:
         program.raise_refused()
     return program
 
 
 @with_openvino_lock
-def _read_nodes(
-    model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, Sequence[int]]
-) -> list[SlicingNode]:
-    if isinstance(model, ov.Model):
-        prepared = model.clone()
-        bind_shapes(prepared, input_shapes)
-    else:
-        prepared = read_with_shapes(model, input_shapes)
-    return read_slicing_nodes(prepared)
+def _read_nodes(model: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> list[SlicingNode]:
+    return read_slicing_nodes(read_with_shapes(model, input_shapes))

@@ -2,99 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from sliceport.arguments import check_path, read_names, read_options
-from sliceport.formats import (
-    ChangeOptions,
-    CompareOptions,
-    LowerOptions,
-    Path,
-    Result,
-    RewriteOptions,
-    choose_target,
-    format_of,
-)
+from sliceport.arguments import check_path, is_path, read_input_shapes, read_inputs, read_names, read_seed
+from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.errors import UsageError
+from sliceport.formats import Arrays, InputShapes, Path, Result, RunOptions, choose_target, format_of
 
 if TYPE_CHECKING:
+    from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
 
 
-def lower(model: Any, **options: Unpack[LowerOptions]) -> Program:
+def lower(
+    model: Any,
+    *,
+    input_shapes: InputShapes | None = None,
+    feature_level: str | FeatureLevel = LATEST,
+    input_layout: Layout = None,
+    output_layout: Layout = None,
+    views: bool = False,
+    strict: bool = False,
+) -> Program:
     """Lower every Slice, StridedSlice and Split of a model to DirectML operators.
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        options: Options; `sliceport.formats.LowerOptions` lists them.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        feature_level: The DirectML feature level to lower for.
+        input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
+            `0,2,3,1`), or strides in elements by value name; packed row-major by default.
+        output_layout: The same for the outputs.
+        views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
+        strict: Whether a refused node raises instead of being reported.
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: An option does not fit the model, or no installed format reads the model.
+        UsageError: An argument does not fit the model, or no installed format reads the model.
         InvalidSlice, UnsupportedSlice: With `strict`, the first refusal.
         MissingExtra: A package that reads the format is not installed.
     """
-    return format_of(model).lower(model, **_check_options(options, LowerOptions))
+    return format_of(model).lower(
+        model,
+        input_shapes=read_input_shapes(input_shapes),
+        feature_level=feature_level,
+        input_layout=input_layout,
+        output_layout=output_layout,
+        views=views,
+        strict=strict,
+    )
 
 
-def compare(model: Path, **options: Unpack[CompareOptions]) -> Report:
+def compare(
+    model: Any,
+    *,
+    executors: Sequence[str] | None = None,
+    feature_level: str | FeatureLevel = LATEST,
+    input_shapes: InputShapes | None = None,
+    inputs: Arrays | None = None,
+    seed: int = 0,
+) -> Report:
     """Run the slicing nodes of a model on several engines and compare their outputs bit for bit.
 
     Args:
-        model: The model's file.
-        options: Options; `sliceport.formats.CompareOptions` lists them.
+        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
+        executors: The names of the engines that take part; by default those of the format.
+        feature_level: The DirectML feature level to lower for.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        inputs: Arrays for inputs, by name; all other inputs get random arrays.
+        seed: The seed of the random arrays.
 
     Raises:
         ModelError: The model cannot be read or run.
-        UsageError: An option does not fit the model, or no installed format reads the model.
+        UsageError: An argument does not fit the model, or no installed format reads the model.
         MissingExtra: A package that reads or runs the model is not installed.
     """
-    check_path(model, "model")
-    return format_of(model).compare(model, **_check_options(options, CompareOptions))
+    options = _read_run_options(input_shapes, inputs, seed)
+    return format_of(model).compare(model, executors=executors, feature_level=feature_level, **options)
 
 
 def rewrite(
-    model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
+    model: Any,
+    output: Path | None = None,
+    *,
+    passes: Sequence[str] | None = None,
+    simplify: bool | str | Sequence[str] = False,
+    verify: bool = False,
+    overwrite: bool = False,
+    input_shapes: InputShapes | None = None,
+    inputs: Arrays | None = None,
+    seed: int = 0,
 ) -> Result:
-    """Simplify the slicing of a model into a new file. `onnx_ops.passes` does the same to a model in memory.
+    """Simplify the slicing of a model.
 
     Args:
-        model: The model's file.
-        output: The new file; it is written under another name and then renamed.
+        model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
+        output: The file to write, under another name that is then changed. None returns the changed model, of the same
+            type as `model`, as `Result.model`; a file's path needs an output.
         passes: The names of the passes; by default those of the format.
-        options: Options; `sliceport.formats.RewriteOptions` lists them.
+        simplify: Whether optimizers of whole graphs run too, repeatedly while they change something: True for the
+            format's default optimizer, or the names of optimizers.
+        verify: Whether to run the model before and after, and to keep the result only if it computes the same.
+        overwrite: Whether to replace the output and its weights.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
+        inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
+        seed: The seed of the random arrays.
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An option does not fit the model, or the file cannot be written.
+        UsageError: An argument does not fit the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
-    check_path(model, "model")
-    check_path(output, "output")
+    _check_output(model, output)
     names = None if passes is None else read_names(passes, "passes")
-    return format_of(model).rewrite(model, output, names, **_check_options(options, RewriteOptions))
+    options = _read_run_options(input_shapes, inputs, seed)
+    return format_of(model).rewrite(
+        model, output, names, simplify=simplify, verify=verify, overwrite=overwrite, **options
+    )
 
 
-def harden(model: Path, output: Path, target: str | None = None, **options: Unpack[ChangeOptions]) -> Result:
-    """Rewrite the slicing that an engine computes wrongly or refuses, into a new file.
+def harden(
+    model: Any,
+    output: Path | None = None,
+    *,
+    target: str | None = None,
+    verify: bool = False,
+    overwrite: bool = False,
+    input_shapes: InputShapes | None = None,
+    inputs: Arrays | None = None,
+    seed: int = 0,
+) -> Result:
+    """Rewrite the nodes that an engine computes wrongly or refuses.
 
     Args:
-        model: The model's file.
-        output: The new file; it is written under another name and then renamed.
-        target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO IR.
-        options: Options; `sliceport.formats.ChangeOptions` lists them.
+        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
+        output: The file to write, under another name that is then changed. None returns the changed model, of the same
+            type as `model`, as `Result.model`; a file's path needs an output.
+        target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO.
+        verify: Whether to run the model before and after, and to keep the result only if it computes the same.
+        overwrite: Whether to replace the output and its weights.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
+        inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
+        seed: The seed of the random arrays.
 
     Raises:
         ModelError: The model cannot be read, run or represented.
-        UsageError: An option does not fit the model, or the file cannot be written.
+        UsageError: An argument does not fit the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
     """
+    _check_output(model, output)
     chosen, engine = choose_target(model, output, target)
-    return chosen.harden(model, output, engine, **_check_options(options, ChangeOptions))
+    options = _read_run_options(input_shapes, inputs, seed)
+    return chosen.harden(model, output, engine, verify=verify, overwrite=overwrite, **options)
 
 
-def _check_options(options: Mapping[str, Any], kind: Any) -> Any:
-    return read_options(options, kind.__optional_keys__)
+def _check_output(model: Any, output: Path | None) -> None:
+    if output is not None:
+        check_path(output, "output")
+    elif is_path(model):
+        raise UsageError(f"a model in a file needs an output: the changed '{model}' has to be written to some file.")
+
+
+def _read_run_options(input_shapes: Any, inputs: Any, seed: Any) -> RunOptions:
+    return {
+        "input_shapes": read_input_shapes(input_shapes),
+        "inputs": read_inputs(inputs),
+        "seed": read_seed(seed),
+    }

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
-from sliceport.errors import UsageError, unknown_name
+from sliceport.errors import UsageError
 from sliceport.wording import shorten
 
 if TYPE_CHECKING:
@@ -17,23 +17,6 @@ if TYPE_CHECKING:
 _MAX_SIZE = 2**63 - 1
 _MAX_QUOTED = 80
 """Limit for quotes of a wrong value in messages, in characters."""
-
-
-def read_options(options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Check the names of options, and convert the options that have the same meaning for all formats.
-
-    Args:
-        options: The options by name.
-        known: The names that the function takes.
-
-    Raises:
-        UsageError: An option is unknown or of the wrong type.
-    """
-    names = sorted(known)
-    for name in options:
-        if name not in names:
-            raise unknown_name("option", name, names)
-    return {name: _READERS[name](value) if name in _READERS else value for name, value in options.items()}
 
 
 def check_path(value: Any, name: str) -> None:
@@ -193,10 +176,3 @@ def _check_mapping(mapping: Any, option: str, values: str) -> Iterable[tuple[str
 
 def _quote(value: Any) -> str:
     return shorten(repr(value), _MAX_QUOTED)
-
-
-_READERS = {
-    "input_shapes": read_input_shapes,
-    "inputs": read_inputs,
-    "seed": read_seed,
-}

@@ -8,24 +8,21 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
-from sliceport.arguments import check_path, is_path
+from sliceport.arguments import is_path
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from sliceport.directml.feature_levels import FeatureLevel
     from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
 
-    Arrays = Mapping[str, npt.NDArray[np.generic]]
-
 GROUP = "sliceport.formats"
 InputShapes = Mapping[str, Sequence[int]]
+Arrays = Mapping[str, Any]
+"""NumPy arrays, or objects with `__array__`, by input name."""
 Path = str | os.PathLike[str]
 Lines = Mapping[str, str]
 """Names and a line about each."""
@@ -67,29 +64,43 @@ class Verified(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """The result of rewriting or hardening a model into a file.
+    """The result of rewriting or hardening a model.
 
     Attributes:
         changes: The changes to the model.
         verification: The result of the verification; None if the caller did not ask for one.
+        model: The changed model, of the same type as the argument; None for a file, and if the verification failed.
     """
 
     changes: Changes
     verification: Verified | None = None
+    model: Any = None
 
     @property
     def is_written(self) -> bool:
-        """Whether the file was written; a model that fails its verification is not written."""
+        """Whether the changed model was kept; a model that fails its verification is neither written nor returned."""
         return self.verification is None or self.verification.is_equal
 
     @property
     def is_clean(self) -> bool:
-        """Whether the file was written and nothing is left to do."""
+        """Whether the changed model was kept and nothing is left to do."""
         return self.is_written and self.changes.is_complete
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        return self.changes.to_json() | ({} if self.verification is None else self.verification.to_json())
+        return (
+            {"schema_version": 1}
+            | self.changes.to_json()
+            | ({} if self.verification is None else self.verification.to_json())
+        )
+
+    def __repr__(self) -> str:
+        return f"<Result: {self.text().rpartition(chr(10))[2]}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape  # only notebooks need it
+
+        return f"<pre>{escape(self.text())}</pre>"
 
     def text(self, *, verbose: bool = False) -> str:
         """Format the result for people."""
@@ -98,19 +109,9 @@ class Result:
 
 
 class LowerOptions(TypedDict, total=False):
-    """Options of `lower`.
+    """Keyword arguments of `Format.lower`; `sliceport.lower` describes them."""
 
-    Attributes:
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name: integers, NumPy's too.
-        feature_level: The DirectML feature level to lower for; the latest by default.
-        input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
-            `0,2,3,1`), or strides in elements by value name; packed row-major by default.
-        output_layout: The same for the outputs.
-        views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
-        strict: Whether a refused node raises instead of being reported.
-    """
-
-    input_shapes: InputShapes | None
+    input_shapes: InputShapes
     feature_level: str | FeatureLevel
     input_layout: Layout
     output_layout: Layout
@@ -119,50 +120,29 @@ class LowerOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of the functions that run a model.
+    """Keyword arguments of the methods that run a model; `sliceport.compare` describes them."""
 
-    Attributes:
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name: integers, NumPy's too.
-        inputs: Arrays for inputs, or objects with `__array__`, by name; all other inputs get random arrays.
-        seed: The seed of the random arrays, an integer from 0 up.
-    """
-
-    input_shapes: InputShapes | None
-    inputs: Arrays | None
+    input_shapes: InputShapes
+    inputs: Arrays
     seed: int
 
 
 class CompareOptions(RunOptions, total=False):
-    """Options of `compare`, with those of `RunOptions`.
-
-    Attributes:
-        executors: The names of the engines that take part; by default those of the format.
-        feature_level: The DirectML feature level to lower for; the latest by default.
-    """
+    """Keyword arguments of `Format.compare`; `sliceport.compare` describes them."""
 
     executors: Sequence[str] | None
     feature_level: str | FeatureLevel
 
 
 class ChangeOptions(RunOptions, total=False):
-    """Options of `rewrite` and `harden`, with those of `RunOptions`.
-
-    Attributes:
-        verify: Whether to run the model before and after, and to write it only if it computes the same.
-        overwrite: Whether to replace the output and its weights.
-    """
+    """Keyword arguments of `Format.harden`; `sliceport.harden` describes them."""
 
     verify: bool
     overwrite: bool
 
 
 class RewriteOptions(ChangeOptions, total=False):
-    """Options of `rewrite`, with those of `ChangeOptions`.
-
-    Attributes:
-        simplify: Whether optimizers of whole graphs run too, repeatedly while they change something: True for the
-            first of `Format.optimizers`, or the names of the optimizers.
-    """
+    """Keyword arguments of `Format.rewrite`; `sliceport.rewrite` describes them."""
 
     simplify: bool | str | Sequence[str]
 
@@ -199,8 +179,8 @@ class Format(Protocol):
         """Lower every slicing node of a model, a file or an object, to DirectML operators."""
         ...
 
-    def compare(self, model: Path, **options: Unpack[CompareOptions]) -> Report:
-        """Compare the outputs that engines compute for the slicing nodes of a model's file."""
+    def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
+        """Compare the outputs that engines compute for the slicing nodes of a model, a file or an object."""
         ...
 
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:
@@ -214,13 +194,13 @@ class Format(Protocol):
         ...
 
     def rewrite(
-        self, model: Path, output: Path, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
+        self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
-        """Write a model with simpler slicing."""
+        """Simplify the slicing of a model; write it, or without an output return it as an object."""
         ...
 
-    def harden(self, model: Path, output: Path, target: str, **options: Unpack[ChangeOptions]) -> Result:
-        """Write a model without the slicing that an engine computes wrongly or refuses."""
+    def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
+        """Rewrite the nodes that an engine computes wrongly or refuses; write the model, or return it as an object."""
         ...
 
 
@@ -294,23 +274,25 @@ def all_targets() -> tuple[str, ...]:
     return tuple(dict.fromkeys(target for one in formats().values() for target in one.targets))
 
 
-def choose_target(model: Path, output: Path, target: str | None) -> tuple[Format, str]:
-    """Return the format that hardens a file, and the engine to harden it for.
+def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[Format, str]:
+    """Return the format that hardens a model, and the engine to harden it for.
 
     Without `target`, the output's format decides on the engine, or the model's format if the former has no engine that
-    takes the file.
+    takes the model.
 
     Raises:
-        UsageError: `target` is unknown or does not take the file, or `model` or `output` is not a path.
+        UsageError: `target` is unknown or does not take the model.
     """
-    check_path(model, "model")
-    check_path(output, "output")
     if target is not None and target not in all_targets():
         raise unknown_name("target", target, all_targets())
-    name, own = os.fspath(model), format_of(model)
-    candidates = [format_of(output), own] if target is None else list(formats().values())
+    own = format_of(model)
+    name = os.fspath(model) if is_path(model) else ""
+    candidates = (
+        list(formats().values()) if target is not None else [own] if output is None else [format_of(output), own]
+    )
     for one in candidates:
         for engine, suffixes in one.targets.items():
             if target in (None, engine) and (one is own or name.endswith(suffixes)):
                 return one, engine
-    raise UsageError(f"'{name}' cannot be hardened for {target or 'any engine'}: it is {own.title}.")
+    described = f"'{name}'" if name else f"an object of {type(model).__module__.partition('.')[0]}"
+    raise UsageError(f"{described} cannot be hardened for {target or 'any engine'}: it is {own.title}.")

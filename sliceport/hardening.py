@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sliceport.defects.defect import Defect
+from sliceport.wording import count_of, group_nodes
+
+NOTHING = "nothing"
+"""The replacement of a node that is removed."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,9 @@ class InvalidNode:
     op: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"{self.op} {self.node!r} is not valid: {self.reason}"
+    def describe(self) -> tuple[str, str, str]:
+        """Return the operator, the node and the reason, for `group_nodes`."""
+        return self.op, self.node, f"not valid: {self.reason}"
 
     def to_json(self) -> dict[str, str]:
         """Return the node and the reason as JSON."""
@@ -43,7 +48,7 @@ class Change:
     Attributes:
         node: Its name.
         op: Its operator.
-        replacement: The operators that replace it; None if no replacement is right and the node stays.
+        replacement: The operators that replace it, or `NOTHING`; None if no replacement is right and the node stays.
         defects: The defects of the engine that it triggers.
     """
 
@@ -51,6 +56,16 @@ class Change:
     op: str
     replacement: str | None
     defects: tuple[Defect, ...]
+
+    @property
+    def outcome(self) -> str:
+        """The outcome for the node, to follow its operator."""
+        if self.replacement is None:
+            is_contested = any(defect.is_contested for defect in self.defects)
+            return "left as it is" if is_contested else "not fixed, as no replacement is known to be right"
+        if self.replacement == NOTHING:
+            return "removed"
+        return f"now {'another ' * (self.replacement == self.op)}{self.replacement}"
 
     @property
     def needs_extension(self) -> bool:
@@ -106,25 +121,19 @@ class Hardening:
             "invalid": [node.to_json() for node in self.invalid],
         }
 
-    def text(self, *, verbose: bool = False) -> str:  # noqa: ARG002 - all reports have it
-        """Format the report for people."""
-        return str(self)
+    def text(self, *, verbose: bool = False) -> str:
+        """Format the report for people; `verbose` adds the names of nodes."""
+        changes = [
+            (change.op, change.node, f"{'; '.join(defect.reason for defect in change.defects)}: {change.outcome}")
+            for change in self.changes
+        ]
+        lines = group_nodes([*changes, *(node.describe() for node in self.invalid)], verbose=verbose)
+        rewritten = sum(change.replacement is not None for change in self.changes)
+        version = self.version.partition("-")[0]  # OpenVINO adds its commit
+        count = f"{count_of(len(self.changes), 'node')} with a defect of {self.target} {version}"
+        counts = f"{count}: {rewritten} rewritten, {len(self.changes) - rewritten} not fixed" if self.changes else count
+        ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
+        return "\n".join([*lines, f"{counts}{count_invalid(self.invalid)}{ending}"])
 
     def __str__(self) -> str:
-        lines = []
-        for change in self.changes:
-            if change.replacement is not None:
-                outcome = f"is now {change.replacement}"
-            elif any(defect.is_contested for defect in change.defects):
-                outcome = "is left as it is"
-            else:
-                outcome = "is not fixed, as no replacement is known to be right"
-            reasons = "; ".join(defect.reason for defect in change.defects)
-            lines.append(f"{change.op} {change.node!r} {outcome}: {reasons}")
-        lines += map(str, self.invalid)
-        unfixed = sum(change.replacement is None for change in self.changes)
-        count = f"{self.nodes} slicing node" + ("" if self.nodes == 1 else "s")
-        invalid = count_invalid(self.invalid)
-        ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
-        lines.append(f"{count}, {len(self.changes) - unfixed} rewritten, {unfixed} not fixed{invalid}{ending}")
-        return "\n".join(lines)
+        return self.text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -47,6 +47,36 @@ def shorten(text: str, limit: int = _MAX_LENGTH) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[:limit]}..."
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number and its noun, which takes a plural s unless the number is 1.
+
+    >>> count_of(2, "node")
+    '2 nodes'
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
+    """Format findings about nodes, one line for each operator and text. A single node is named in its line.
+
+    Args:
+        findings: The operator and the name of a node, and the text about it.
+        verbose: Whether the names of several nodes follow their line.
+
+    >>> group_nodes([("Slice", "a", "removed"), ("Gather", "b", "removed"), ("Slice", "c", "removed")], verbose=True)
+    ['2 Slice: removed', '    a', '    c', "1 Gather 'b': removed"]
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for op, node, text in findings:
+        groups.setdefault((op, text), []).append(node)
+    lines = []
+    for (op, text), nodes in groups.items():
+        name = f" {nodes[0]!r}" if len(nodes) == 1 else ""
+        lines.append(f"{len(nodes)} {op}{name}: {text}")
+        lines += [f"    {node}" for node in nodes] if verbose and not name else []
+    return lines
 
 
 def example_shapes(shapes: Mapping[str, Dims | None]) -> str:

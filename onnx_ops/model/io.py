@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
-from onnx_ops.model.read import CheckedModel, check_model, describe_cause, file_named, read_checked
+from onnx_ops.model.read import CheckedModel, check_model, describe_cause, file_named, read_any
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import check_not_read, write_files
@@ -29,15 +29,17 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     return to_ir(read_to_change(path))
 
 
-def read_to_change(path: str | os.PathLike[str]) -> CheckedModel:
-    """Read the model in a file that onnx-ir can write again.
+def read_to_change(model: Any) -> CheckedModel:
+    """Read a model, as `read_any` does, that onnx-ir can write again.
 
     Raises:
-        ModelError: See `read_checked`; or the model has training_info, which onnx-ir does not keep.
+        ModelError: See `read_any`; or the model has training_info, which onnx-ir does not keep.
+        UsageError: See `read_any`.
     """
-    checked = read_checked(path)
+    checked = read_any(model)
     if checked.proto.training_info:
-        raise ModelError(f"'{os.fspath(path)}': it has training_info, which would be lost; remove it first.")
+        with file_named(checked.path):
+            raise ModelError("it has training_info, which would be lost; remove it first.")
     return checked
 
 
@@ -170,34 +172,34 @@ def write_model(
     model: ir.Model,
     path: str | os.PathLike[str],
     *,
-    source: str | os.PathLike[str],
     overwrite: bool = False,
     accept: Callable[[Path, Path], bool] = lambda _file, _data_folder: True,
 ) -> None:
     """Write a model. Outputs that a Split leaves out are named, or the file would have fewer and other parts.
 
-    External weights stay where they are if the new file is beside the old one. Otherwise they are written into one file
+    External weights stay where they are if the new file is in their folder. Otherwise they are written into one file
     beside the new one, whose name ends in `.data`; those in attributes of nodes, or in graphs of functions, are
     embedded in the new file itself.
 
     Args:
         model: The model.
         path: The new file; its name ends in .onnx.
-        source: The file that the model was read from.
         overwrite: Whether to replace the new file, or its data.
         accept: Decides whether to keep the written file, given its path and the folder of its external data.
 
     Raises:
-        UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, the source has its
-            weights in the file, or the file cannot be written.
+        UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, the file is one of
+            the model's data files, or the file cannot be written.
         ModelError: The model has no form that a file can hold (above 2 GiB, say), or its weights cannot be read.
     """
     target = _check_target(path)
     name_left_out_outputs(model)
-    moves = any(external_tensors(model)) and target.parent.resolve() != Path(source).parent.resolve()
+    data_files = [tensor.path for tensor, _ in external_tensors(model)]
+    folder = target.parent.resolve()
+    moves = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
     data = f"{target.name}.data" if moves and _can_be_in_data_file(model) else None
     files = [target] if data is None else [target.with_name(data), target]
-    check_not_read(files, [tensor.path for tensor, _ in external_tensors(model)], source)
+    check_not_read(files, data_files)
     if moves:
         _embed_tensors(model)
     write_files(
@@ -206,6 +208,20 @@ def write_model(
         overwrite=overwrite,
         accept=lambda folder: accept(folder / target.name, folder if moves else target.parent),
     )
+
+
+def to_proto(model: ir.Model) -> onnx.ModelProto:
+    """Return a model as a ModelProto, with the same changes as `write_model`; external weights stay where they are.
+
+    Raises:
+        ModelError: onnx-ir cannot represent the model.
+    """
+    name_left_out_outputs(model)
+    try:
+        with _metadata_once(model):
+            return ir.serde.serialize_model(model)
+    except Exception as error:  # onnx-ir and protobuf have classes of errors of their own
+        raise ModelError(f"the changed model cannot be serialized: {describe_cause(error)}.") from error
 
 
 def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 
 from onnx_ops.model.check import Findings, check_data_files, check_proto
-from sliceport.errors import ModelError
+from sliceport.arguments import is_path
+from sliceport.errors import ModelError, UsageError
 from sliceport.wording import shorten
 
 
@@ -62,6 +64,43 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
     with file_named(path):
         folder = os.path.dirname(os.path.abspath(path)) if data_folder is None else os.path.abspath(data_folder)
         return check_model(proto, folder, os.fspath(path))
+
+
+def read_any(model: Any) -> CheckedModel:
+    """Read and check a model: a file's path, a ModelProto, an `onnx_ir.Model`, or a model that was checked before.
+
+    A ModelProto or `onnx_ir.Model` is copied, because the caller may change it later.
+
+    Raises:
+        ModelError: See `read_checked`; or onnx-ir cannot serialize the model.
+        UsageError: `model` is of another type.
+    """
+    if isinstance(model, CheckedModel):
+        return model
+    if is_path(model):
+        return read_checked(model)
+    proto = onnx.ModelProto()
+    if isinstance(model, onnx.ModelProto):
+        proto.CopyFrom(model)
+        return check_model(proto)
+    if not is_onnx_ir(model):
+        kinds = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
+        raise UsageError(f"a model is {kinds}, got {type(model).__name__}.")
+    import onnx_ir as ir
+
+    try:
+        ir.serde.serialize_model_into(proto, model)
+    except Exception as error:  # onnx-ir and protobuf have their own classes of errors
+        raise ModelError(f"the model cannot be serialized: {describe_cause(error)}.") from error
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
+    return check_model(proto, *folders[:1])
+
+
+def is_onnx_ir(model: Any) -> bool:
+    """Return whether a model is an `onnx_ir.Model`, without importing onnx-ir, which takes long."""
+    kinds = type(model).__mro__
+    return any(kind.__module__.partition(".")[0] == "onnx_ir" and kind.__name__ == "Model" for kind in kinds)
 
 
 def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> CheckedModel:

@@ -22,10 +22,10 @@ from onnx_ops.passes.edits import GraphEdits, remove_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, make_node_names_unique, mark_new
-from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip, Skipped, Unfixable
+from onnx_ops.passes.outcome import Rewritten, Skip, Skipped, Unfixable
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from onnx_ops.passes.walk import nodes_of
-from sliceport.hardening import Change
+from sliceport.hardening import NOTHING, Change
 
 T = TypeVar("T")
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from sliceport.defects.defect import Defect
 
-NOTHING = "nothing"
-"""The replacement of a node that is removed."""
 _LONGEST = 1000
 
 
@@ -16,7 +14,7 @@ class Rewritten:
     """A node was replaced or changed.
 
     Attributes:
-        replacement: The operators that do its work now, or `NOTHING`.
+        replacement: The operators that do its work now, or `sliceport.hardening.NOTHING`.
         defects: The defects of engines that it had.
     """
 

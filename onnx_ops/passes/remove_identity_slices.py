@@ -8,7 +8,8 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
 from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.matchers import read_exact_split, read_slice
-from onnx_ops.passes.outcome import NOTHING, Rewritten, Skip
+from onnx_ops.passes.outcome import Rewritten, Skip
+from sliceport.hardening import NOTHING
 
 
 class RemoveIdentitySlicesPass(NodePass):

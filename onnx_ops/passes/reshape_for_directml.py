@@ -47,9 +47,9 @@ class ReshapeForDirectMLPass(NodePass):
             return None
         if all(isinstance(part, int) for part in parts):
             node.attributes.pop("allowzero")
-        else:
-            self._replace_minus_one(node, data, parts)
-        return Rewritten("Reshape", (ALLOWZERO,))
+            return Rewritten("Reshape without allowzero", (ALLOWZERO,))
+        self._replace_minus_one(node, data, parts)
+        return Rewritten("Reshape without -1", (ALLOWZERO,))
 
     def _read_parts(self, shape: ir.Value) -> list[Part]:
         """Return the entries of a shape as far as they are known, those of a Concat operand by operand."""

@@ -20,7 +20,7 @@ from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
-from onnx_ops.passes.outcome import NOTHING, Skipped
+from onnx_ops.passes.outcome import Skipped
 from onnx_ops.passes.remove_identity_slices import RemoveIdentitySlicesPass
 from onnx_ops.passes.replace_by_slice import GatherToSlicePass, ScalarGatherToSlicePass, SplitToSlicePass
 from onnx_ops.passes.shorten_chains import ShortenChainsPass
@@ -31,6 +31,7 @@ from onnx_ops.passes.value_info import ValueInfo
 from onnx_ops.passes.walk import every_node, nodes_of, rewritable_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change, InvalidNode, count_invalid
+from sliceport.wording import group_nodes
 
 PASSES: dict[str, type[SlicingPass]] = {
     "strided": ExpandStridedSlicePass,
@@ -93,26 +94,16 @@ class Rewriting:
         return {**counts, "passes": passes, "contested": contested, "invalid": invalid}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Return the report for people; `verbose` adds the nodes that passes skipped."""
-        lines = [
-            f"{name}: {change.op} {change.node!r} is {_describe(change.replacement)}"
-            for name, changes in self.changes.items()
-            for change in changes
-        ]
-        lines += [f"{skipped.op} {skipped.node!r} is left as it is: {skipped.reason}" for skipped in self.contested]
-        lines += map(str, self.invalid)
+        """Format the report for people; `verbose` adds the names of nodes, and the nodes that passes skipped."""
+        by_pass = [(name, change) for name, changes in self.changes.items() for change in changes]
+        findings = [(change.op, change.node, f"{change.outcome} ({name})") for name, change in by_pass]
+        findings += [(skipped.op, skipped.node, f"{skipped.reason}: left as it is") for skipped in self.contested]
+        findings += [node.describe() for node in self.invalid]
         if verbose:
-            lines += [
-                f"{name}: {skipped.op} {skipped.node!r} is skipped: {skipped.reason}"
-                for name, nodes in self.skipped.items()
-                for skipped in nodes
-            ]
+            for name, nodes in self.skipped.items():
+                findings += [(node.op, node.node, f"skipped by {name}: {node.reason}") for node in nodes]
         counts = f"slicing nodes: {self.before} before, {self.after} after{count_invalid(self.invalid)}"
-        return "\n".join([*lines, counts])
-
-
-def _describe(replacement: str | None) -> str:
-    return "removed" if replacement == NOTHING else f"now {replacement}"
+        return "\n".join([*group_nodes(findings, verbose=verbose), counts])
 
 
 def _skipped_to_json(nodes: Sequence[Skipped]) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.lowering import lower
-from onnx_ops.model.read import CheckedModel, read_checked
+from onnx_ops.model.read import CheckedModel, read_any
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.onnxruntime_cpu import Captured
 from onnx_ops.verify.defaults import run_with_other_values
@@ -21,7 +20,7 @@ from onnx_ops.verify.inputs import random_array, run_with_inputs
 from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import one_node, output_names
 from onnx_ops.verify.runnable import prepare_to_run
-from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
+from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
 from sliceport.engines.comparison import Bytes, Comparison, Report, compare_node, explain, reproducing_command
@@ -39,7 +38,7 @@ _MAX_RANDOM = 100
 
 
 def compare(
-    model: str | os.PathLike[str],
+    model: Any,
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, npt.NDArray[Any]] | None = None,
@@ -54,7 +53,7 @@ def compare(
     alone, on random data. A difference that a known defect of an engine explains says so.
 
     Args:
-        model: The model's file.
+        model: A file's path, a ModelProto or an `onnx_ir.Model`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         executors: The engines that take part, by name: `onnxruntime-cpu`, which always does, and others of
@@ -69,11 +68,10 @@ def compare(
     """
     asked = DEFAULT_EXECUTORS if executors is None else executors
     engines = choose_engines(asked, "onnx", REFERENCE)
-    check_path(model, "model")
     arrays, given, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
     shapes = {name: array.shape for name, array in arrays.items()} | given
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
-    checked = read_checked(model)
+    checked = read_any(model)
     program = lower(checked, input_shapes=shapes, feature_level=feature_level)
     runs, notes = _runs(checked, program, shapes, arrays, seed)
     comparisons: list[Comparison] = []
@@ -86,7 +84,7 @@ def compare(
         else:
             comparisons += _compare_in_runs(lowered, engines, runs)
     command = reproducing_command(
-        model,
+        model if is_path(model) else "MODEL",
         input_shapes=given,
         feature_level=program.feature_level,
         seed=seed,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_ops.model.io import write_model
-from onnx_ops.model.read import CheckedModel, read_checked
+from onnx_ops.model.read import CheckedModel, read_any, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import STRING, Captured, NotComparable, Value
 from onnx_ops.verify.defaults import list_names, run_with_other_values
@@ -23,6 +23,7 @@ from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.errors import ModelError, SliceportError
 from sliceport.progress import say
+from sliceport.wording import count_of
 
 Array = npt.NDArray[Any]
 Values = dict[str, Value]
@@ -124,15 +125,15 @@ def write_verified(
         try:
             found.append(verify(source, file, data_folder=data_folder, **options))
         except SliceportError as error:
-            raise NotVerified(f"'{os.fspath(path)}' could not be verified, so it is not written: {error}") from error
+            raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
         return found[0].is_equal
 
-    write_model(model, path, source=source.path, overwrite=overwrite, accept=accept)
+    write_model(model, path, overwrite=overwrite, accept=accept)
     return found[0]
 
 
 def verify_rewriting(
-    before: str | os.PathLike[str] | CheckedModel,
+    before: Any,
     after: str | os.PathLike[str],
     *,
     data_folder: str | os.PathLike[str] | None = None,
@@ -146,7 +147,7 @@ def verify_rewriting(
     rounding, which onnxruntime's fusions change. Inputs with a default run with it, and with other values.
 
     Args:
-        before: The model as it was: its file, or what was read from that.
+        before: The model before; see `read_any`.
         after: The file of the rewritten model.
         data_folder: The folder of the external data of `after`, if not its own.
         input_shapes: Sizes for inputs whose shape is open, by name.
@@ -161,8 +162,7 @@ def verify_rewriting(
     """
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
-    checked = before if isinstance(before, CheckedModel) else read_checked(before)
-    first, second = prepare_to_run(checked), prepare_to_run(read_checked(after, data_folder))
+    first, second = prepare_to_run(read_any(before)), prepare_to_run(read_checked(after, data_folder))
     changed = _interface_changes(first, second)
     if changed:
         return Verification((), changed)
@@ -273,7 +273,7 @@ def _difference(expected: Value, got: Value) -> str:
         return _tensor_difference(expected, got)
     if isinstance(expected, tuple) and isinstance(got, tuple):
         if len(expected) != len(got):
-            return f"it has {_count(len(got), 'element')} for {len(expected)}."
+            return f"it has {count_of(len(got), 'element')} for {len(expected)}."
         details = (_difference(a, b) for a, b in zip(expected, got, strict=True))
         return next((f"in element {i} {detail}" for i, detail in enumerate(details) if detail), "")
     return "" if expected is None and got is None else f"it is {_kind(got)} for {_kind(expected)}."
@@ -293,7 +293,7 @@ def _tensor_difference(expected: Captured, got: Captured) -> str:
         return ""
     index = [int(i) for i in np.unravel_index(int(unequal[0]), expected.shape)]
     values = f"{have[unequal[0]]} for {want[unequal[0]]}"
-    return f"first at index {index}, {values} ({unequal.size} of {_count(want.size, 'element')} differ)."
+    return f"first at index {index}, {values} ({unequal.size} of {count_of(want.size, 'element')} differ)."
 
 
 def _unequal(want: Array, have: Array) -> Array:
@@ -306,7 +306,3 @@ def _unequal(want: Array, have: Array) -> Array:
 
 def _kind(value: Value) -> str:
     return "a tensor" if isinstance(value, Captured) else "a sequence" if isinstance(value, tuple) else "nothing"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -93,8 +93,6 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
 
 def _complain(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
     """Return why a library cannot be used, as the end of a sentence, or None if it can."""
-    if "failed" in record:
-        return f"was not built ({record['failed']})"
     if record.get("openvino") != openvino:
         return f"is built for openvino {record.get('openvino')} and not for {openvino}, which is loaded"
     if record.get("sources") != hash_sources():

@@ -14,12 +14,10 @@ from pathlib import Path
 from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
 from sliceport.errors import SliceportError
 from sliceport.sandbox.lock import locked
-from sliceport.sandbox.place import fill_folder, remove_leftovers, write_json
+from sliceport.sandbox.place import fill_folder, write_json
 
 Progress = Callable[[str], None]
 _MAX_SAID = 300
-_LEFTOVER_SECONDS = 24 * 60 * 60.0
-"""The age from which on the leftovers of a build are deleted."""
 
 
 class BuildError(SliceportError):
@@ -43,7 +41,6 @@ def build(say: Progress) -> Path:
         found = find_library(version)
         if found.path is None:
             say(f"building the operators in C++ for openvino {version}")
-            remove_leftovers(target.parent, _LEFTOVER_SECONDS)
             _remove_without_record(target)
             try:
                 fill_folder(
@@ -143,11 +140,6 @@ def put(folder: Path, openvino: Path, version: str) -> None:
             raise BuildError(f"CMake built no {LIBRARY}.")
         shutil.copyfile(built, folder / LIBRARY)
     write_json(folder / RECORD, {**make_record(version), "library": hash_file(folder / LIBRARY)})
-
-
-def write_failure_record(folder: Path, reason: str) -> None:
-    """Write a record of the reason for which there is no library."""
-    write_json(folder / RECORD, {"failed": reason.rstrip(".")})
 
 
 def _configuration(openvino: Path) -> list[str]:

@@ -13,13 +13,13 @@ import re
 import secrets
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.batch.cluster_worker import Setup, find_marker, needed_versions
+from sliceport.batch.cluster_worker import make_remote, needed_versions
 from sliceport.batch.names import is_url
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
@@ -34,11 +34,11 @@ _SCHEMES = {"dask": "", "tcp": "tcp://", "tls": "tls://"}
 """Map the scheme of a URL to that of Dask's address. An address without a scheme gets that of Dask's configuration."""
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}/?")
 _PATIENCE = 20.0
-"""Seconds for the connection to the scheduler, and for telling the workers that the run is over."""
+"""Seconds to connect to the scheduler, and to tell the workers that the run is over."""
 _RETRIES = 2
-"""The number of times that a task is given again after an exception, such as a share that does not answer."""
+"""Number of times that a task is repeated after an exception, such as a share that does not answer."""
 _MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
-"""Tasks that the scheduler has at once. Each death of a worker counts against all tasks that it was given."""
+"""Tasks that the scheduler has at once, few because each death of a worker counts against all tasks of the worker."""
 _PAUSE = 1.0
 """Seconds between two attempts while every worker that is left is unfit."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
@@ -85,7 +85,7 @@ class DaskRunner:
         self._client = client
         self._address = address
         self._name = f"sliceport-{secrets.token_hex(8)}"
-        self._work = _make_work()
+        self._work = make_remote("serve")
         self._versions = needed_versions()
         self._tasks: dict[str, Task] = {}
         """Tasks under way, by the key of their future."""
@@ -101,34 +101,31 @@ class DaskRunner:
         """
         from distributed import as_completed
 
-        tasks, refused = iter(tasks), list[Task]()
         try:
-            if (first := next(tasks, None)) is None:
-                return
-            tasks = chain([first], tasks)
-            model = first.location if not is_url(first.location) and os.path.exists(first.location) else None
-            setup = Setup(job, find_marker(open_store(job.root)), model)
+            journal = open_store(job.root).names("runs")[-1]
             completed = as_completed(loop=self._client.loop)
-            while True:
+            source = iter(tasks)
+            waiting = list(islice(source, 1))
+            while waiting or self._tasks:
                 workers = self._find_workers()
-                free = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(workers.values())) - len(self._tasks) - len(refused)
-                for task in chain(refused, islice(tasks, max(0, free))):
-                    completed.add(self._submit(setup, task, list(workers)))
-                refused = []
-                if not self._tasks:
-                    return
-                for future, result in self._gather(completed.next_batch()):
+                free = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(workers.values())) - len(self._tasks) - len(waiting)
+                for task in (*waiting, *islice(source, max(0, free))):
+                    completed.add(self._submit(job, task, journal, list(workers)))
+                waiting = []
+                futures = completed.next_batch()
+                with self._loss_reported():  # Dask repeats a task whose result is lost
+                    results = self._client.gather({future.key: future for future in futures}, errors="skip")
+                for future in futures:
                     task = self._tasks.pop(future.key)
-                    outcome = self._read(job, task, future, result)
-                    if outcome is None:
-                        refused.append(task)
+                    done = self._read(job, task, future, results[future.key])
+                    if done is None:
+                        waiting.append(task)
                     else:
-                        yield outcome
+                        yield done
         finally:
             with suppress(Exception, CancelledError):  # whatever a dying cluster answers
-                stop: Any = _make_stop()
-                limits: Any = {"wait": False, "on_error": "ignore", "callback_timeout": _PATIENCE}
-                self._client.sync(self._client.run, stop, self._name, **limits)
+                limits: Any = {"on_error": "ignore", "callback_timeout": _PATIENCE}
+                self._client.sync(self._client.run, make_remote("stop_run"), self._name, **limits)
             self._client.close(timeout=_PATIENCE)
 
     def _find_workers(self) -> dict[str, int]:
@@ -149,12 +146,13 @@ class DaskRunner:
             time.sleep(_PAUSE)  # the workers that fit have ended, and others may come
         return fit
 
-    def _submit(self, setup: Setup, task: Task, workers: list[str]) -> Any:
+    def _submit(self, job: Job, task: Task, journal: str, workers: list[str]) -> Any:
         """Give a task to the scheduler, which prefers the given workers once others have refused."""
         key = f"{self._name}-{secrets.token_hex(8)}"
         # Other workers remain allowed: a task would wait for ever for workers that have ended.
         limits: dict[str, Any] = {"workers": workers, "allow_other_workers": True} if self._refusals and workers else {}
-        packed = pickle.dumps((setup, task))
+        model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
+        packed = pickle.dumps((job, task, journal, model))
         with self._loss_reported():
             future = self._client.submit(
                 self._work, self._name, self._versions, packed, key=key, pure=False, retries=_RETRIES, **limits
@@ -162,15 +160,12 @@ class DaskRunner:
         self._tasks[key] = task
         return future
 
-    def _gather(self, futures: list[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield futures with their results, or with None if a task failed. Lost results are computed again."""
-        with self._loss_reported():
-            results = self._client.gather({future.key: future for future in futures}, errors="skip")
-        for future in futures:
-            yield future, results[future.key]
-
     def _read(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
-        """Return the outcome of a task, or None if the worker does not fit. Raise what is wrong with the run itself."""
+        """Return the outcome of a task, or None if the worker does not fit.
+
+        Raises:
+            SliceportError: Something is wrong with the run itself.
+        """
         from distributed import KilledWorker
 
         if result is not None:
@@ -207,33 +202,3 @@ class DaskRunner:
     def _describe_loss(self) -> UsageError:
         loss = f"--cluster: the connection to the scheduler at {self._address} is lost"
         return UsageError(f"{loss}; the same command goes on where this one has ended.")
-
-
-def _make_work() -> Callable[[str, dict[str, str], bytes], tuple[str, str, bytes]]:
-    """Return the function of a task. It is local, so that a scheduler without sliceport can load it."""
-
-    def work(run: str, versions: dict[str, str], packed: bytes) -> tuple[str, str, bytes]:
-        from distributed import get_worker
-
-        address = get_worker().address
-        try:
-            from sliceport.batch.cluster_worker import serve
-        except ImportError as error:
-            refusal = f"the worker at {address} lacks this version of sliceport ({error}); install it there."
-            return address, refusal, b""
-        return address, *serve(run, versions, packed)
-
-    return work
-
-
-def _make_stop() -> Callable[[str], Any]:
-    """Return the function that ends a run on a worker. Dask awaits it beside the worker's other work."""
-
-    async def stop(run: str) -> None:
-        import asyncio
-
-        from sliceport.batch.cluster_worker import stop_run
-
-        await asyncio.to_thread(stop_run, run)
-
-    return stop

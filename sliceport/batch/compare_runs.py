@@ -1,4 +1,4 @@
-"""Two runs over the same models, such as before and after an engine's upgrade: what is new, fixed or changed."""
+"""Comparison of two runs over the same models, such as before and after the upgrade of an engine."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from sys import intern
 from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
-from sliceport.batch.summary import count_models, fold, more
+from sliceport.batch.summary import count_models, more, wrap_line
 from sliceport.commands.outcome import Finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table
@@ -22,7 +22,6 @@ Key = tuple[str, str, str, str, str]
 
 _Mask = Callable[[str], str]
 _PARTS = ("message", "findings", "input_shapes", "result")
-_DIGEST_SIZE = 8
 
 
 class Change(NamedTuple):
@@ -38,7 +37,7 @@ class ModelChange:
     """Change of one model between the two runs.
 
     Attributes:
-        model: As the user gave it.
+        model: The model's name, as the user gave it.
         before: Its verdict in the earlier run.
         after: Its verdict in the later run.
         message: Its message in the later run.
@@ -55,17 +54,17 @@ class ModelChange:
     differs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunComparison:
     """Differences between two runs. A model can be among the new and the fixed ones; `same` counts the equal ones."""
 
-    versions: tuple[Change, ...] = ()
-    options: tuple[Change, ...] = ()
-    new: tuple[ModelChange, ...] = ()
-    fixed: tuple[ModelChange, ...] = ()
-    changed: tuple[ModelChange, ...] = ()
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
+    versions: list[Change] = field(default_factory=list)
+    options: list[Change] = field(default_factory=list)
+    new: list[ModelChange] = field(default_factory=list)
+    fixed: list[ModelChange] = field(default_factory=list)
+    changed: list[ModelChange] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     same: int = 0
 
     @property
@@ -73,15 +72,29 @@ class RunComparison:
         """Whether no model of both runs has a finding or failure that it had not before."""
         return not self.new
 
+    def sort(self) -> None:
+        """Sort all lists by model."""
+        for changes in (self.new, self.fixed, self.changed):
+            changes.sort(key=lambda change: change.model)
+        self.added.sort()
+        self.removed.sort()
+
+    def count_common(self) -> int:
+        """Return the number of models of both runs."""
+        return len({change.model for change in (*self.new, *self.fixed, *self.changed)}) + self.same
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON data."""
-        parts = asdict(self)
-        del parts["same"]
-        for name, word in (("versions", "package"), ("options", "option")):
-            parts[name] = [{word: one.name, "before": one.before, "after": one.after} for one in getattr(self, name)]
-        return {"schema_version": 1, "versions": parts.pop("versions"), "options": parts.pop("options")} | {
+        return {
+            "schema_version": 1,
+            "versions": [{"package": name, "before": before, "after": after} for name, before, after in self.versions],
+            "options": [{"option": name, "before": before, "after": after} for name, before, after in self.options],
             "summary": self.counts(),
-            **parts,
+            "new": [asdict(change) for change in self.new],
+            "fixed": [asdict(change) for change in self.fixed],
+            "changed": [asdict(change) for change in self.changed],
+            "added": self.added,
+            "removed": self.removed,
         }
 
     def counts(self) -> dict[str, int]:
@@ -94,19 +107,18 @@ class RunComparison:
         parts = []
         for word, differences in (("package", self.versions), ("option", self.options)):
             if differences:
-                rows = [(one.name, show_value(one.before), show_value(one.after)) for one in differences]
+                rows = [(name, show_value(before), show_value(after)) for name, before, after in differences]
                 parts.append(table([(word, "before", "after"), *rows], columns))
             elif word == "package":
                 parts.append("Both runs have the same versions of all packages.")
-        counts = self.counts()
-        total = count_models(len({one.model for one in (*self.new, *self.fixed, *self.changed)}) + self.same)
-        parts.append(f"{total} in both runs: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts().items())
+        parts.append(f"{count_models(self.count_common())} in both runs: {counts}")
         for title, changes in (("new", self.new), ("fixed", self.fixed), ("changed", self.changed)):
             if changes:
                 parts.append(_section(title, changes, columns))
         for title, models in (("added", self.added), ("removed", self.removed)):
             if models:
-                lines = [line for model in models[:MAX_LISTED] for line in fold(f"  {model}", columns)]
+                lines = [line for model in models[:MAX_LISTED] for line in wrap_line(f"  {model}", columns)]
                 parts.append("\n".join([f"{title}:", *lines, *more(len(models) - MAX_LISTED)]))
         return "\n\n".join(parts)
 
@@ -125,14 +137,14 @@ def describe_finding(finding: Finding) -> str:
     return printable(f"{line}: {message}" if message else line)
 
 
-def _section(title: str, changes: tuple[ModelChange, ...], columns: int | None) -> str:
+def _section(title: str, changes: list[ModelChange], columns: int | None) -> str:
     lines = [f"{title}:"]
     for change in changes[:MAX_LISTED]:
         verdicts = change.after if change.before == change.after else f"{change.before} to {change.after}"
         differs = f"; other {' and '.join(change.differs).replace('_', ' ')}" if change.differs else ""
-        lines += fold(f"  {change.model}: {verdicts}{differs}", columns)
+        lines += wrap_line(f"  {change.model}: {verdicts}{differs}", columns)
         for finding in change.findings[:MAX_LISTED]:
-            lines += fold(f"    {describe_finding(finding)}", columns)
+            lines += wrap_line(f"    {describe_finding(finding)}", columns)
         lines += [f"  {line}" for line in more(len(change.findings) - MAX_LISTED)]
     return "\n".join(lines + more(len(changes) - MAX_LISTED))
 
@@ -151,9 +163,9 @@ def compare_runs(
 ) -> RunComparison:
     """Compare two runs of one command, model by model.
 
-    A finding is the same in both by its reason, operator, engine, defect and node. Of the earlier run, only digests and
-    findings are kept, and the later one is read row by row. A result that names a changed
-    version does not differ by that.
+    Two findings are the same if their reason, operator, engine, defect and node are. Only digests and findings of the
+    earlier run are kept in memory, and the later run is read row by row. Versions and options that differ between the
+    runs are masked in the rows, so that a row does not differ because it names them.
 
     Args:
         rows_a: The rows of the earlier run, one a model.
@@ -163,40 +175,33 @@ def compare_runs(
     Raises:
         UsageError: The runs are of different commands, or have no model in common.
     """
+    comparison = RunComparison()
     masks: tuple[_Mask, _Mask] = (_mask_nothing, _mask_nothing)
-    versions: tuple[Change, ...] = ()
-    options: tuple[Change, ...] = ()
     if headers is not None:
         first, second = headers
         if first["command"] != second["command"]:
             raise UsageError(f"the runs are of different commands, {first['command']} and {second['command']}.")
-        versions = _list_changes(first["versions"], second["versions"])
-        options = _list_changes(first["options"], second["options"])
-        upgraded = [one for one in versions if one.before and one.after]
+        versions = comparison.versions = _list_changes(first["versions"], second["versions"])
+        options = comparison.options = _list_changes(first["options"], second["options"])
+        upgrades = [change for change in versions if change.before and change.after]
         masks = (
-            _make_mask([one.before for one in upgraded], {one.name: one.before for one in options}),
-            _make_mask([one.after for one in upgraded], {one.name: one.after for one in options}),
+            _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
+            _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
         )
     earlier = {row["model"]: _Earlier.of(row, masks[0]) for row in rows_a}
-    found = _compare_rows(earlier, rows_b, masks[1])
-    if earlier and found.added and not found.common:
+    for row in rows_b:
+        before = earlier.pop(row["model"], None)
+        if before is None:
+            comparison.added.append(row["model"])
+        else:
+            _compare_row(comparison, before, row, _digests(row, masks[1]))
+    if earlier and comparison.added and not comparison.count_common():
         raise UsageError(
-            f"the runs have no model in common, such as {found.added[0]!r}; give runs over the same sources."
+            f"the runs have no model in common, such as {comparison.added[0]!r}; give runs over the same sources."
         )
-    return RunComparison(
-        versions=versions,
-        options=options,
-        new=_by_model(found.new),
-        fixed=_by_model(found.fixed),
-        changed=_by_model(found.changed),
-        added=tuple(sorted(found.added)),
-        removed=tuple(sorted(set(earlier) - found.common)),
-        same=found.same,
-    )
-
-
-def _by_model(changes: Iterable[ModelChange]) -> tuple[ModelChange, ...]:
-    return tuple(sorted(changes, key=lambda change: change.model))
+    comparison.removed += earlier
+    comparison.sort()
+    return comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,55 +210,37 @@ class _Earlier:
 
     verdict: str
     problems: tuple[Key, ...]
-    digests: bytes
+    digests: tuple[bytes, ...]
 
     @classmethod
     def of(cls, row: Row, mask: _Mask) -> _Earlier:
         return cls(intern(row["verdict"]), tuple(_key(finding) for finding in _problems(row)), _digests(row, mask))
 
 
-@dataclass
-class _Found:
-    new: list[ModelChange] = field(default_factory=list)
-    fixed: list[ModelChange] = field(default_factory=list)
-    changed: list[ModelChange] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
-    common: set[str] = field(default_factory=set)
-    same: int = 0
-
-
-def _compare_rows(earlier: Mapping[str, _Earlier], rows: Iterable[Row], mask: _Mask) -> _Found:
-    found = _Found()
-    for row in rows:
-        before = earlier.get(row["model"])
-        if before is None:
-            found.added.append(row["model"])
-            continue
-        found.common.add(row["model"])
-        left = Counter(before.problems)
-        new = []
-        for finding in _problems(row):
-            if left[_key(finding)]:
-                left[_key(finding)] -= 1
-            else:
-                new.append(finding)
-        # Where a model fails, nothing is known of what it had before.
-        fixed = [] if row["verdict"] in FAILURES else [_finding(key) for key in left.elements()]
-        digests = _digests(row, mask)
-
-        def change(*findings: Finding, before: _Earlier = before, row: Row = row, **rest: Any) -> ModelChange:
-            return ModelChange(row["model"], before.verdict, row["verdict"], row["message"], findings, **rest)
-
-        if new:
-            found.new.append(change(*new))
-        if fixed:
-            found.fixed.append(change(*fixed))
-        if not new and not fixed:
-            if digests == before.digests and row["verdict"] == before.verdict:
-                found.same += 1
-            else:
-                found.changed.append(change(differs=_differing(before.digests, digests)))
-    return found
+def _compare_row(comparison: RunComparison, before: _Earlier, row: Row, digests: tuple[bytes, ...]) -> None:
+    """Compare the rows of one model, and add what changed to the comparison."""
+    fixed_keys = Counter(before.problems)
+    new = []
+    for finding in _problems(row):
+        if fixed_keys[_key(finding)]:
+            fixed_keys[_key(finding)] -= 1
+        else:
+            new.append(finding)
+    # A model that fails now may still have its earlier findings.
+    fixed = [] if row["verdict"] in FAILURES else [_make_finding(key) for key in fixed_keys.elements()]
+    change = ModelChange(row["model"], before.verdict, row["verdict"], row["message"])
+    if new:
+        comparison.new.append(replace(change, findings=tuple(new)))
+    if fixed:
+        comparison.fixed.append(replace(change, findings=tuple(fixed)))
+    if not new and not fixed:
+        differing = tuple(
+            part for part, old, digest in zip(_PARTS, before.digests, digests, strict=True) if old != digest
+        )
+        if differing or row["verdict"] != before.verdict:
+            comparison.changed.append(replace(change, differs=differing))
+        else:
+            comparison.same += 1
 
 
 def _problems(row: Row) -> list[Finding]:
@@ -263,7 +250,7 @@ def _problems(row: Row) -> list[Finding]:
         return []
     if row["verdict"] in FAILURES or not problems:
         failure = (row["verdict"], "", "", "", "")
-        problems = [*problems, _finding(failure) | {"message": row["message"]}]
+        problems = [*problems, _make_finding(failure) | {"message": row["message"]}]
     return problems
 
 
@@ -272,30 +259,21 @@ def _key(finding: Finding) -> Key:
     return reason, operator, engine, defect, finding["node"]
 
 
-def _finding(key: Key) -> Finding:
+def _make_finding(key: Key) -> Finding:
     reason, operator, engine, defect, node = key
     return {"reason": reason, "operator": operator, "engine": engine, "defect": defect, "node": node, "message": ""}
 
 
-def _digests(row: Row, mask: _Mask) -> bytes:
+def _digests(row: Row, mask: _Mask) -> tuple[bytes, ...]:
     """Return a digest of each part of a row, in the order of `_PARTS`. The order of findings makes no difference."""
-    parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda one: sorted(one.items()))}
-    digests = b""
-    for part in _PARTS:
-        text = mask(json.dumps(parts.get(part), sort_keys=True))
-        digests += blake2b(text.encode(), digest_size=_DIGEST_SIZE).digest()
-    return digests
+    parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
+    texts = (mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS)
+    return tuple(blake2b(text.encode(), digest_size=8).digest() for text in texts)
 
 
-def _differing(before: bytes, after: bytes) -> tuple[str, ...]:
-    starts = range(0, len(before), _DIGEST_SIZE)
-    pairs = zip(_PARTS, starts, strict=True)
-    return tuple(part for part, at in pairs if before[at : at + _DIGEST_SIZE] != after[at : at + _DIGEST_SIZE])
-
-
-def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    pairs = [Change(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
-    return tuple(pair for pair in pairs if pair.before != pair.after)
+def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    changes = [Change(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
+    return [change for change in changes if change.before != change.after]
 
 
 def _mask_nothing(text: str) -> str:

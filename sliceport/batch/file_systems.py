@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from sliceport.errors import MissingExtra, UsageError
@@ -88,6 +88,19 @@ def read_info(fs: Any, url: str, path: str) -> Entry:
     if info["type"] != "file":
         raise UsageError(f"'{url}' is not a file.")
     return info
+
+
+def list_tree(fs: Any, root: str, left_out: Collection[str] = ()) -> dict[str, Entry]:
+    """Return the entries of the files in a folder and its folders by path, except hidden and linked folders."""
+    entries: dict[str, Entry] = {}
+    for folder, folders, files in fs.walk(root, detail=True, on_error="raise"):
+        for name, entry in list(folders.items()):
+            inside = f"{folder.rstrip('/')}/{name}/"
+            if name.startswith(".") or entry.get("islink") or inside in left_out:
+                del folders[name]
+        entries |= {entry["name"]: entry for entry in files.values()}
+    fs.invalidate_cache()  # it holds an entry for every file
+    return entries
 
 
 def describe_content(url: str, info: Entry) -> str | None:

@@ -1,8 +1,8 @@
-"""Doing the task of one model, in a child process that may end badly.
+"""The task of one model, done in a child process.
 
-`process` is what a worker of whatever kind does with a task. The work happens in a child process (`sliceport.sandbox`),
-so that a model that crashes, never ends or takes too much memory costs nobody else anything. The result is stored under
-the hash of all that it depends on, so that doing a task twice does no harm.
+Every kind of runner calls `process` for each task. A child process of `sliceport.sandbox` does the work, so that a
+model that crashes, hangs or runs out of memory harms no other model. The result is stored under the hash of everything
+that it depends on, so that doing a task twice does no harm.
 """
 
 from __future__ import annotations
@@ -33,75 +33,74 @@ from sliceport.sandbox import supervisor
 from sliceport.wording import command_line, describe_unforeseen
 
 _OUTPUT = "output"
-"""The folder that a command writes into, within that of its task."""
+"""The folder that a command writes into. It lies in the folder of the task."""
 _PREPARATION = 60.0
-"""Seconds for the start of a process, besides what a model may take."""
+"""Seconds for the start of a child process, added to the time limit of a model."""
 _SHUTDOWN = 5.0
-"""Seconds in which this process will have ended, too, if that of a model was told to."""
+"""Seconds to wait after SIGTERM ended a child: if the machine shuts down, SIGTERM ends this process, too."""
 _MAX_LINES = 20
-"""Of what a process that died wrote to stderr: the last ones."""
+"""Number of lines that are kept of what a process wrote to stderr before it died."""
 
 
 class RunStopped(Exception):
     """The run was stopped while a model was under way."""
 
 
+class UnreadableResult(UsageError):
+    """Error of the folder of the results, not of a model."""
+
+
 def process(job: Job, task: Task, scratch: Path, is_stopped: threading.Event) -> Done:
-    """Do a task, unless its result is there already. What is wrong with the model is its result.
+    """Do a task unless its result exists. An error of the model becomes its result.
 
     Args:
         job: The command and options of all tasks.
         task: The model.
-        scratch: A local folder for what is written on the way.
-        is_stopped: Set before processes under way are ended.
+        scratch: A local folder for temporary files.
+        is_stopped: An event that is set before child processes are ended.
 
     Raises:
         RunStopped: `is_stopped` is set.
-        UsageError: The result cannot be read or stored, or no process be started.
+        UsageError: The result cannot be read or stored, or no child process can be started.
     """
     begun = time.monotonic()
-    folder = scratch / secrets.token_hex(8)  # made by what writes there: few models need it
+    folder = scratch / secrets.token_hex(8)  # whoever writes there makes it, because few models need it
     try:
-        done = _process(job, task, folder, is_stopped)
+        done = _run_task(job, task, folder, is_stopped)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(done, seconds=round(time.monotonic() - begun, 4))
 
 
-def _process(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -> Done:
+def _run_task(job: Job, task: Task, folder: Path, is_stopped: threading.Event) -> Done:
     patience = None if job.timeout is None else job.timeout + _PREPARATION
-    identity: Identity | None = None
+    identity = Identity("", task.location)
     done: Done | None
     try:
         identity, done = _call(is_stopped, _look_up, job, task, folder, timeout=patience, memory=job.memory)
         if done is None:
             done = _call(is_stopped, _execute, job, task, identity, folder, timeout=job.timeout, memory=job.memory)
+        return done
     except UnreadableResult:
         raise
-    except supervisor.ChildNotStarted as error:  # it is so for all models
+    except supervisor.ChildNotStarted as error:  # no other model could be started either
         if is_stopped.is_set():
             raise RunStopped from None
         raise UsageError(f"a process for '{task.model}' {error}.") from None
     except Exception as error:
-        if isinstance(error, supervisor.ChildDied | MemoryError) and is_stopped.is_set():
+        is_death = isinstance(error, supervisor.ChildDied | MemoryError)
+        if is_death and is_stopped.is_set():
             raise RunStopped from None
-        if identity is None:
-            return _unstored(job, task, "", task.location, folder, _failure(job, error))
-        if isinstance(error, supervisor.ChildLost):
-            return _unstored(job, task, identity.key, identity.path, folder, _failure(job, error))
-        if not isinstance(error, supervisor.ChildDied | MemoryError):
-            raise
-        failure = _failure(job, error)
-        store, stderr = open_store(job.root), failure.pop("stderr", [])
-        stored = make_result(job.command, identity.path, folder / _OUTPUT, failure)
-        store.write(stderr_name(identity.key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
-        store.write(result_name(identity.key), encode_result(stored))
-        return _summarize(task, identity.key, stored)
-    return done
+        if identity.key and not is_death:
+            raise  # the result cannot be stored
+        outcome = _describe_failure(job, error)
+        if not identity.key or isinstance(error, supervisor.ChildLost):
+            return _report_unstored(job, task, identity, folder, outcome)
+        return _store(job, task, identity, folder, outcome)
 
 
 def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """Call a function in a child, and again if SIGTERM ended the child, which says nothing about the model.
+    """Call a function in a child. Call it again if SIGTERM ended the child, because the model did not cause that.
 
     If the whole machine shuts down, this process ends before the second call.
     """
@@ -113,40 +112,38 @@ def _call(is_stopped: threading.Event, function: Callable[..., Any], *args: Any,
         return supervisor.call_twice(function, *args, **limits)
 
 
-class UnreadableResult(UsageError):
-    """Error of the folder of the results, not of a model."""
-
-
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
-    """Find a model and its result, and load what the work needs, so that the time for it is the model's own."""
+    """Identify a model and look for its result. Import the modules of the command, which the timeout does not count."""
     command = COMMANDS[job.command]
     for module in command.modules:
         import_module(module)
     identity = identify(job, task, folder)
     try:
-        stored = read_result(open_store(job.root), identity.key)
+        result = read_result(open_store(job.root), identity.key)
     except UsageError as error:
         raise UnreadableResult(str(error)) from None
-    if stored is None or not _is_valid(job, stored):
+    if result is None or not _is_valid(job, result):
         return identity if identity.path else identify(job, task, folder, downloads=True), None
-    return identity, _summarize(task, identity.key, stored, cached=True)
+    return identity, _summarize(task, identity.key, result, cached=True)
 
 
-def _is_valid(job: Job, stored: Mapping[str, Any]) -> bool:
-    """Whether a result need not be made again: its limits were not lower, and what it wrote is there."""
-    if job.retries and stored["verdict"] in FAILURES:
+def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
+    """Return whether a result need not be computed again.
+
+    A result is not valid if its limits were lower, its output is missing, or the run retries failures.
+    """
+    if job.retries and result["verdict"] in FAILURES:
         return False
-    for name, limit in stored.get("limits", {}).items():
+    for name, limit in result.get("limits", {}).items():
         allowed = getattr(job, name)
         if limit is not None and (allowed is None or allowed > limit):
             return False
-    return "output" not in stored or open_store(job.root).has(stored["output"])
+    return "output" not in result or open_store(job.root).has(result["output"])
 
 
 def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
-    """Do the work and store its result, if it is one of the model alone."""
+    """Run the command on a model, and store the result unless the machine caused it."""
     command = COMMANDS[job.command]
-    key, path = identity.key, identity.path
     output = folder / _OUTPUT if job.writes or command.writes == "always" else None
     chosen: dict[str, list[int]] = {}
     is_of_machine = False
@@ -154,45 +151,31 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         if output is not None:
             output.mkdir(parents=True)
         options = options_of(job, task)
-        given = _fitting_shapes(path, job.options) | dict(task.options.get("input_shapes") or {})
+        shapes = _fitting_shapes(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
         if job.chooses_shapes:
             from sliceport.batch.shapes import choose_shapes
 
-            chosen = {name: list(shape) for name, shape in choose_shapes(path, given).items()}
-        if given or chosen or options.get("input_shapes"):
-            options["input_shapes"] = chosen | given
+            chosen = {name: list(shape) for name, shape in choose_shapes(identity.path, shapes).items()}
+        if shapes or chosen or options.get("input_shapes"):
+            options["input_shapes"] = chosen | shapes
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
         with command_line():
-            place = None if output is None else output / command.name_output(path, options)
-            made = _verdict_of(command.run(path, place, options), output)
+            target = None if output is None else output / command.name_output(identity.path, options)
+            outcome = _describe_outcome(command.run(identity.path, target, options), output)
     except supervisor.ChildLost:
         raise
-    except Exception as error:  # whatever a library raises is about the file that it was given
-        made = _failure(job, error)
+    except Exception as error:  # whatever a library raises is about the model's file
+        outcome = _describe_failure(job, error)
         is_of_machine = _is_of_machine(error)
     if chosen:
-        made["input_shapes"] = chosen
+        outcome["input_shapes"] = chosen
     if is_of_machine:
-        made.pop("output", None)
-        return _unstored(job, task, key, path, folder, made)
+        return _report_unstored(job, task, identity, folder, outcome)
     if not identity.is_current():
         changed = {"verdict": "error", "message": "it was changed while it was read."}
-        return _unstored(job, task, "", path, folder, changed)
-    folder_name = f"outputs/{key[:2]}/{key}"
-    if "output" in made:
-        made["output"] = f"{folder_name}/{made['output']}"
-    try:
-        result = make_result(job.command, path, folder / _OUTPUT, made)
-        data = encode_result(result)
-    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # JSON cannot hold what a format gives
-        result = make_result(job.command, path, folder / _OUTPUT, _failure(job, error))
-        data = encode_result(result)
-    store = open_store(job.root)
-    if output is not None and "output" in result:
-        store.put_folder(folder_name, output)
-    store.write(result_name(key), data)
-    return _summarize(task, key, result)
+        return _report_unstored(job, task, replace(identity, key=""), folder, changed)
+    return _store(job, task, identity, folder, outcome)
 
 
 _OF_MODEL = frozenset(
@@ -200,7 +183,7 @@ _OF_MODEL = frozenset(
 )
 """Errors of the system that a model's content causes, by the names of its data files.
 
-All others, such as a full disk, a missing permission or a lost connection, say nothing about the model.
+All others, such as a full disk, a missing permission or a lost connection, have other causes.
 """
 
 
@@ -219,47 +202,46 @@ def _is_of_machine(error: BaseException | None) -> bool:
 
 
 def _fitting_shapes(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shapes given for all models, without those of inputs that this model lacks."""
-    given = dict(options.get("input_shapes") or {})
-    one = format_of(path)
-    if not given or not isinstance(one, DeclaresShapes):
-        return given
-    declared = one.declared_shapes(path)
-    return {name: shape for name, shape in given.items() if name in declared}
+    """Return the shapes that apply to all models, without those of inputs that this model lacks."""
+    shapes = dict(options.get("input_shapes") or {})
+    model_format = format_of(path)
+    if not shapes or not isinstance(model_format, DeclaresShapes):
+        return shapes
+    declared = model_format.declared_shapes(path)
+    return {name: shape for name, shape in shapes.items() if name in declared}
 
 
-def _verdict_of(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
-    """Return the parts of a result that an outcome has; its output is named relative to the folder."""
+def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
+    """Return the parts of a result for the outcome of a command. The output is named relative to the folder."""
     findings = outcome.list_findings()
-    said = [found["message"] for found in findings if found["message"]]
-    more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
-    made: dict[str, Any] = {
+    messages = [finding["message"] for finding in findings if finding["message"]]
+    more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
+    parts: dict[str, Any] = {
         "verdict": "clean" if outcome.is_clean else "finding",
-        "message": outcome.summary() if outcome.is_clean or not said else said[0] + more,
+        "message": outcome.summary() if outcome.is_clean or not messages else messages[0] + more,
         "findings": findings,
         "result": outcome.to_json(),
     }
     if outcome.output is None or folder is None:
-        return made
-    return made | {"output": outcome.output.relative_to(folder).as_posix()}
+        return parts
+    return parts | {"output": outcome.output.relative_to(folder).as_posix()}
 
 
-def _failure(job: Job, error: Exception) -> dict[str, Any]:
-    """Return the verdict on a model that fails, takes too much of something, or ended its process."""
+def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
+    """Return the parts of a result for a model that fails, exceeds a limit, or ended its process."""
     limits: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}
     if isinstance(error, supervisor.ChildDied):
-        said = {"stderr": error.stderr.splitlines()[-_MAX_LINES:]} | limits
+        limits["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
         if isinstance(error, supervisor.ChildTimedOut):
-            return {"verdict": "timeout", "message": f"it {error}."} | said
+            return {"verdict": "timeout", "message": f"it {error}."} | limits
         if "bad_alloc" not in error.stderr:
-            return {"verdict": "crash", "message": f"its process {error}."} | said
-        limits = said
+            return {"verdict": "crash", "message": f"its process {error}."} | limits
     elif isinstance(error, SliceportError):
         return {"verdict": "error", "message": str(error)}
     elif not isinstance(error, MemoryError):
         return {"verdict": "error", "message": describe_unforeseen(error)}
-    bound = "" if job.memory is None else f" than the {job.memory} bytes that it may"
-    return {"verdict": "memory", "message": f"it allocates more memory{bound or ' than there is'}."} | limits
+    bound = " than there is" if job.memory is None else f" than the {job.memory} bytes that it may"
+    return {"verdict": "memory", "message": f"it allocates more memory{bound}."} | limits
 
 
 def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool = False) -> Done:
@@ -267,7 +249,29 @@ def _summarize(task: Task, key: str, result: Mapping[str, Any], *, cached: bool 
     return Done(task.model, key, result["verdict"], message, len(result["findings"]), cached)
 
 
-def _unstored(job: Job, task: Task, key: str, path: str, folder: Path, made: Mapping[str, Any]) -> Done:
-    """Record an outcome that is not stored as a result, because the machine caused it."""
-    row = to_row(make_result(job.command, path, folder / _OUTPUT, made), task.model, key)
-    return Done(task.model, key, row["verdict"], row["message"], len(row["findings"]), row=row)
+def _store(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
+    """Store an outcome, with the files that the command wrote, as the result of a model."""
+    store, key = open_store(job.root), identity.key
+    outputs = f"outputs/{key[:2]}/{key}"
+    stderr = outcome.pop("stderr", [])
+    if "output" in outcome:
+        outcome["output"] = f"{outputs}/{outcome['output']}"
+    try:
+        result = make_result(job.command, identity.path, folder / _OUTPUT, outcome)
+        data = encode_result(result)
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # JSON cannot hold the format's data
+        result = make_result(job.command, identity.path, folder / _OUTPUT, _describe_failure(job, error))
+        data = encode_result(result)
+    if "output" in result:
+        store.put_folder(outputs, folder / _OUTPUT)
+    if stderr:
+        store.write(stderr_name(key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
+    store.write(result_name(key), data)
+    return _summarize(task, key, result)
+
+
+def _report_unstored(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
+    """Report an outcome without storing it, because the machine caused it or the model cannot be identified."""
+    outcome.pop("output", None)
+    row = to_row(make_result(job.command, identity.path, folder / _OUTPUT, outcome), task.model, identity.key)
+    return Done(task.model, identity.key, row["verdict"], row["message"], len(row["findings"]), row=row)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sliceport.batch.file_systems import HTTP, Entry, attempt, describe_content, open_file_system, read_info, to_url
+from sliceport.batch.file_systems import (
+    HTTP,
+    Entry,
+    attempt,
+    describe_content,
+    list_tree,
+    open_file_system,
+    read_info,
+    to_url,
+)
 from sliceport.batch.names import WILDCARD
 from sliceport.errors import UsageError
 from sliceport.formats import ManyFiles, format_of
@@ -38,7 +47,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
             root = path[: match.start()].rpartition("/")[0]
             ends = tuple(suffixes) if path[-1] in "*?]" else ("",)
         elif read_type(fs, url, path) == "directory" or (is_http and path.endswith("/")):
-            found, root, ends = attempt("listed", url, lambda: _list_tree(fs, path, left_out)), path, tuple(suffixes)
+            found, root, ends = attempt("listed", url, lambda: list_tree(fs, path, left_out)), path, tuple(suffixes)
         else:
             yield url
             return
@@ -57,19 +66,6 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
 def read_type(fs: Any, url: str, path: str) -> str:
     """Return the type of the entry at a path, "file" or "directory"."""
     return str(attempt("read", url, lambda: fs.info(path))["type"])
-
-
-def _list_tree(fs: Any, root: str, left_out: Collection[str]) -> dict[str, Entry]:
-    """Return the files in a folder and its folders, by path."""
-    found: dict[str, Entry] = {}
-    for folder, folders, files in fs.walk(root, detail=True, on_error="raise"):
-        for name, entry in list(folders.items()):
-            inside = f"{folder.rstrip('/')}/{name}/"
-            if name.startswith(".") or entry.get("islink") or inside in left_out:
-                del folders[name]
-        found |= {entry["name"]: entry for entry in files.values()}
-    fs.invalidate_cache()  # it holds an entry for every file
-    return found
 
 
 def describe_state(url: str) -> str | None:

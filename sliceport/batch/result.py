@@ -1,4 +1,4 @@
-"""The form of a result: what its file holds, which depends on the content of the model alone, and a row of it."""
+"""Results: the content of their files, which depends on nothing but the model's content and the job, and their rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
-from sliceport.batch.row import VERDICTS, Row
+from sliceport.batch.row import Row
 from sliceport.batch.store import Store
-from sliceport.commands.outcome import Finding
 from sliceport.json_text import finite
 from sliceport.shell import join
 
@@ -28,7 +27,7 @@ def result_name(key: str) -> str:
 
 
 def read_result(store: Store, key: str) -> dict[str, Any] | None:
-    """Read a result. Return None if it is missing, or was cut off when a machine lost its power.
+    """Read a result. Return None if it is missing, is of another version, or was cut off when a machine lost power.
 
     Raises:
         UsageError: The file cannot be read.
@@ -40,7 +39,7 @@ def read_result(store: Store, key: str) -> dict[str, Any] | None:
         result = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return result if is_result(result) else None
+    return result if isinstance(result, dict) and result.get("schema_version") == SCHEMA_VERSION else None
 
 
 def stderr_name(key: str) -> str:
@@ -60,78 +59,44 @@ def read_stderr(store: Store, key: str) -> list[str]:
     return (store.read(stderr_name(key)) or b"").decode("utf-8", "replace").splitlines()
 
 
-_FINDING_PARTS = frozenset(Finding.__annotations__)
+_ABSOLUTE = re.compile(r"""(?<![\w.:/\\}])(?:[A-Za-z]:)?[/\\][^\s'"<>|*?:;,()]*\w""")
+"""Text that looks like an absolute path. The names of many nodes do so, too."""
 
 
-def _is_finding(data: Any) -> bool:
-    return (
-        isinstance(data, dict)
-        and data.keys() == _FINDING_PARTS
-        and all(isinstance(text, str) for text in data.values())
-    )
-
-
-def is_result(data: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether data have the parts of a result and their types, whatever somebody made of the file."""
-    return (
-        isinstance(data, dict)
-        and data.get("schema_version") == SCHEMA_VERSION
-        and all(isinstance(data.get(name), str) for name in ("command", "verdict", "message"))
-        and data["verdict"] in VERDICTS
-        and isinstance(data.get("findings"), list)
-        and all(map(_is_finding, data["findings"]))
-        and isinstance(data.get("result"), dict | None)
-        and isinstance(data.get("output", ""), str)
-        and isinstance(data.get("stderr", []), list)
-        and isinstance(data.get("input_shapes", {}), dict)
-        and isinstance(limits := data.get("limits", {}), dict)
-        and all(name in ("timeout", "memory") for name in limits)
-        and all(isinstance(limit, int | float | None) for limit in limits.values())
-    )
-
-
-def make_result(command: str, path: str, output: Path, made: Mapping[str, Any]) -> dict[str, Any]:
+def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any]) -> dict[str, Any]:
     """Build a result, the same wherever the model lies and its files are written.
 
     Args:
         command: The command's name.
         path: The model's path, for which `MODEL` stands in the result.
         output: The folder that the command wrote into, which messages do not name.
-        made: The parts that are known, `verdict` and `message` among them.
+        parts: Parts of the result, `verdict` and `message` among them.
     """
-    whole = {
-        "schema_version": SCHEMA_VERSION,
-        "command": command,
-        "verdict": "error",
-        "message": "",
-        "findings": [],
-        "result": None,
-        **made,
-    }
-    whole["message"] = whole["message"].removeprefix(f"'{path}': ")
+    result = {"schema_version": SCHEMA_VERSION, "command": command, "findings": [], "result": None, **parts}
+    result["message"] = result["message"].removeprefix(f"'{path}': ")
     escaped, literal = _escape(path), _escape(repr(path)[1:-1])
     # Folders that differ from machine to machine, the innermost first.
-    folders = [
-        str(output),
-        str(output.parent),
-        os.path.dirname(path),
-        sys.prefix,
-        sys.base_prefix,
-        tempfile.gettempdir(),
-    ]
-    prefixes = [os.path.join(folder, "") for folder in folders if len(folder) > 1]
+    folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
+    if len(Path(path).parent.parts) > 2:  # a folder such as /model may also begin the names of nodes
+        folders.insert(2, os.path.dirname(path))
+    prefixes = [_escape(os.path.join(folder, "")) for folder in folders if len(folder) > 1]
 
     def hide(text: str) -> str:
         hidden = _escape(text).replace(escaped, MODEL)
         hidden = hidden if literal == escaped else hidden.replace(literal, MODEL)
-        for prefix in map(_escape, prefixes):
+        for prefix in prefixes:
             hidden = hidden.replace(prefix, "")
-        return hidden
+        return _ABSOLUTE.sub(_name_existing, hidden)
 
-    hidden = {key: _map_texts(value, hide) for key, value in whole.items()}
-    if isinstance(line := (whole["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it
+    hidden = {key: _map_texts(value, hide) for key, value in result.items()}
+    if isinstance(line := (result["result"] or {}).get("command"), str):  # for a shell: a path may be quoted in it
         hidden["result"]["command"] = _escape(line).replace(_escape(join([path])), MODEL)
     return hidden
+
+
+def _name_existing(path: re.Match[str]) -> str:
+    """Return the name of a file that exists on this machine without its folder, or the text as it is."""
+    return os.path.basename(path[0]) if os.path.lexists(path[0]) else path[0]
 
 
 def encode_result(result: Mapping[str, Any]) -> bytes:
@@ -155,7 +120,7 @@ _HIDDEN = re.compile(re.escape(f"{{{MODEL}}}") + "|" + re.escape(MODEL))
 
 
 def show_path(value: Any, model: str) -> Any:
-    """Replace `MODEL` by the name of a model in a part of a result."""
+    """Replace `MODEL` by the name of a model in a part of a result, and undo `_escape`."""
 
     def show(text: str) -> str:
         return _HIDDEN.sub(lambda match: model if match[0] == MODEL else MODEL, text) if MODEL in text else text
@@ -163,20 +128,21 @@ def show_path(value: Any, model: str) -> Any:
     return _map_texts(value, show)
 
 
-def _map_texts(value: Any, change: Any) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Copy JSON data with each text and key changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _map_texts(one, change) for key, one in value.items()}
+        return {change(key): _map_texts(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_map_texts(one, change) for one in value]
+        return [_map_texts(item, change) for item in value]
     return value
 
 
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
     """Build the row of a model with a result."""
-    named = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
-    shown = {name: show_path(result[name], model) for name in named if name in result}
+    names = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
+    shown = {name: show_path(result[name], model) for name in names if name in result}
     if isinstance(line := (result["result"] or {}).get("command"), str):
         shown["result"]["command"] = show_path(line, join([model]))
     command = result["command"]
@@ -185,5 +151,5 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
 
 def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
     """Build the row of a model that has no result."""
-    made: dict[str, Any] = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
-    return to_row(made, model, key)
+    parts: dict[str, Any] = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
+    return to_row(parts, model, key)

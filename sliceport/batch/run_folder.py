@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import heapq
 import json
-import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
-from sliceport.batch.result import is_result, make_failure_row, read_result, read_stderr, to_row
+from sliceport.batch.result import make_failure_row, read_result, read_stderr, to_row
 from sliceport.batch.row import DEATHS, MAX_LISTED, Header, Row
 from sliceport.batch.store import Store
 from sliceport.batch.task import Done
@@ -27,9 +26,12 @@ from sliceport.errors import UsageError
 VIEW = "results.jsonl"
 _JOURNALS = "runs"
 _WRITTEN = "written"
-"""In the last line of a journal: when it was. The times of files are others once somebody has copied them."""
+"""The key of a line with the time when it was written. A copy of a file may have another time of change."""
 _INTERVAL = 30.0
 """Seconds between two times in a journal. A killed run at a URL loses the lines after the last one."""
+
+Entries = Mapping[str, str | Row]
+"""The key of the result of each model of a journal, or its row if it has no result."""
 
 
 class Journal:
@@ -97,7 +99,7 @@ class Journal:
             raise UsageError(f"'{self._path}' cannot be written ({error.strerror or error}).") from None
 
     def _store_lines(self) -> None:
-        """Add the time, which shows that the run is under way, and store what was added."""
+        """Add the time, which shows that the run is under way, and store the lines."""
         self._add({_WRITTEN: max(now(), self._started)})
         if self._is_remote:
             with self._os_errors_reported():
@@ -113,14 +115,16 @@ class Run:
     Attributes:
         store: The folder of the results.
         headers: The headers of its journals, the latest first: one for each shard and each run at the same time.
-        entries: Map each model to the key of its result or to its row. The last line about a model counts.
+        entries: The models. The last line about a model counts.
         unfinished: The number of models that the headers announce and no journal lists.
+        others: Shards of the same run in other folders.
     """
 
     store: Store
     headers: tuple[Header, ...]
-    entries: Mapping[str, str | Row]
+    entries: Entries
     unfinished: int = 0
+    others: tuple[Run, ...] = ()
 
     @property
     def header(self) -> Header:
@@ -129,7 +133,7 @@ class Run:
 
     def __len__(self) -> int:
         """Return the number of models that are done."""
-        return len(self.entries)
+        return len(self.entries) + sum(map(len, self.others))
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all models, sorted by model.
@@ -137,8 +141,8 @@ class Run:
         Raises:
             UsageError: A result cannot be read.
         """
-        for model in sorted(self.entries):
-            yield self._row(model, self.entries[model])
+        rows = (self._row(model, self.entries[model]) for model in sorted(self.entries))
+        yield from heapq.merge(rows, *(run.rows() for run in self.others), key=lambda row: row["model"])
 
     def describe_gap(self) -> str:
         """Return what the run lacks, such as `13 of 120 models`, or an empty string if it is complete."""
@@ -149,11 +153,11 @@ class Run:
 
     def _missing_shards(self) -> list[str]:
         shards = {header["shard"] for header in self.headers}
-        counts = {count for header in self.headers if (count := _count_of(header)) is not None}
+        counts = {_count_shards(header) for header in self.headers}
         if None in shards or len(counts) != 1:
             return []
         count = counts.pop()
-        return [shard for i in range(1, int(count) + 1) if (shard := f"{i}/{count}") not in shards]
+        return [shard for i in range(1, count + 1) if (shard := f"{i}/{count}") not in shards]
 
     def _row(self, model: str, entry: str | Row) -> Row:
         if not isinstance(entry, str):
@@ -165,193 +169,118 @@ class Run:
         return make_failure_row(self.header["command"], "lost", "its result is no longer there.", model, entry)
 
 
-def read_run(store: Store, own: str | None = None) -> Run:
+def read_run(store: Store, journal: str | None = None) -> Run:
     """Return the latest run of a folder, or the run of a journal, with all runs that belong to it.
 
     Args:
         store: The folder.
-        own: The name of a journal.
+        journal: The name of a journal.
 
     Raises:
         UsageError: The folder holds no run, or cannot be read.
     """
-    journals = sorted(_read_headers(store), key=lambda one: (one.name == own, one.header["started"]), reverse=True)
-    latest: Header | None = None
+    headers = sorted(_read_headers(store), key=lambda read: (read[0] == journal, read[1]["started"]), reverse=True)
+    chosen: list[tuple[Header, Entries]] = []
     shards: set[str | None] = set()
-    chosen = []
-    for journal in journals:
-        header = journal.header
-        if latest is not None and not _belongs_to_latest_run(journal, latest, shards):
+    for name, header, written in headers:
+        if chosen and not _belongs_to_latest_run(header, written, chosen[0][0], shards):
             continue
-        lines = _read_entries(store, journal.name)
-        if lines is None:
+        entries = _read_entries(store, name)
+        if entries is None:
             continue
-        latest = latest or header
         shards.add(header["shard"])
-        chosen.append((header, lines))
-    if latest is None:
+        chosen.append((header, entries))
+    if not chosen:
         raise UsageError(f"'{store.root}' holds no run of sliceport batch.")
-    entries: dict[str, str | Row] = {}
-    for _, lines in reversed(chosen):
-        entries |= lines
-    return Run(store, tuple(header for header, _ in chosen), entries, _count_unfinished(chosen))
+    models: dict[str, str | Row] = {}
+    for _, entries in reversed(chosen):
+        models |= entries
+    return Run(store, tuple(header for header, _ in chosen), models, _count_unfinished(chosen))
 
 
-def _belongs_to_latest_run(journal: _Journal, latest: Header, shards: Set[str | None]) -> bool:
+def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards: Set[str | None]) -> bool:
     """Return whether a run overlaps `latest` in time, or is one of its shards and not yet in `shards`.
 
     Only a run of the same command with the same options belongs to `latest`.
     """
-    header = journal.header
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False
-    is_shard = _count_of(header) == _count_of(latest) is not None and header["sources"] == latest["sources"]
-    return (is_shard and header["shard"] not in shards) or journal.written >= latest["started"]
+    is_shard = _count_shards(header) == _count_shards(latest) != 0 and header["sources"] == latest["sources"]
+    return (is_shard and header["shard"] not in shards) or written >= latest["started"]
 
 
-def _count_unfinished(journals: Sequence[tuple[Header, Mapping[str, str | Row]]]) -> int:
+def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     """Return the number of models that headers announce and journals lack.
 
     Runs over the same sources that overlap in time complete one another.
     """
     announced: dict[str, int] = {}
     done: dict[str, set[str]] = {}
-    for header, lines in journals:
+    for header, entries in journals:
         part = json.dumps([header["sources"], header["shard"]])
         announced.setdefault(part, header["models"])
-        done.setdefault(part, set()).update(lines)
+        done.setdefault(part, set()).update(entries)
     return sum(max(0, count - len(done[part])) for part, count in announced.items())
 
 
-def join(runs: Iterable[Run]) -> Run:
+def join(runs: Sequence[Run]) -> Run:
     """Join the shards of one run that have a folder each.
 
     Raises:
         UsageError: The runs are not the shards of one run, each once.
     """
-    listed = list(runs)
-    headers = [header for run in listed for header in run.headers]
+    headers = tuple(header for run in runs for header in run.headers)
     kinds = {
-        (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_of(header))
+        (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_shards(header))
         for header in headers
     }
-    shards = [run.header["shard"] for run in listed]
+    shards = [run.header["shard"] for run in runs]
     if len(kinds) > 1 or None in shards or len(set(shards)) < len(shards):
-        roots = ", ".join(f"'{run.store.root}'" for run in listed)
+        roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
-    return _Joined(listed[0].store, tuple(headers), {}, sum(run.unfinished for run in listed), tuple(listed))
+    return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))
 
 
-@dataclass(frozen=True)
-class _Joined(Run):
-    """Several runs with their results in several stores."""
+def _read_headers(store: Store) -> Iterator[tuple[str, Header, str]]:
+    """Yield the name, the header and the last time of each journal. Leave out journals of another form.
 
-    parts: tuple[Run, ...] = ()
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows of all parts, sorted by model."""
-        yield from heapq.merge(*(run.rows() for run in self.parts), key=lambda row: row["model"])
-
-
-@dataclass(frozen=True)
-class _Journal:
-    """A journal.
-
-    Attributes:
-        name: Its file.
-        header: Its first line.
-        written: When it was last stored.
-    """
-
-    name: str
-    header: Header
-    written: str
-
-
-def _read_headers(store: Store) -> Iterator[_Journal]:
-    """Yield the headers of the journals. A journal that somebody damaged is left out.
-
-    Most journals are of runs long ago, so no more than the header of each is kept.
+    Most journals are of runs long ago, so no more of each is kept.
     """
     for name in store.names(_JOURNALS):
-        if not name.endswith(".jsonl"):
-            continue
-        text = store.read(name) or b""
-        with suppress(ValueError, RecursionError):
-            header = json.loads(text.partition(b"\n")[0])
-            if _is_header(header):
-                yield _Journal(name, header, _read_time(text) or header["started"])
+        lines = (store.read(name) or b"").splitlines()
+        header = _parse(lines[0]) if lines else None
+        if header is not None and header.get("schema_version") == 1:
+            times = (line[_WRITTEN] for text in reversed(lines) if (line := _parse(text)) and _WRITTEN in line)
+            yield name, header, next(times, header["started"])  # type: ignore[misc]
 
 
-def _read_time(text: bytes) -> str | None:
-    """Return the last time in a journal."""
-    start = text.rfind(f'{{"{_WRITTEN}"'.encode())
-    with suppress(ValueError, RecursionError):
-        line = json.loads(text[start:].partition(b"\n")[0]) if start >= 0 else {}
-        if _is_time(written := line.get(_WRITTEN)):
-            return written
-    return None
-
-
-def _is_header(data: Any) -> TypeGuard[Header]:
-    return (
-        isinstance(data, dict)
-        and data.get("schema_version") == 1
-        and isinstance(data.get("command"), str)
-        and all(isinstance(data.get(name), dict) for name in ("options", "versions"))
-        and all(isinstance(version, str) for version in data["versions"].values())
-        and isinstance(sources := data.get("sources"), list)
-        and all(isinstance(source, str) for source in sources)
-        and isinstance(data.get("models"), int)
-        and _is_time(data.get("started"))
-        and (
-            data.get("shard") is None
-            or (isinstance(data["shard"], str) and _SHARD.fullmatch(data["shard"]) is not None)
-        )
-    )
-
-
-_SHARD = re.compile(r"[1-9][0-9]{0,8}/[1-9][0-9]{0,8}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
-
-
-def _is_time(data: Any) -> TypeGuard[str]:
-    """Whether something is a time as headers have it; such texts stand in the order of their times."""
-    return isinstance(data, str) and _TIME.fullmatch(data) is not None
-
-
-def _read_entries(store: Store, name: str) -> dict[str, str | Row] | None:
-    """Map the models of a journal to their keys or rows; None for a journal that somebody damaged.
+def _read_entries(store: Store, name: str) -> Entries | None:
+    """Read the models of a journal. Return None if a line is damaged.
 
     The last line may be cut off, because a run can be killed at any time.
     """
     entries: dict[str, str | Row] = {}
     for text in (store.read(name) or b"").split(b"\n")[1:-1]:
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
+        line = _parse(text)
+        if line is None:
             return None
-        if not isinstance(line, dict):
-            return None
-        if _WRITTEN in line:
-            continue
-        model, entry = line.get("model"), line.get("row") or line.get("key")
-        if not isinstance(model, str) or not (is_result(entry) if isinstance(entry, dict) else _is_key(entry)):
-            return None
-        entries[model] = entry  # type: ignore[assignment]
+        if _WRITTEN not in line:
+            entries[line["model"]] = line.get("row") or line["key"]
     return entries
 
 
-def _is_key(data: Any) -> bool:
-    return isinstance(data, str) and re.fullmatch("[0-9a-f]{64}", data) is not None
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """Parse a line of a journal. Return None if the line is not a JSON object."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
 
 
-def _count_of(header: Header) -> str | None:
-    """Return the N of shard I/N."""
-    return None if header["shard"] is None else header["shard"].partition("/")[2]
+def _count_shards(header: Header) -> int:
+    """Return the N of shard I/N, or 0 for a run that is not a shard."""
+    return 0 if header["shard"] is None else int(header["shard"].partition("/")[2])
 
 
 def now() -> str:
@@ -369,8 +298,9 @@ def start_time(store: Store) -> str:
     Raises:
         UsageError: The journals cannot be read.
     """
-    times = [time for one in _read_headers(store) for time in (one.header["started"], one.written)]
-    latest = max(times, default="")
+    latest = max(
+        (time for _, header, written in _read_headers(store) for time in (header["started"], written)), default=""
+    )
     if now() > latest:
         return now()
     return _to_text(datetime.fromisoformat(latest) + timedelta(microseconds=1))

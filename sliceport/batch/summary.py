@@ -135,7 +135,7 @@ class Summary:
         if self._attention:
             lines = ["models that need attention:"]
             for model, verdict, message in self.attention:
-                lines += fold(f"  {verdict}  {model}" + (f": {message}" if message else ""), columns)
+                lines += wrap_line(f"  {verdict}  {model}" + (f": {message}" if message else ""), columns)
             parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self._attention))))
         return "\n\n".join(parts)
 
@@ -168,8 +168,8 @@ def more(count: int) -> list[str]:
     return [f"  and {count:,} more"] * (count > 0)
 
 
-def fold(line: str, columns: int | None) -> list[str]:
-    """Fold a line, made printable, to the width of the terminal."""
+def wrap_line(line: str, columns: int | None) -> list[str]:
+    """Make a line printable and wrap it to the width of the terminal, if there is one."""
     line = printable(line)
     if columns is None or len(line) <= columns:
         return [line]

@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit."""
-        say(message, self.prog)
+        say(f"{message}; write --format json" if "--json" in message else message, self.prog)
         sys.exit(BAD_INPUT)
 
     def format_help(self) -> str:

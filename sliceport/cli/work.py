@@ -19,7 +19,8 @@ from sliceport.commands.command import COMMANDS
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
 from sliceport.sandbox import supervisor
-from sliceport.sandbox.place import Placement, deferred, new_token, remove_scratch
+from sliceport.sandbox.place import Placement, deferred, remove_scratch
+from sliceport.sandbox.scratch import new_name
 from sliceport.wording import command_line, describe_unforeseen
 
 
@@ -126,6 +127,17 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
         SliceportError: The work cannot be done.
     """
     work: Work = options.work(options)
+    try:
+        return _run(work, options, is_supervised=is_supervised)
+    except SliceportError as error:
+        if work.form == "json":
+            emit(to_text({"schema_version": 1, "error": str(error)}))
+        raise
+
+
+def _run(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> bool:
+    if os.path.isdir(work.model):
+        raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; see sliceport batch.")
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:
         if is_supervised or timeout is not None or memory is not None:
@@ -144,19 +156,19 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
 
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
     """Have a child do the work, and put its files into place."""
-    token = new_token()
+    owner = new_name()
     log = 2 if work.verbose > 1 else None
     try:
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(
-                do, work, token, timeout=timeout, memory=memory, forks=is_supervised, log=log
+                do, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
             )
         with supervisor.shielded():
             for placement in answer.placements:
                 placement.commit()
     finally:
         if work.output is not None:
-            remove_scratch(Path(work.output).parent, token)
+            remove_scratch(Path(work.output).parent, owner)
     return answer
 
 
@@ -171,12 +183,12 @@ def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | No
     return f"its process {error}{cause}."
 
 
-def do(work: Work, token: str = "") -> Answer:
+def do(work: Work, owner: str = "") -> Answer:
     """Do the work: in a child, which leaves what it writes in scratch folders, or in this process.
 
     Args:
         work: The work.
-        token: Part of the names of the scratch folders; empty if this process puts the files into place.
+        owner: The start of the names of scratch folders; empty if this process puts the files into place.
 
     Raises:
         MemoryError: The work needs more memory.
@@ -186,7 +198,7 @@ def do(work: Work, token: str = "") -> Answer:
     if work.verbose > 1:
         logging.basicConfig(level=logging.DEBUG, format="%(message)s")  # for a child that is not forked
     context: AbstractContextManager[list[Placement]] = (
-        deferred(output, token) if token and output is not None else nullcontext([])
+        deferred(output, owner) if owner and output is not None else nullcontext([])
     )
     try:
         with command_line(), context as placements:

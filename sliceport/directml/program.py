@@ -15,6 +15,7 @@ from sliceport.directml.tensor import BufferTensor
 from sliceport.errors import InvalidSlice, Refusal, UnsupportedSlice
 from sliceport.sandbox.place import fill_folder, write_json
 from sliceport.slicing.node import Resolved, SlicingNode
+from sliceport.wording import count_of
 
 if TYPE_CHECKING:
     import os
@@ -97,6 +98,11 @@ class LoweredNode:
     aliases: tuple[Alias, ...] = ()
 
     @property
+    def operators(self) -> set[str]:
+        """The names of the operators of its calls, as in DirectML.h."""
+        return {call.operator.schema.type for call in self.calls}
+
+    @property
     def resolved(self) -> Resolved:
         """The node; its verdict must be `lowered`, `alias` or `empty`."""
         assert isinstance(self.node, Resolved)
@@ -149,6 +155,28 @@ class Program:
         """The number of nodes, in total and by verdict."""
         counts = Counter(node.verdict for node in self.nodes)
         return {"total": len(self.nodes)} | {verdict: counts[verdict] for verdict in VERDICTS}
+
+    def __repr__(self) -> str:
+        return f"<Program: {self._describe()}>"
+
+    def _repr_html_(self) -> str:
+        from sliceport.html_table import html_table  # only notebooks need the table
+
+        rows = [
+            (
+                lowered.node.name,
+                lowered.node.op_type,
+                lowered.verdict,
+                lowered.reason.message if lowered.reason else ", ".join(sorted(lowered.operators)),
+            )
+            for lowered in self.nodes
+        ]
+        return html_table(self._describe(), ("node", "operator", "verdict", "DirectML operators, or reason"), rows)
+
+    def _describe(self) -> str:
+        """Return the number of nodes by verdict in words."""
+        counts = [f"{count} {verdict}" for verdict, count in self.summary.items() if count and verdict != "total"]
+        return f"{count_of(len(self.nodes), 'slicing node')}{': ' * bool(counts)}{', '.join(counts)}"
 
     def raise_refused(self) -> None:
         """Raise an error for the first refused node, if any node is refused.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,10 @@ from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.engines.engine import Engine, OperatorEngine, SingleNode
 from sliceport.engines.tensor_bytes import TensorBytes
 from sliceport.errors import SliceportError
+from sliceport.html_table import html_table
 from sliceport.sandbox.supervisor import ChildLost
 from sliceport.shell import input_shapes_option, join
+from sliceport.wording import count_of
 
 Bytes = npt.NDArray[np.uint8]
 Status = Literal["equal", "mismatch", "error", "refused", "folded"]
@@ -72,16 +75,29 @@ class Report:
         """Whether every node was lowered or folded, and all bytes were equal."""
         return all(c.status in ("equal", "folded") for c in self.comparisons)
 
+    def __repr__(self) -> str:
+        return f"<Report: {self._describe()}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(each.lowered.node.name, each.executor, each.status, each.detail) for each in self.comparisons]
+        return html_table(self._describe(), ("node", "executor", "status", "detail"), rows)
+
+    def _describe(self) -> str:
+        """Return the number of comparisons by status in words."""
+        counts = [f"{count} {status}" for status, count in self._count().items() if count]
+        return f"{count_of(len(self.comparisons), 'comparison')}{': ' * bool(counts)}{', '.join(counts)}"
+
+    def _count(self) -> dict[str, int]:
+        counts = Counter(comparison.status for comparison in self.comparisons)
+        return {status: counts[status] for status in get_args(Status)}
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        counts = dict.fromkeys(("equal", "mismatch", "error", "refused", "folded"), 0)
-        for comparison in self.comparisons:
-            counts[comparison.status] += 1
         return {
             "schema_version": 1,
             "feature_level": str(self.program.feature_level),
             "reference": self.reference,
-            "summary": {"total": len(self.comparisons)} | counts,
+            "summary": {"total": len(self.comparisons)} | self._count(),
             "command": self.command,
             "notes": list(self.notes),
             "comparisons": [

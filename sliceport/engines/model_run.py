@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sliceport.directml.device import NodeRun
 from sliceport.sandbox.place import fill_folder, write_json
+from sliceport.wording import count_of
 
 Array = npt.NDArray[Any]
 
@@ -89,7 +90,7 @@ class ModelRun:
         """One line: versions, adapter and the number of outputs by status."""
         counts = Counter(output.status for output in self.outputs)
         listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
-        nodes = f", {len(self.nodes)} node{'s' * (len(self.nodes) != 1)}" if self.nodes else ""
+        nodes = f", {count_of(len(self.nodes), 'node')}" if self.nodes else ""
         return f"onnxruntime {self.facts['onnxruntime']} on {self.facts['adapter']}{nodes}; outputs: {listed}"
 
     def to_json(self) -> dict[str, Any]:

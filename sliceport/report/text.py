@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.report.table import printable, table
+from sliceport.wording import count_of
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Comparison, Report
@@ -37,7 +38,7 @@ def program_summary(program: Program) -> str:
     moved = sum(call.moved_bytes for call in program.calls)
     total = program.summary["total"]
     return (
-        f"{total} node{'s' * (total != 1)}{': ' * bool(counts)}{counts}; {operators} moving {_format_bytes(moved)}; "
+        f"{count_of(total, 'node')}{': ' * bool(counts)}{counts}; {operators} moving {_format_bytes(moved)}; "
         f"feature level {program.feature_level}"
     )
 
@@ -69,7 +70,7 @@ def report_summary(report: Report) -> str:
     counts = Counter(c.status for c in report.comparisons)
     total = len(report.comparisons)
     listed = ", ".join(f"{counts[s]} {s}" for s in ("equal", "mismatch", "error", "refused", "folded") if counts[s])
-    return printable(f"{total} comparison{'s' * (total != 1)} with {report.reference}{': ' * bool(listed)}{listed}")
+    return printable(f"{count_of(total, 'comparison')} with {report.reference}{': ' * bool(listed)}{listed}")
 
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 
 from sliceport.errors import UsageError
 from sliceport.json_text import to_text
+from sliceport.sandbox.scratch import new_name, remove_abandoned
 from sliceport.wording import spell
 
 _PREFIX = ".sliceport-"
@@ -86,14 +88,6 @@ def _find_foreign(folder: Path, patterns: Sequence[str]) -> str | None:
     return None
 
 
-def remove_leftovers(parent: Path, seconds: float) -> None:
-    """Remove scratch folders that killed processes left in a folder and that nobody has touched for some seconds."""
-    for folder in parent.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if time.time() - folder.lstat().st_mtime > seconds:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
 def write_files(
     files: Sequence[Path],
     write: Callable[[Path], None],
@@ -122,21 +116,20 @@ def write_files(
             _put(Placement(beside, tuple((beside / file.name, file) for file in files)))
 
 
-def check_not_read(files: Iterable[Path], read: Iterable[str], source: str | os.PathLike[str]) -> None:
+def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
     """Refuse to write over the data files of a model.
 
     Args:
         files: The files to be written.
-        read: The data files of the model.
-        source: The model's file.
+        data_files: The data files of the model.
 
     Raises:
         UsageError: A file to be written is a data file.
     """
-    data = [name for name in dict.fromkeys(read) if os.path.exists(name)]
+    existing = [name for name in dict.fromkeys(data_files) if os.path.exists(name)]
     for file in files:
-        if os.path.exists(file) and any(os.path.samefile(file, name) for name in data):
-            raise UsageError(f"output '{file}' is where '{os.fspath(source)}' has its weights; give another name.")
+        if os.path.exists(file) and any(os.path.samefile(file, name) for name in existing):
+            raise UsageError(f"output '{file}' is a file that the model has its weights in; give another name.")
 
 
 def check_output(file: Path) -> None:
@@ -190,7 +183,11 @@ def _beside(target: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             target.lstat()  # raises another error if the file system refuses the name
-        folder = _new_folder(target.parent)
+        with suppress(OSError):  # a folder may be writable, but not readable
+            remove_abandoned(target.parent, _PREFIX)
+        owner = new_name() if _deferral is None else _deferral.owner
+        folder = target.parent / f"{_PREFIX}{owner}{os.urandom(6).hex()}"
+        folder.mkdir()  # with the usual permissions; `tempfile` makes private folders
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"output '{target}' cannot be made ({reason}).") from None
@@ -201,13 +198,6 @@ def _beside(target: Path) -> Iterator[Path]:
     finally:
         if _deferral is None or all(each.scratch != folder for each in _deferral.placements):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _new_folder(parent: Path) -> Path:
-    """Make a scratch folder with the usual permissions; `tempfile` makes private ones."""
-    folder = parent / f"{_PREFIX}{'' if _deferral is None else _deferral.token}{os.urandom(6).hex()}"
-    folder.mkdir()
-    return folder
 
 
 def _cannot_write(target: Path, error: OSError) -> UsageError:
@@ -252,7 +242,7 @@ class _Deferral:
     """Placements of `output` that another process carries out; files such as those of caches are not deferred."""
 
     output: Path
-    token: str
+    owner: str
     placements: list[Placement]
 
 
@@ -260,29 +250,25 @@ _deferral: _Deferral | None = None
 
 
 @contextmanager
-def deferred(output: Path, token: str) -> Iterator[list[Placement]]:
+def deferred(output: Path, owner: str) -> Iterator[list[Placement]]:
     """Collect the placements of an output for another process instead of carrying them out.
 
     Args:
         output: The file or folder, the main one of several.
-        token: Part of the names of scratch folders; `remove_scratch` finds them by it if this process dies.
+        owner: A name of `new_name`, made by the other process. The names of scratch folders begin with it, so that
+            `remove_scratch` finds them if this process dies.
     """
     global _deferral  # noqa: PLW0603 - a child does one thing at a time
-    _deferral = _Deferral(output, token, [])
+    _deferral = _Deferral(output, owner, [])
     try:
         yield _deferral.placements
     finally:
         _deferral = None
 
 
-def new_token() -> str:
-    """Return a token for `deferred`."""
-    return os.urandom(6).hex()
-
-
-def remove_scratch(parent: Path, token: str) -> None:
-    """Remove the scratch folders that a process with this token made in a folder."""
-    for folder in parent.glob(f"{_PREFIX}{token}*"):
+def remove_scratch(parent: Path, owner: str) -> None:
+    """Remove the scratch folders in a folder whose names begin with a name of `new_name`."""
+    for folder in parent.glob(f"{glob.escape(_PREFIX + owner)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -300,7 +286,11 @@ def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:
         move(*pairs[0])  # replaces the old file in one step
         return
     targets = [target for _, target in pairs]
-    aside = _new_folder(targets[-1].parent) if any(map(os.path.lexists, targets)) else None
+    aside: Path | None = None
+    if any(map(os.path.lexists, targets)):
+        # The old files are nobody's scratch: if this process is killed, they stay until their user takes them back.
+        aside = targets[-1].parent / f"{_PREFIX}old-{os.urandom(6).hex()}"
+        aside.mkdir()
     try:
         if aside is not None:
             for target in reversed(targets):

@@ -157,7 +157,7 @@ def test_errors_after_reading_name_the_file(
 
     monkeypatch.setattr("onnx_ops.lowering.read_slicing_nodes", failing)
     monkeypatch.setattr("onnx_ops.passes.rewrite", failing)
-    monkeypatch.setattr("onnx_ops.passes.harden_for_directml", failing)
+    monkeypatch.setattr("onnx_ops.passes.harden_directml.harden_for_directml", failing)
     path = write(tmp_path, parse(GOOD, 13))
     output = ["-o", str(tmp_path / "out.onnx")] if command in ("rewrite", "harden") else []
     assert main([command, str(path), *output]) == 2

@@ -232,7 +232,7 @@ OTHERS: dict[str, Mutant] = {
     "lower what no buffer holds": ("sliceport/directml/lower", "> _MAX_ELEMENTS", "< 0"),
     "a crash that is not tried again": ("sliceport/sandbox/supervisor", "    return call(function, *args, is_isolated=True, **options)", "    return None"),
     "a child that outlives its supervisor": ("sliceport/sandbox/child", "    _die_with_parent(parent)\n", ""),
-    "scratch that is left": ("sliceport/cli/work", "            remove_scratch(Path(work.output).parent, token)", "            pass"),
+    "scratch that is left": ("sliceport/cli/work", "            remove_scratch(Path(work.output).parent, owner)", "            pass"),
 }  # fmt: skip
 """The same of other packages, by whole paths."""
 _OF_PASSES = (

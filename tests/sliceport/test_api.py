@@ -157,3 +157,26 @@ def test_default_executors_are_those_of_the_comparisons() -> None:
     for name, module in (("onnx", run), ("openvino", compare)):
         assert formats()[name].default_executors == module.DEFAULT_EXECUTORS
         assert formats()[name].reference[0] == module.REFERENCE == module.DEFAULT_EXECUTORS[0]
+
+
+class TestRepresentations:
+    def test_repr_is_one_short_line(self) -> None:
+        proto = slice_proto()
+        assert repr(sliceport.lower(proto)) == "<Program: 1 slicing node: 1 lowered>"
+        assert repr(sliceport.compare(proto)) == "<Report: 1 comparison: 1 equal>"
+        assert repr(sliceport.rewrite(proto)) == "<Result: slicing nodes: 1 before, 1 after>"
+
+    def test_html_escapes_names(self) -> None:
+        proto = slice_proto()
+        proto.graph.node[0].name = "<b>"
+        results: list[Any] = [sliceport.lower(proto), sliceport.compare(proto), sliceport.harden(proto)]
+        for result in results:
+            assert "<b>" not in result._repr_html_()
+        assert (
+            "<td>&lt;b&gt;</td><td>Slice</td><td>lowered</td><td>DML_OPERATOR_SLICE1</td>" in results[0]._repr_html_()
+        )
+
+    def test_json_has_a_schema_version(self) -> None:
+        proto = slice_proto()
+        for function in (sliceport.lower, sliceport.compare, sliceport.rewrite, sliceport.harden):
+            assert type(function(proto).to_json()["schema_version"]) is int

@@ -146,31 +146,30 @@ class BytesPath:
         return b"m.onnx"
 
 
-NO_PATHS: list[Any] = [None, 3, b"m.onnx", BytesPath(), ["m.onnx"], onnx.ModelProto(), onnx.GraphProto()]
-NO_PATHS += [ir.Model(ir.Graph([], [], nodes=[]), ir_version=9), ov.Model([], [], "m")]
+NO_MODELS: list[Any] = [None, 3, b"m.onnx", BytesPath(), ["m.onnx"], onnx.GraphProto()]
+FUNCTIONS: list[Call] = [sliceport.lower, sliceport.compare, sliceport.rewrite, sliceport.harden]
 
 
-@pytest.mark.parametrize("given", NO_PATHS, ids=lambda each: type(each).__name__)
-def test_what_is_no_path(given: Any, tmp_path: Path, onnx_file: Path, openvino_file: Path) -> None:
-    message = f"must be the path of a file, a str or os.PathLike, got {type(given).__name__}.$"
-    out = tmp_path / "o.onnx"
-    calls: list[Callable[[], Any]] = [
-        lambda: sliceport.compare(given),
-        lambda: sliceport.rewrite(given, out),
-        lambda: sliceport.harden(given, out),
-        lambda: sliceport.harden(given, out, "openvino-cpu"),
-        lambda: onnx_compare(given),
-        lambda: openvino_compare(given),
-        lambda: run_model(given),
-        lambda: ov_ext.read_model(given),
+@pytest.mark.parametrize("value", NO_MODELS, ids=lambda each: type(each).__name__)
+def test_values_that_are_no_models_or_paths_are_refused(value: Any, tmp_path: Path, onnx_file: Path) -> None:
+    calls: list[Call] = [
+        *FUNCTIONS,
+        onnx_compare,
+        openvino_compare,
+        lambda model: sliceport.harden(model, tmp_path / "o.onnx"),
     ]
     for call in calls:
-        with pytest.raises(sliceport.UsageError, match=f"^the model {message}"):
-            call()
-    for model in (onnx_file, openvino_file):
+        with pytest.raises(sliceport.UsageError, match=f"^a model is .*, got {type(value).__name__}"):
+            call(value)
+    for call in (run_model, ov_ext.read_model):
+        with pytest.raises(sliceport.UsageError, match="^the model must be the path of a file"):
+            call(value)
+    if value is not None:
         for change in (sliceport.rewrite, sliceport.harden):
-            with pytest.raises(sliceport.UsageError, match=f"^the output {message}"):
-                change(model, given)
+            with pytest.raises(
+                sliceport.UsageError, match="^the output must be the path of a file, a str or os.PathLike"
+            ):
+                change(onnx_file, value)
 
 
 @pytest.mark.parametrize(
@@ -288,10 +287,6 @@ def test_strides_of_numpy_are_taken(onnx_file: Path) -> None:
         (rewrite, {"simplify": 3}, "simplify must be a sequence of names, got 3"),
         (harden, {"target": 3}, "target 3 is not known; known are onnxruntime-dml"),
         (harden, {"target": []}, r"target \[\] is not known; known are onnxruntime-dml"),
-        (sliceport.lower, {"view": True}, "option 'view' is not known, did you mean 'views'"),
-        (sliceport.compare, {"sed": 1}, "option 'sed' is not known, did you mean 'seed'"),
-        (rewrite, {"verfy": True}, "option 'verfy' is not known, did you mean 'verify'"),
-        (harden, {"overwrit": True}, "option 'overwrit' is not known, did you mean 'overwrite'"),
     ],
 )
 def test_names_and_options(call: Call, options: dict[str, Any], message: str, onnx_file: Path) -> None:

@@ -14,7 +14,7 @@ from sliceport.directml.device.windows import Windows
 from sliceport.directml.device.wine_root import WineRoot
 from sliceport.errors import UsageError
 from sliceport.sandbox.lock import locked
-from sliceport.sandbox.place import fill_folder, remove_leftovers
+from sliceport.sandbox.place import fill_folder
 from sliceport.user_cache import user_cache
 
 _PREFIX = "directml"
@@ -74,7 +74,6 @@ def install(say: Progress = print) -> Path:
     try:
         with locked(user_cache() / f"{_PREFIX}.lock"):
             if not is_installed():
-                remove_leftovers(user_cache(), 0)
                 fill_folder(target, lambda beside: _build(beside, say), mark="")
     except (OSError, UsageError) as error:
         raise DeviceError(f"DirectML cannot be installed in {target} ({str(error).rstrip('.')}).") from None

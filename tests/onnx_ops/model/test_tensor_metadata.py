@@ -85,7 +85,7 @@ def test_a_model_may_be_written_again(tmp_path: Path) -> None:
     onnx.save(build(), tmp_path / "0.onnx")
     model = read_model(tmp_path / "0.onnx")
     for name in ("1.onnx", "2.onnx"):
-        write_model(model, tmp_path / name, source=tmp_path / "0.onnx")
+        write_model(model, tmp_path / name)
         assert metadata(onnx.load(tmp_path / name)) == metadata(build())
 
 

@@ -256,7 +256,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     out = tmp_path / "o.onnx"
     assert main(["rewrite", str(tmp_path / "m.onnx"), "-o", str(out), "--verify"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "compose: Slice 's1' is now Slice",
+        "1 Slice 's1': now another Slice (compose)",
         "slicing nodes: 2 before, 1 after",
         "all outputs are bit-equal",
     ]

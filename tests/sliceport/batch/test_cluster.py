@@ -26,8 +26,7 @@ from processes import assert_gone, children, ticks
 
 from sliceport.batch import cluster
 from sliceport.batch.cluster import open_cluster
-from sliceport.batch.cluster_worker import Setup, describe_refusal
-from sliceport.batch.task import Job
+from sliceport.batch.cluster_worker import describe_refusal
 from sliceport.errors import MissingExtra, UsageError
 
 pytestmark = [POSIX, pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")]
@@ -306,20 +305,19 @@ def test_worker_that_does_not_see_the_results_is_refused(tmp_path: Path, site: d
     assert "results must go to a folder that all see by the same path, or to a bucket." in said
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (
-            {"marker": ("runs/a.jsonl", "0" * 64)},
-            r"^the worker on .* does not see '.*/runs/a.jsonl', which this machine has",
-        ),
-        ({"model": "/none/there.onnx"}, r"^the worker on .* does not see the model '/none/there.onnx'; models must"),
-    ],
-)
-def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "a.jsonl").write_text('{"schema_version": 1}\n{}\n')
-    assert re.search(message, describe_refusal(Setup(Job("lower", {}, {}, str(tmp_path)), **more)))
+    (tmp_path / "runs" / "a.jsonl").touch()
+    root = str(tmp_path)
+    assert describe_refusal(root, "runs/a.jsonl", None) == describe_refusal(root, "runs/a.jsonl", __file__) == ""
+    assert re.search(
+        r"^the worker on .* does not see '.*/runs/b.jsonl', which this machine has",
+        describe_refusal(root, "runs/b.jsonl", None),
+    )
+    assert re.search(
+        r"^the worker on .* does not see the model '/none/there.onnx'; models must",
+        describe_refusal(root, "runs/a.jsonl", "/none/there.onnx"),
+    )
 
 
 @pytest.mark.parametrize("url", ["spark://a:1", "dask://", "dask://host", "dask:host:1", "host:1", "dask://a b:1", ""])

@@ -79,7 +79,7 @@ def test_finding_with_another_part_than_the_message_is_new(part: str) -> None:
 def test_models_of_one_run_are_added_or_removed() -> None:
     rows_a = [make_row("c"), make_row("b"), make_row("a")]
     compared = compare_runs(rows_a, [make_row("d", "finding", A), make_row("c")])
-    assert (compared.added, compared.removed, compared.same) == (("d",), ("a", "b"), 1)
+    assert (compared.added, compared.removed, compared.same) == (["d"], ["a", "b"], 1)
     assert compared.is_clean
 
 
@@ -94,12 +94,12 @@ def test_changes_are_sorted_by_model() -> None:
 def test_versions_and_options_that_differ_are_said() -> None:
     headers = (UPGRADED[0], make_header(versions=UPGRADED[1]["versions"], options={"seed": 1, "feature_level": "6.4"}))
     compared = compare_runs([CLEAN], [CLEAN], headers)
-    assert compared.versions == (
+    assert compared.versions == [
         Change("gone", "1.0", None),
         Change("onnxruntime", "1.30.0", "1.31.1"),
         Change("openvino", None, "2026.4.1"),
-    )
-    assert compared.options == (Change("seed", 0, 1),)
+    ]
+    assert compared.options == [Change("seed", 0, 1)]
 
 
 def test_the_version_of_an_engine_in_a_result_is_no_difference() -> None:

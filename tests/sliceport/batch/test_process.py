@@ -157,22 +157,12 @@ def test_a_result_that_was_cut_off_is_made_again(job: Job) -> None:
         assert file.read_bytes() == whole
 
 
-def _garbage(whole: dict[str, object]) -> Iterator[object]:
-    yield from ([], 1, None, {}, {"schema_version": 1}, [whole])
-    for name in whole:
-        yield {key: value for key, value in whole.items() if key != name} | {"stderr": 1}
-        yield whole | {name: 1.5}
-        yield whole | {name: [1]}
-    yield whole | {"verdict": "fine"}
-    yield whole | {"findings": [{"reason": "mismatch"}]}
-    yield whole | {"limits": {"memory": "4G"}}
-
-
-def test_a_result_that_somebody_replaced_is_made_again(job: Job) -> None:
+def test_a_result_of_another_form_is_made_again(job: Job) -> None:
     done = do(job, STRINGS)
     file = Path(job.root, result_name(done.key))
     whole = file.read_bytes()
-    for data in _garbage(json.loads(whole)):
+    others: list[Any] = [[], None, [json.loads(whole)], {}, json.loads(whole) | {"schema_version": 2}]
+    for data in others:
         file.write_text(json.dumps(data))
         assert read_result(Folder(job.root), done.key) is None, data
     assert not do(job, STRINGS).cached
@@ -281,13 +271,21 @@ def test_results_have_no_path_of_the_machine(job: Job, tmp_path: Path) -> None:
     assert made["message"] == "'m.data' and 'x', 'lib/a.so', 'b', '{model}'"
 
 
+def test_messages_name_existing_files_without_their_folder_and_nodes_in_full() -> None:
+    message = f"{MODELS}/rule_glu.onnx, '{sys.executable}': '/model/layers.0/Slice' of https://a.org{MODELS}."
+    made = make_result("lower", "/model/m.onnx", Path("/run/output"), {"message": message})
+    python = Path(sys.executable).name
+    assert made["message"].endswith(f"rule_glu.onnx, 'bin/{python}': '/model/layers.0/Slice' of https://a.org{MODELS}.")
+    assert not made["message"].startswith("/")
+
+
 def test_messages_name_no_scratch_folder(job: Job, tmp_path: Path) -> None:
     """The result cannot be verified, and the message names the output."""
     np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
     job = replace(job, command="rewrite", options={"verify": True, "inputs": {"x": str(tmp_path / "x.npy")}})
     done = do(job, MODELS / "dynamo_half_rotary.onnx")
     assert done.verdict == "error"
-    assert "'model.onnx' could not be verified" in done.message
+    assert "the changed model could not be verified" in done.message
     assert str(tmp_path) not in Path(job.root, result_name(done.key)).read_text()
 
 

@@ -23,10 +23,10 @@ from sliceport.batch.identity import identify
 from sliceport.batch.remote_models import download
 from sliceport.batch.remote_store import RemoteStore
 from sliceport.batch.sources import BadSource, expand
-from sliceport.batch.store import own_name
 from sliceport.batch.task import Job, Task
 from sliceport.errors import MissingExtra, UsageError
 from sliceport.formats import format_of
+from sliceport.sandbox.scratch import new_name
 
 SUFFIXES = (".onnx", ".xml", "")
 FILES = ("a.onnx", "b.xml", "b/c.onnx", "b/w.pb", ".hidden/h.onnx", "readme")
@@ -211,7 +211,7 @@ class TestStore:
         store = RemoteStore(f"{root}/")
         assert store.root == root
         assert store.read("results/ab/c.json") is None
-        assert list(store.names("results/ab")) == []
+        assert (store.names("results/ab")) == []
         assert not store.has("results/ab/c.json")
         for data in (b"first", b"second"):
             store.write("results/ab/c.json", data)
@@ -223,14 +223,19 @@ class TestStore:
         store = RemoteStore(root)
         for name in ("runs/2.jsonl", "runs/10.jsonl", "runs/1.jsonl", "runs/more/3.jsonl", "runs-2/4.jsonl"):
             store.write(name, b"x")
-        assert list(store.names("runs")) == ["runs/1.jsonl", "runs/10.jsonl", "runs/2.jsonl"]
+        assert (store.names("runs")) == [
+            "runs/1.jsonl",
+            "runs/10.jsonl",
+            "runs/2.jsonl",
+            "runs/more/3.jsonl",
+        ]
 
     def test_what_others_write_is_seen(self, root: str) -> None:
         store = RemoteStore(root)
         store.write("runs/1", b"x")
-        assert list(store.names("runs")) == ["runs/1"]
+        assert (store.names("runs")) == ["runs/1"]
         put(f"{root}/runs/2", b"y")
-        assert list(store.names("runs")) == ["runs/1", "runs/2"]
+        assert (store.names("runs")) == ["runs/1", "runs/2"]
         assert store.has("runs/2")
 
     def test_folder_is_replaced_whole(self, root: str) -> None:
@@ -269,14 +274,14 @@ class TestStore:
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
         store = RemoteStore(root)
-        machine = own_name().rpartition("-")[0].rpartition("-")[0]
+        machine = new_name().rpartition("-")[0].rpartition("-")[0]
         for name in (f"{machine}-{process.pid}-0123456789abcdef.tmp", "other-0-1-0123456789abcdef.tmp"):
             put(f"{root}/scratch/{name}", b"half")
         scratch = store.new_scratch()
         left = scratch.with_name(f"{machine}-{process.pid}-0123456789abcdef")
         left.mkdir()
         store.remove_scratch(store.new_scratch())
-        assert list(store.names("scratch")) == ["scratch/other-0-1-0123456789abcdef.tmp"]
+        assert (store.names("scratch")) == ["scratch/other-0-1-0123456789abcdef.tmp"]
         assert (scratch.exists(), left.exists()) == (True, False)
         store.remove_scratch(scratch)
 

@@ -406,3 +406,23 @@ def test_importing_loads_no_runtime() -> None:
     code += "print([name for name in ('onnxruntime', 'openvino', 'torch', 'rich') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout == "[]\n"
+
+
+class TestHints:
+    def test_json_option_names_the_format_option(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main(["lower", "m.onnx", "--json"])
+        assert capsys.readouterr().err.strip().endswith("unrecognized arguments: --json; write --format json")
+
+    def test_folder_names_batch(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["lower", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.strip().endswith("is a folder, and lower takes a file; see sliceport batch.")
+
+    def test_error_is_json_where_json_is_asked_for(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "m.onnx").write_bytes(b"no model")
+        assert main(["lower", str(tmp_path / "m.onnx"), "--format", "json"]) == 2
+        printed = capsys.readouterr()
+        error = json.loads(printed.out)
+        assert error["schema_version"] == 1
+        assert "it is not an ONNX model" in error["error"]
+        assert error["error"] in printed.err

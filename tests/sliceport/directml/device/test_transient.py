@@ -179,7 +179,7 @@ def test_a_host_that_dies_each_time_is_no_refusal(
     monkeypatch.setattr(verify_directml, "open_provider", lambda _: host(tmp_path, "die of models"))
     assert harden(tmp_path) == 2
     said = capsys.readouterr().err
-    assert "could not be verified, so it is not written: the DirectML provider does not run the model" in said
+    assert "could not be verified, so it is not kept: the DirectML provider does not run the model" in said
     assert "install --full" not in said
     assert asked(tmp_path) > 2
 
@@ -207,7 +207,7 @@ def test_a_node_that_the_adapter_cannot_compile_leaves_no_file(
         pytest.skip("the full edition compiles it")
     assert harden(tmp_path, "(float[16] x) => (float[16] y) { [sum] y = Add (x, x) }") == 2
     said = capsys.readouterr().err
-    assert "could not be verified, so it is not written: Add 'sum' cannot be compiled by this adapter" in said
+    assert "could not be verified, so it is not kept: Add 'sum' cannot be compiled by this adapter" in said
 
 
 def test_without_an_installation_nothing_is_written(
@@ -215,4 +215,4 @@ def test_without_an_installation_nothing_is_written(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
     assert harden(tmp_path) == 2
-    assert "could not be verified, so it is not written: DirectML is not installed" in capsys.readouterr().err
+    assert "could not be verified, so it is not kept: DirectML is not installed" in capsys.readouterr().err

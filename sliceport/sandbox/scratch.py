@@ -1,0 +1,64 @@
+"""Names of scratch files and folders. Another process can tell from a name whether its process was killed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+
+def new_name() -> str:
+    """Return a new name for a scratch file or folder, with the machine and the id of this process in it."""
+    return f"{_own_machine()}-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+@cache
+def _own_machine() -> str:
+    """Return the name of this machine and of its namespace of process ids. Each container has its own namespace."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        namespace = 0
+    return f"{socket.gethostname()}-{namespace}"
+
+
+def remove_abandoned(folder: Path, prefix: str = "") -> None:
+    """Remove the scratch files and folders of processes of this machine that have ended.
+
+    Args:
+        folder: The folder that holds the scratch.
+        prefix: The part of each name before that of `new_name`.
+
+    Raises:
+        OSError: The folder cannot be listed.
+    """
+    for entry in os.scandir(folder):
+        if entry.name.startswith(prefix) and is_abandoned(entry.name.removeprefix(prefix)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def is_abandoned(name: str) -> bool:
+    """Return whether a name of `new_name` is of a process of this machine that has ended."""
+    machine, _, process = name.rpartition("-")[0].rpartition("-")
+    if machine != _own_machine() or not process.isdecimal():
+        return False
+    if sys.platform == "win32":
+        from sliceport.sandbox.windows import has_ended
+
+        return has_ended(int(process))
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
