@@ -58,9 +58,7 @@ def find_refusals(
         device.close()  # only what fails on a fresh host, too, is refused
         again = {key: _run_and_get_error(device, *cases[key], kind) for key in refused if refused[key]}
     sentences = [
-        Finding("refused", node.name, node.op_type, _sentence(node, again[key]))
-        for node, key in found
-        if again[key]
+        Finding("refused", node.name, node.op_type, _sentence(node, again[key])) for node, key in found if again[key]
     ]
     return tuple(sentences) or _find_refused_together(device, proto, inputs, kind)
 

@@ -6,19 +6,13 @@ import hashlib
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
 from sliceport.directml.device.libraries import PACKAGE, VERSION
+from sliceport.directml.device.programs import source
 
 Progress = Callable[[str], None]
 _OPTIONS = ("-std=c++17", "-O1", "-w", "-fms-extensions", "-DDML_TARGET_VERSION_USE_LATEST", "-D_Maybenull_=")
-_SOURCES = ("host.cpp", "guids.h", "native_vkd3d.h")
-
-
-def source(name: str) -> Path:
-    """Return the path of a source file of the package."""
-    return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
 
 
 class HostBackend(ABC):
@@ -27,10 +21,12 @@ class HostBackend(ABC):
     Attributes:
         text: A short description.
         disk: The disk space that an installation takes.
+        sources: The files of the package that an installation is made from.
     """
 
     text: str
     disk: str
+    sources: tuple[str, ...] = ("host.cpp", "guids.h", "native_vkd3d.h")
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -63,19 +59,18 @@ class HostBackend(ABC):
     def recipe(self) -> str:
         """Return a hash of all that decides what an installation consists of."""
         digest = hashlib.sha256(f"{PACKAGE}=={VERSION} {_OPTIONS} {self._ingredients()}".encode())
-        for name in _SOURCES:
+        for name in self.sources:
             digest.update(source(name).read_bytes())
         return digest.hexdigest()[:12]
+
+    def copy_sources(self, home: Path) -> None:
+        """Copy the files that an installation is made from."""
+        for name in self.sources:
+            shutil.copyfile(source(name), home / name)
 
     def _ingredients(self) -> str:
         """Return the part of the recipe that only this backend has."""
         return self.text
-
-
-def copy_sources(home: Path) -> None:
-    """Copy the sources of the host program."""
-    for name in _SOURCES:
-        shutil.copyfile(source(name), home / name)
 
 
 def compile_command(compiler: str, home: str, *options: str) -> list[str]:

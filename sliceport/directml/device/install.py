@@ -6,12 +6,15 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from sliceport.directml.device.backend import HostBackend, Progress
 from sliceport.directml.device.client import Device
 from sliceport.directml.device.errors import DeviceError
-from sliceport.directml.device.self_test import passes_self_test
 from sliceport.directml.device.windows import Windows
 from sliceport.directml.device.wine_root import WineRoot
+from sliceport.directml.operators import Slice1
+from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.errors import UsageError
 from sliceport.sandbox.lock import locked
 from sliceport.sandbox.place import fill_folder
@@ -95,3 +98,15 @@ def uninstall() -> bool:
     for each in folders:
         shutil.rmtree(each)
     return bool(folders)
+
+
+def passes_self_test(opened: Device) -> bool:
+    """Run example 2 of DML_SLICE1's page, and return whether its values are right.
+
+    Raises:
+        DeviceError: The host program failed.
+    """
+    four, two = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
+    operator = Slice1(four, two, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
+    (result,) = opened.run(operator, np.arange(1, 17, dtype=np.float32).view(np.uint8))
+    return np.array_equal(result.view(np.float32), [14, 16, 6, 8])

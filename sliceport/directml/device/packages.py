@@ -9,31 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sliceport.directml.device.errors import DeviceError
-from sliceport.directml.device.programs import run
+from sliceport.directml.device.programs import run, source
 
-_CONFIGURATION = """
-Dir::State "{folder}";
-Dir::State::lists "{folder}/lists";
-Dir::State::status "{folder}/status";
-Dir::Cache "{folder}";
-Dir::Cache::archives "{folder}/archives";
-Dir::Cache::pkgcache "packages.bin";
-Dir::Cache::srcpkgcache "";
-Dir::Etc::sourcelist "{folder}/sources.list";
-Dir::Etc::sourceparts "/dev/null";
-Dir::Log "{folder}";
-Acquire::Check-Valid-Until "false";
-Acquire::Languages "none";
-Acquire::Retries "2";
-APT::Architecture "amd64";
-APT::Install-Recommends "false";
-APT::Sandbox::User "root";
-APT::Update::Error-Mode "any";
-Debug::NoLocking "true";
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
-#clear DPkg::Post-Invoke;
-"""
 _KEYRINGS = ("debian-archive-keyring.pgp", "debian-archive-keyring.gpg")
 
 
@@ -57,9 +34,11 @@ class PackageIndex:
         keyrings = (Path("/usr/share/keyrings") / name for name in _KEYRINGS)
         signed_by = next((f" [signed-by={keyring}]" for keyring in keyrings if keyring.is_file()), "")
         (folder / "sources.list").write_text(f"deb{signed_by} {mirror} {suite} main\n")
-        entry = "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
+        entry = (
+            "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
+        )
         (folder / "status").write_text("".join(entry.format(name) for name in absent))
-        (folder / "apt.conf").write_text(_CONFIGURATION.format(folder=folder))
+        (folder / "apt.conf").write_text(source("apt.conf").read_text().replace("{folder}", str(folder)))
         self._apt_get("update")
 
     def find(self, names: Sequence[str], alone: Sequence[str] = ()) -> dict[str, int]:

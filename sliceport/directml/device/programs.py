@@ -1,12 +1,18 @@
-"""Programs of this machine that run to their end."""
+"""Programs of this machine that run to their end, and the files of this package that they read."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
 from sliceport.directml.device.errors import DeviceError
+
+
+def source(name: str) -> Path:
+    """Return the path of a file in the package's folder `host`."""
+    return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
 
 
 def run(words: Sequence[str], what: str, folder: Path | None = None, timeout: float | None = None) -> str:

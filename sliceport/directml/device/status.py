@@ -7,7 +7,6 @@ from typing import Any
 from sliceport.directml import device
 from sliceport.directml.device import install
 from sliceport.directml.device.libraries import read_package_spec
-from sliceport.directml.device.self_test import passes_self_test
 
 
 def status() -> dict[str, Any]:
@@ -29,7 +28,7 @@ def status() -> dict[str, Any]:
     try:
         with device.open() as opened:
             report |= opened.facts()
-            report["self_test"] = "passed" if passes_self_test(opened) else "failed: wrong values"
+            report["self_test"] = "passed" if install.passes_self_test(opened) else "failed: wrong values"
     except device.DeviceError as error:
         report["self_test"] = f"failed: {error}"
     return report
@@ -44,5 +43,6 @@ def status_text(report: dict[str, Any]) -> str:
         return "\n".join([f"DirectML is not installed; {hint}", *others])
     names = ("backend", "folder", "way", *(name for name in report if name.startswith("no ")), "packages")
     names += ("adapter", "shader_model", "feature_level", "onnxruntime", "self_test")
-    facts = [f"{name.replace('_', ' '):14} {report[name]}" for name in names if name in report]
+    labels = {"self_test": "self-test"}
+    facts = [f"{labels.get(name, name.replace('_', ' ')):14} {report[name]}" for name in names if name in report]
     return "\n".join([*facts, *others])

@@ -11,24 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from sliceport.directml.device.errors import DeviceError
-from sliceport.directml.device.programs import run
+from sliceport.directml.device.programs import run, source
 
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc")
-# /proc cannot be mounted anew where a container hides parts of it.
-_MOUNT_AND_CHROOT = """
-PATH=$PATH:/usr/sbin:/sbin; root=$1; shift
-mount --make-rprivate /
-mount -t proc proc "$root/proc" 2>/dev/null || mount --rbind /proc "$root/proc"
-mount --rbind /dev "$root/dev"
-mount --rbind /sys "$root/sys"
-mount -t tmpfs tmpfs "$root/tmp"
-exec chroot "$root" "$@"
-"""
-# Kill proot, and with it what it traces, if this shell is killed.
-_WITH_TEMPORARY_FOLDER = """
-folder=$(mktemp -d); trap 'rm -rf "$folder"' EXIT; proot=$1; shift
-setpriv --pdeathsig KILL "$proot" -b "$folder:/tmp" "$@"
-"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +31,7 @@ class Way:
 
 
 def _user_namespaces(root: Path) -> list[str]:
-    return [*_NAMESPACES, "--user", "--map-root-user", "sh", "-ec", _MOUNT_AND_CHROOT, "sh", str(root)]
+    return [*_NAMESPACES, "--user", "--map-root-user", "sh", str(source("enter.sh")), "mount", str(root)]
 
 
 def _bubblewrap(root: Path) -> list[str] | None:
@@ -57,14 +42,11 @@ def _bubblewrap(root: Path) -> list[str] | None:
 
 def _chroot(root: Path) -> list[str] | None:
     is_root = sys.platform != "win32" and os.geteuid() == 0
-    return [*_NAMESPACES, "sh", "-ec", _MOUNT_AND_CHROOT, "sh", str(root)] if is_root else None
+    return [*_NAMESPACES, "sh", str(source("enter.sh")), "mount", str(root)] if is_root else None
 
 
 def _proot(root: Path) -> list[str]:
-    loader = [f"{root}/lib64/ld-linux-x86-64.so.2", "--library-path", f"{root}/usr/lib/x86_64-linux-gnu"]
-    shared = [word for name in ("/dev", "/proc", "/sys") for word in ("-b", name)]
-    options = ["--kill-on-exit", "-r", str(root), "-w", "/", *shared]
-    return ["sh", "-ec", _WITH_TEMPORARY_FOLDER, "sh", *loader, f"{root}/usr/bin/proot", *options]
+    return ["sh", str(source("enter.sh")), "proot", str(root)]
 
 
 WAYS = (
@@ -73,7 +55,7 @@ WAYS = (
     Way("namespaces as root", _chroot),
     Way("proot", _proot),
 )
-"""The ways, best first. proot traces every system call, which takes time, but nothing forbids it."""
+"""The ways, best first: proot traces every system call, which takes time, but needs no right that a container lacks."""
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sliceport.directml.device.backend import HostBackend, Progress, compile_command, copy_sources
+from sliceport.directml.device.backend import HostBackend, Progress, compile_command
 from sliceport.directml.device.libraries import install_libraries
 from sliceport.directml.device.programs import run
 
@@ -41,7 +41,7 @@ class Windows(HostBackend):
         assert compiler is not None
         install_libraries(folder, say)
         say("building the host program")
-        copy_sources(folder)
+        self.copy_sources(folder)
         run(compile_command(compiler, str(folder)), "the compiler")
 
 

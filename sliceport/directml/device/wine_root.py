@@ -7,19 +7,19 @@ self-test at the end of an installation decides whether it works.
 
 from __future__ import annotations
 
+import fnmatch
 import platform
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from sliceport.directml.device import ways
-from sliceport.directml.device.backend import HostBackend, Progress, compile_command, copy_sources, source
+from sliceport.directml.device.backend import HostBackend, Progress, compile_command
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import install_libraries
 from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
-from sliceport.directml.device.programs import run
+from sliceport.directml.device.programs import run, source
 
 _RECIPE = 1
 """To be increased with a change of an installation that the constants below do not show."""
@@ -32,30 +32,6 @@ _HEADERS = ("directx-headers-dev", "libonnxruntime-dev", "nlohmann-json3-dev")
 _LIB = "usr/lib/x86_64-linux-gnu"
 _DLLS = f"{_LIB}/wine/x86_64-windows"
 _ZLIB = "usr/x86_64-w64-mingw32/lib/zlib1.dll"
-# The files of Wine that a run or the making of a prefix was seen to read.
-_WINE_FILES = """
-actxprxy.dll advapi32.dll advpack.dll apisetschema.dll bcrypt.dll cabinet.dll cmd.exe combase.dll comctl32.dll coml2.dll
-concrt140.dll conhost.exe crypt32.dll d3d12.dll dbghelp.dll dnsapi.dll dxcore.dll dxgi.dll explorer.exe gdi32.dll
-hidclass.sys hidparse.sys imm32.dll iphlpapi.dll kernel32.dll kernelbase.dll light.msstyles mountmgr.sys msvcp140.dll
-msvcp140_1.dll msvcrt.dll ndis.sys newdev.dll nsi.dll nsiproxy.sys ntdll.dll ntoskrnl.exe ole32.dll oleaut32.dll
-opengl32.dll plugplay.exe propsys.dll regsvr32.exe rpcrt4.dll rpcss.exe rundll32.exe sechost.dll services.exe
-setupapi.dll shcore.dll shell32.dll shlwapi.dll start.exe svchost.exe tzres.dll ucrtbase.dll user32.dll userenv.dll
-uxtheme.dll vcruntime140.dll vcruntime140_1.dll version.dll vulkan-1.dll wevtsvc.dll win32u.dll windowscodecs.dll
-wineboot.exe winebth.sys winebus.sys wined3d.dll winedevice.exe winehid.sys winemenubuilder.exe wineusb.sys
-winevulkan.dll winex11.drv winspool.drv ws2_32.dll
-"""
-_WANTED = "|".join(
-    (
-        r"usr/lib64/.+",
-        rf"{_LIB}/(?!libvulkan_(?!lvp))[^/]+\.so[.\d]*",
-        rf"{_LIB}/wine/(wine|wineserver|x86_64-unix/.+)",
-        rf"{_DLLS}/({'|'.join(map(re.escape, _WINE_FILES.split()))})",
-        _ZLIB,
-        r"usr/bin/(busybox|Xvfb|xkbcomp|proot)",
-        r"usr/share/(X11/xkb|xkeyboard-config-?\d*|wine)(/.+)?",
-        r"usr/share/vulkan/icd\.d/lvp.+",
-    )
-)
 _LEFT_OUT_OF_COMPILER = r"usr/share/(?!mingw-w64/).*|.*/(lto1|lto-wrapper|gcov.*|lib(gomp|ssp|atomic|quadmath).*)"
 _COMMANDS = ("sh", "cp", "echo", "mkdir", "sleep", "true")
 _HOME = "/opt/sliceport"
@@ -71,12 +47,14 @@ class WineRoot(HostBackend):
     """The backend of Linux."""
 
     text = f"Wine, libvkd3d and lavapipe of Debian {_SUITE}"
-    disk = "about 370 MB"
+    disk = "about 320 MB"
+    sources = (*HostBackend.sources, "apt.conf", "files.txt", "inside.sh")
 
     def missing(self) -> str | None:
         """Return what this machine lacks for an installation, or None."""
         if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-            return f"this machine is {sys.platform} on {platform.machine()}, and only x86-64 Linux and Windows can have it"
+            machine = f"{sys.platform} on {platform.machine()}"
+            return f"this machine is {machine}, and only x86-64 Linux and Windows can have it"
         for tool in ("apt-get", "dpkg-deb", "unshare"):
             if shutil.which(tool) is None:
                 return f"the program {tool} is not installed, and only Debian and its like can have it"
@@ -99,7 +77,7 @@ class WineRoot(HostBackend):
 
     def _ingredients(self) -> str:
         packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS)
-        return f"{_RECIPE} {packages} {_WANTED} {_LEFT_OUT_OF_COMPILER} {source('inside.sh').read_text()}"
+        return f"{_RECIPE} {packages} {_LEFT_OUT_OF_COMPILER}"
 
     def build(self, folder: Path, say: Progress) -> None:
         """Unpack Wine and a compiler, build the host program and a Wine prefix, and remove the compiler."""
@@ -108,9 +86,8 @@ class WineRoot(HostBackend):
         _write_system_files(folder)
         home.mkdir(parents=True)
         install_libraries(home, say)
-        shutil.copyfile(source("inside.sh"), home / "inside.sh")
         say("building the host program")
-        copy_sources(home)
+        self.copy_sources(home)
         _compile(folder)
         shutil.rmtree(compiler)
         say("making a Wine prefix")
@@ -128,8 +105,10 @@ class WineRoot(HostBackend):
         say(f"downloading {len(sizes)} packages of Debian {_SUITE}, {sum(sizes.values()) / 1e6:.0f} MB")
         files = index.download(sizes)
         say(f"unpacking what DirectML needs of them ({self.disk} in the end)")
+        # What a run or the making of a prefix was seen to read, and the libraries of the programs.
+        wanted = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
         for name in for_root:
-            unpack(files[name], root, re.compile(_WANTED).fullmatch)
+            unpack(files[name], root, wanted.match)
         for name in for_compiler.keys() - for_root:
             unpack(files[name], compiler, lambda name: not re.fullmatch(_LEFT_OUT_OF_COMPILER, name))
         shutil.rmtree(state)
