@@ -31,7 +31,8 @@ import onnxruntime
 import sliceport
 from onnx_ops.verify.bisect_model import CANNOT_COMPILE
 from onnx_ops.verify.inputs import run_with_inputs
-from onnx_ops.verify.run_model import open_provider, read_complete_model, run_on
+from onnx_ops.verify.run_model import open_provider, run_on
+from onnx_ops.verify.runnable import read_complete_model
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun
 

@@ -1,6 +1,6 @@
 """ONNX: slicing nodes lowered to DirectML operators, and passes that rewrite the slicing of a model.
 
-Importing this package loads neither onnx, NumPy nor any runtime; what is used is loaded when it is used.
+Importing this package loads neither onnx, NumPy nor any runtime; a package is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Program", "__version__", "lower"]
 
-if not TYPE_CHECKING:  # or any name would pass for one
+if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
     __getattr__, __dir__ = lazy(
         __name__,
         {"Program": "sliceport.directml.program", "lower": "onnx_ops.lowering"},

@@ -1,22 +1,160 @@
-"""Engines that run slicing nodes as ONNX has them."""
+"""Engines that run ONNX models, or single ONNX nodes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from sliceport.engines.engine import SingleNode
+from sliceport.engines.engine import SingleNode, Value, WholeModel
+from sliceport.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from onnx_ops.runtime.session import Value as Result
+    from sliceport.directml.device import Device
+
+    Array = npt.NDArray[Any]
+
+OPTIMIZERS = [
+    "AttentionFusion", "Avx2WeightS8ToU8Transformer", "BiasDropoutFusion", "BiasGeluFusion",
+    "BiasSkipLayerNormFusion", "BiasSoftmaxFusion", "CastChainElimination", "CastElimination", "ClipQuantRewrite",
+    "CommonSubexpressionElimination", "ConstantFolding", "ConstantFoldingDQ", "ConstantSharing",
+    "ConvActivationFusion", "ConvAddActivationFusion", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion",
+    "DQMatMulNBitsFusion", "DivMulFusion", "DoubleQDQPairsRemover", "DynamicQuantizeMatMulFusion",
+    "EliminateDropout", "EliminateIdentity", "EliminateSlice", "EmbedLayerNormFusion", "EnsureUniqueDQForNodeUnit",
+    "ExpandElimination", "FastGeluFusion", "FuseFp16InitializerToFp32NodeTransformer",
+    "FuseInitializersTransformer", "FuseReluClip", "GatherSliceToSplitFusion", "GatherToSliceFusion",
+    "GeluFusionL1", "GeluFusionL2", "GemmActivationFusion", "GemmSumFusion", "GemmTransposeFusion",
+    "GqaValueLayoutTransformer", "GroupQueryAttentionFusion", "GroupQueryAttentionPreNormFusion",
+    "LabelEncoderFusion", "LayerNormFusionL1", "LayerNormFusionL2", "MatMulActivationFusion", "MatMulAddFusion",
+    "MatMulIntegerToFloatFusion", "MatMulNBitsFusion", "MatMulNBitsMlpFusion", "MatMulNBitsQkvFusion",
+    "MatMulScaleFusion", "MatmulBNFusion", "MatmulTransposeFusion", "NchwcTransformer", "NhwcTransformer",
+    "NoopElimination", "NotWhereFusion", "PadFusion", "PreShapeNodeElimination", "PropagateCastOps",
+    "QDQFinalCleanupTransformer", "QDQPropagationTransformer", "QDQS8ToU8Transformer",
+    "QDQSelectorActionTransformer", "QuickGeluFusion", "ReluQuantRewrite", "ReshapeFusion",
+    "SimplifiedLayerNormFusion", "SkipLayerNormFusion", "SliceConcatToSpaceToDepthFusion", "TransposeOptimizer",
+    "UnsqueezeElimination", "WeightBiasQuantization",
+]  # fmt: skip
+"""The optimizers of onnxruntime 1.31 that `disabled_optimizers` takes: rewrite rules and transformers of the CPU."""
+
+
+class OnnxruntimeCPU:
+    """onnxruntime's CPU execution provider."""
+
+    name = "onnxruntime-cpu"
+    description = "onnxruntime's CPU provider, optimised as by default"
+    model_formats = ("onnx",)
+    options: Mapping[str, str] = {
+        "level": "none, basic, extended or all, as by default",
+        "disable": "optimizers to leave out, joined by +",
+    }
+
+    def version(self) -> str:
+        """Return the version of onnxruntime."""
+        from onnx_ops.runtime.onnxruntime_cpu import version
+
+        return version()
+
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
+        """Run a model in this process; see `ModelEngine`.
+
+        Raises:
+            ModelError: onnxruntime does not load or run it.
+            UsageError: onnxruntime has no such level.
+        """
+        from onnx_ops.runtime import session
+        from onnx_ops.runtime.session import Captured, NotComparable
+
+        level = options.get("level", "all")
+        if level not in session.LEVELS:
+            raise UsageError(f"{self.name} has the levels {', '.join(session.LEVELS)}, got {level!r}.")
+        feeds = {name: Captured.of(array) for name, array in inputs.items()}
+        disabled = [name for name in options.get("disable", "").split("+") if name]
+        try:
+            results = session.run(session.Job(model.data, feeds, model.outputs, level=level, disabled=disabled))
+        except session.NotRun as error:
+            raise ModelError(str(error)) from None
+        return {name: _to_value(result) for name, result in results.items() if not isinstance(result, NotComparable)}
+
+    def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
+        """Return the optimizer that causes a failure; see `NamesCause`."""
+        if options.get("level") == "none" or fails({"level": "none"}):
+            return ""
+
+        def fails_without(names: list[str]) -> bool:
+            return fails({**options, "disable": "+".join(names)})
+
+        names = OPTIMIZERS
+        if fails_without(names):
+            return "graph optimisation is to blame, but none of the optimizers that can be disabled"
+        while len(names) > 1:
+            half = names[: len(names) // 2]
+            names = names[len(half) :] if fails_without(half) else half
+        if fails_without(names):
+            return "several optimizers are to blame: disabling one of them is not enough"
+        return f"the optimizer {names[0]} is to blame: without it (disabled_optimizers) the result is right"
+
+    def script(self, options: Mapping[str, str]) -> str:
+        """Return lines that run a model; see `WritesScript`."""
+        level = {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
+        disabled = [name for name in options.get("disable", "").split("+") if name]
+        chosen = level.get(options.get("level", ""), "ORT_ENABLE_ALL")
+        return (
+            "import onnxruntime as ort\n"
+            "options = ort.SessionOptions()\n"
+            f"options.graph_optimization_level = ort.GraphOptimizationLevel.{chosen}\n"
+            "session = ort.InferenceSession(path, options, providers=['CPUExecutionProvider'],\n"
+            f"                               disabled_optimizers={disabled!r})\n"
+            "got = session.run(None, inputs)\n"
+        )
+
+
+class OnnxReference:
+    """The reference evaluator of the onnx package."""
+
+    name = "onnx-reference"
+    description = "the reference evaluator of the onnx package; slow"
+    model_formats = ("onnx",)
+    options: Mapping[str, str] = {}
+
+    def version(self) -> str:
+        """Return the version of onnx."""
+        return version("onnx")
+
+    def run_model(
+        self,
+        model: WholeModel,
+        inputs: Mapping[str, Array],
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> dict[str, Value]:
+        """Run a model in this process; see `ModelEngine`."""
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        results = ReferenceEvaluator(onnx.ModelProto.FromString(model.data)).run(list(model.outputs), dict(inputs))
+        return dict(zip(model.outputs, map(_of_python, results), strict=True))
+
+    def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
+        """Return lines that run a model; see `WritesScript`."""
+        return "from onnx.reference import ReferenceEvaluator\ngot = ReferenceEvaluator(path).run(None, inputs)\n"
+
 
 class OnnxruntimeDML:
-    """onnxruntime's DirectML execution provider; no node may run on the CPU."""
+    """onnxruntime's DirectML execution provider; no slicing node alone may run on the CPU, other nodes may."""
 
     name = "onnxruntime-dml"
     description = "each node on onnxruntime's DirectML provider"
-    formats = ("onnx",)
+    formats = model_formats = ("onnx",)
+    options: Mapping[str, str] = {}
+    is_isolated = True
+
+    def version(self) -> str:
+        """Return the version of onnxruntime that the provider is of."""
+        return str(_shared_provider().facts()["onnxruntime"])
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
         """Run a node; see `NodeEngine`.
@@ -36,5 +174,66 @@ class OnnxruntimeDML:
         flat = [np.ascontiguousarray(result).reshape(-1) for result in results]
         return [array.view(np.uint8) if array.size else np.zeros(0, np.uint8) for array in flat]
 
+    def run_model(
+        self,
+        model: WholeModel,
+        inputs: Mapping[str, Array],
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> dict[str, Value]:
+        """Run a model in the host program, nodes that the provider does not take on the CPU; see `ModelEngine`.
 
+        Raises:
+            DeviceError: The provider refuses the model, or the host program failed.
+        """
+        provider = _shared_provider()
+        with provider.without_retries():
+            results = provider.run_onnx(model.data, inputs, model.outputs, fallback=True)
+        return dict(zip(model.outputs, results, strict=True))
+
+    def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
+        """Return lines that run a model; see `WritesScript`."""
+        return (
+            "import onnxruntime as ort  # pip install onnxruntime-directml\n"
+            "options = ort.SessionOptions()\n"
+            "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
+            "options.enable_mem_pattern = False\n"
+            "session = ort.InferenceSession(path, options, providers=['DmlExecutionProvider'])\n"
+            "got = session.run(None, inputs)\n"
+        )
+
+
+@cache
+def _shared_provider() -> Device:
+    """Return the one device of this process for whole models, which ends with the process.
+
+    Raises:
+        DeviceError: DirectML is not installed here.
+    """
+    import atexit
+
+    from onnx_ops.verify import run_model
+
+    opened = run_model.open_provider()
+    atexit.register(opened.close)
+    return opened
+
+
+def _to_value(result: Result) -> Value:
+    from onnx_ops.runtime.session import Captured
+
+    if isinstance(result, Captured):
+        return result.array()
+    return tuple(map(_to_value, result)) if isinstance(result, tuple) else None
+
+
+def _of_python(result: Any) -> Value:
+    import numpy as np
+
+    if result is None:
+        return None
+    return tuple(map(_of_python, result)) if isinstance(result, list) else np.asarray(result)
+
+
+ONNXRUNTIME_CPU = OnnxruntimeCPU()
 ONNXRUNTIME_DML = OnnxruntimeDML()
+ONNX_REFERENCE = OnnxReference()

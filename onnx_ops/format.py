@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_ops.passes import Rewriting
+    from onnx_ops.verify.onnx_graph import OnnxGraph
     from onnx_ops.verify.verify import Verification
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
@@ -101,12 +102,21 @@ class ONNX:
 
         return run_model(model, against=against, **options)
 
+    def open_graph(self, model: Path) -> OnnxGraph:
+        """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        from onnx_ops.verify.onnx_graph import OnnxGraph
+        from onnx_ops.verify.runnable import read_complete_model
+
+        complete = read_complete_model(model)
+        return OnnxGraph(complete.proto, complete.model)
+
     def rewrite(
         self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
+        from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
-        from onnx_ops.passes.first_look import can_rewrite
+        from onnx_ops.passes.first_look import may_need_rewriting
         from onnx_ops.passes.rewrite import report_nothing
         from onnx_ops.verify.verify import verify_rewriting
 
@@ -119,7 +129,7 @@ class ONNX:
         return _change(
             model,
             output,
-            lambda proto: bool(optimizers) or can_rewrite(proto),
+            lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
             lambda: report_nothing(names),
             change,
             verify_rewriting,
@@ -134,14 +144,14 @@ class ONNX:
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
-        from onnx_ops.passes.first_look import can_harden
+        from onnx_ops.passes.first_look import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
         from onnx_ops.verify.verify_directml import verify_hardening
 
         return _change(
             model,
             output,
-            can_harden,
+            may_need_hardening,
             lambda: build_hardening_report(0),
             lambda before: (before, harden_for_directml(before)),
             verify_hardening,
@@ -158,13 +168,13 @@ def _change(
     verify: Callable[..., Verification],
     options: ChangeOptions,
 ) -> Result:
-    """Change a model and write or return it; with the option `verify` only if it passes.
+    """Change a model and write or return it; with the option `verify`, only if the result computes the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
         output: The file to write, if any.
-        can_change: Returns whether `change` may find something; if not, the model need not be read into onnx-ir.
-        report_nothing: Builds the report of a model in which nothing is found.
+        can_change: Returns whether `change` may change the model.
+        report_nothing: Returns the report of a model that is not changed.
         change: Changes a copy of the model; returns the result and a report.
         verify: Compares the model before with a file of the result.
         options: The options of the command.
@@ -172,16 +182,16 @@ def _change(
     from onnx_ops.model.clone import clone_sorted
     from onnx_ops.model.io import data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
-    from onnx_ops.passes.first_look import is_kept_as_read
     from onnx_ops.verify.verify import write_verified
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     is_verified, overwrite = options.get("verify", False), options.get("overwrite", False)
     if is_onnx_ir(model) and not is_verified:
-        before = clone_sorted(model)  # which shares the weights
+        before = clone_sorted(model)  # shares the weights
     else:
         checked = read_to_change(model)
-        if not (is_verified or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
+        # onnx-ir is loaded only if a pass may change something.
+        if not (is_verified or can_change(checked.proto)) and not checked.findings.has_external_data:
             if output is not None:
                 write_proto(checked.proto, output, overwrite=overwrite)
             return Result(report_nothing(), model=None if is_path(model) else checked.proto)

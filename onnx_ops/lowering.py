@@ -40,13 +40,13 @@ def lower(
     """Lower every Slice and Split of a model to DirectML operators.
 
     Args:
-        model: A file's path, or a model as onnx or onnx-ir have it; neither is changed. Weights are not read. Inside
-            this package also a model that was read and checked, to read it once.
+        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or a `CheckedModel`; it is not changed. Weights
+            are not read.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         feature_level: The DirectML feature level to lower for.
-        input_layout: The layout of the data of slicing nodes in memory: an axis order for tensors of its rank (`NHWC`,
-            `0,2,3,1`), or strides in elements by value name. None: packed row-major.
-        output_layout: The same for their outputs.
+        input_layout: Memory layout of the tensors that are sliced: an axis order for tensors of its rank (`NHWC`,
+            `0,2,3,1`), or strides in elements by value name; packed row-major by default.
+        output_layout: The same for the outputs.
         views: Whether forward slices that start at a multiple of 16 bytes become views of their input's buffer.
         strict: Whether a refused node raises instead of being reported.
 
@@ -67,7 +67,7 @@ def lower(
 
 @contextmanager
 def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
-    """Yield a view to read, and the model as it is written; no file is left open."""
+    """Yield a view of the model and the source of its program; data files are closed at the end of the context."""
     if is_onnx_ir(model):
         from onnx_ops.model.clone import clone_sorted
 

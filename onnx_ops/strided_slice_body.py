@@ -1,6 +1,6 @@
-"""`ov_ext::StridedSlice` in standard operators: what every runtime can run, for any masks, ranks and run-time indices.
+"""`ov_ext::StridedSlice` in standard operators: runs on every runtime, for any masks, ranks and run-time indices.
 
-onnxscript reads this file's source, so the function is written in the part of Python that it knows.
+onnxscript reads this file's source, so the function uses only the subset of Python that it supports.
 """
 
 # mypy: ignore-errors
@@ -30,8 +30,8 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
 ):
     """Align the entries with the axes, slice, and give the result the shape with new and without dropped axes.
 
-    An entry more, which does nothing, stands at the end of all lists, so that none is empty; likewise an axis of size 1
-    before the first, and a size behind the last while they are sorted.
+    Each list gets one more entry at its end, which does nothing, so that no list is empty. For the same reason the data
+    get an axis of size 1 in front, and the sizes one more at the end while they are sorted.
     """
     zero = op.Constant(value_ints=[0])
     one = op.Constant(value_ints=[1])
@@ -56,6 +56,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_shrunk = op.Mul(shrink_bits, takes_axis)
 
     rank = op.Shape(op.Shape(data))
+    # the axes that no entry takes, which belong to the ellipsis
     hidden = op.Sub(rank, op.ReduceSum(takes_axis, zero))
     width = op.Add(takes_axis, op.Mul(is_ellipsis, hidden))
     axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)
@@ -64,7 +65,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
     errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=7), is_shrunk), zero)
     missing = op.Max(op.Neg(hidden), zero)
-    # a Reshape to one element: it fails where there is an index out of range, or an entry without an axis
+    # a Reshape to one element, which fails if an index is out of range or an entry has no axis
     refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, missing), one)), one)
 
     is_backward = op.Less(steps, zero)
@@ -89,6 +90,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
         op.Cast(op.Equal(op.Unsqueeze(axes, one), op.Unsqueeze(every_axis, zero)), to=7), op.Unsqueeze(is_shrunk, one)
     )
     stays = op.Sub(one, op.ReduceSum(same, zero, keepdims=0))
+    # sort keys of the output axes: by input axis, and a new axis before the input axis that follows it
     spread = op.Add(entries, one)
     new_keys = op.Add(op.Mul(axes, spread), op.CumSum(op.Expand(one, entries), op.Squeeze(zero), exclusive=1))
     axis_keys = op.Add(op.Mul(every_axis, spread), entries)

@@ -36,8 +36,8 @@ def register() -> None:
     """
     if is_registered():
         return
-    onnx.defs.register_schema(_schema())
-    # onnx crashes at the end of the process when a schema that calls Python is still registered
+    onnx.defs.register_schema(_make_schema())
+    # onnx crashes at the end of the process if a schema that calls Python is still registered
     atexit.register(deregister)
 
 
@@ -47,7 +47,7 @@ def is_registered() -> bool:
 
 
 def deregister() -> None:
-    """Take the schema out of `onnx.defs` again."""
+    """Remove the schema from `onnx.defs` if it is registered."""
     if is_registered():
         onnx.defs.deregister_schema("StridedSlice", VERSION, DOMAIN)
 
@@ -55,8 +55,7 @@ def deregister() -> None:
 def function() -> onnx.FunctionProto:
     """Return the operator as a function of standard operators (opset 17), which takes all four inputs.
 
-    It refuses what the operator does, a shrunk index out of range and an entry without an axis, by a Reshape that
-    fails.
+    For a shrunk index out of range and for an entry without an axis, a Reshape in it fails.
     """
     from onnx_ops.strided_slice_body import StridedSlice
 
@@ -64,7 +63,7 @@ def function() -> onnx.FunctionProto:
 
 
 def embed_function(model: ir.Model) -> bool:
-    """Add the operator's function to a model that uses it, so that any runtime runs it; return whether it changed.
+    """Add the operator's function to a model that uses it, so that any runtime runs it. Return whether it changed.
 
     Left-out strides are written as ones, one for each entry of begin, and left-out masks as 0.
 
@@ -80,7 +79,7 @@ def embed_function(model: ir.Model) -> bool:
     for node in nodes:
         if len(node.inputs) < _WITH_STRIDES or node.inputs[_WITH_STRIDES - 1] is None:
             _add_unit_strides(node)
-        for name in MASK_ATTRIBUTES:  # not every runtime knows the defaults of functions
+        for name in MASK_ATTRIBUTES:  # some runtimes ignore the defaults of a function
             if name not in node.attributes:
                 node.attributes[name] = ir.AttrInt64s(name, [0])
     model.functions[key] = ir.serde.deserialize_function(function())
@@ -91,19 +90,19 @@ def embed_function(model: ir.Model) -> bool:
 def _add_unit_strides(node: ir.Node) -> None:
     """Add an explicit `strides` input of ones, as long as `begin`."""
     begin = node.inputs[1]
-    known = None if begin is None else constant(begin)
-    if known is not None:
-        new = [ir.node("Constant", [], {"value": ir.tensor([1] * known.size, dtype=known.dtype)})]
+    begin_tensor = None if begin is None else constant(begin)
+    if begin_tensor is not None:
+        new_nodes = [ir.node("Constant", [], {"value": ir.tensor([1] * begin_tensor.size, dtype=begin_tensor.dtype)})]
     else:
         shape = ir.node("Shape", [begin])
         shape.outputs[0].name = f"{node.outputs[0].name}.count"
         one = ir.tensor([1], dtype=ir.DataType.INT64)
-        new = [shape, ir.node("ConstantOfShape", [shape.outputs[0]], {"value": one})]
-    new[-1].outputs[0].name = f"{node.outputs[0].name}.strides"
+        new_nodes = [shape, ir.node("ConstantOfShape", [shape.outputs[0]], {"value": one})]
+    new_nodes[-1].outputs[0].name = f"{node.outputs[0].name}.strides"
     assert node.graph is not None
-    node.graph.insert_before(node, new)
+    node.graph.insert_before(node, new_nodes)
     node.resize_inputs(_WITH_STRIDES)
-    node.replace_input_with(_WITH_STRIDES - 1, new[-1].outputs[0])
+    node.replace_input_with(_WITH_STRIDES - 1, new_nodes[-1].outputs[0])
 
 
 def reference_op() -> type:
@@ -111,7 +110,7 @@ def reference_op() -> type:
     from onnx.reference.op_run import OpRun
 
     class StridedSlice(OpRun):
-        """The operator by this package's own rules, which are OpenVINO's."""
+        """The operator as `StridedSliceSpec` computes it."""
 
         op_domain = DOMAIN
 
@@ -124,7 +123,7 @@ def reference_op() -> type:
     return StridedSlice
 
 
-def _schema() -> onnx.defs.OpSchema:
+def _make_schema() -> onnx.defs.OpSchema:
     kind = onnx.defs.OpSchema
     parameter, optional = kind.FormalParameter, kind.FormalParameterOption.Optional
     types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs
@@ -147,11 +146,11 @@ def _schema() -> onnx.defs.OpSchema:
         attributes=[kind.Attribute(name, kind.AttrType.INTS, "", required=False) for name in MASK_ATTRIBUTES],
     )
     if hasattr(schema, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
-        schema.set_type_and_shape_inference_function(_infer)
+        schema.set_type_and_shape_inference_function(_infer_output)
     return schema
 
 
-def _infer(context: Any) -> None:
+def _infer_output(context: Any) -> None:
     """Infer type and rank from the masks and the number of entries, and sizes from known sizes and entries.
 
     Raises:
@@ -185,27 +184,31 @@ def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
         spec.check([dim.dim_value if dim.HasField("dim_value") else None for dim in dims])
     result = []
     for entry in masks.entries(count, len(dims)):
-        made = onnx.TensorShapeProto.Dimension()
+        dim = onnx.TensorShapeProto.Dimension()
         if entry.kind == "keep":
-            made.CopyFrom(dims[entry.axis])
+            dim.CopyFrom(dims[entry.axis])
         elif entry.kind == "new":
-            made.dim_value = 1
+            dim.dim_value = 1
         elif entry.kind == "slice" and spec is not None and dims[entry.axis].HasField("dim_value"):
-            made.dim_value = len(resolve_axis(*spec.bounds(entry.position), dims[entry.axis].dim_value))
+            dim.dim_value = len(resolve_axis(*spec.bounds(entry.position), dims[entry.axis].dim_value))
         if entry.kind != "shrink":
-            result.append(made)
+            result.append(dim)
     return result
 
 
 def _count_entries(context: Any) -> int | None:
-    """Return the number of entries, if it is known."""
+    """Return the number of entries from the first list with a known length, or None."""
     for i in (1, 2, 3):
-        listed = _read_list(context, i)
-        if listed is not None:
-            return len(listed)
-        found = context.get_input_type(i) if context.has_input(i) else None
-        if found is not None and found.tensor_type.HasField("shape") and len(found.tensor_type.shape.dim) == 1:
-            dim = found.tensor_type.shape.dim[0]
+        entries = _read_list(context, i)
+        if entries is not None:
+            return len(entries)
+        type_proto = context.get_input_type(i) if context.has_input(i) else None
+        if (
+            type_proto is not None
+            and type_proto.tensor_type.HasField("shape")
+            and len(type_proto.tensor_type.shape.dim) == 1
+        ):
+            dim = type_proto.tensor_type.shape.dim[0]
             if dim.HasField("dim_value"):
                 return int(dim.dim_value)
     return None

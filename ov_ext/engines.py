@@ -1,11 +1,15 @@
-"""Engines that run slicing nodes of OpenVINO models. The model of a `SingleNode` is an `ov_ext.one_node.OneNode`."""
+"""OpenVINO's engines: they run slicing nodes of OpenVINO models, and whole models, of ONNX too.
+
+The model of a `SingleNode` is an `ov_ext.one_node.OneNode`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from sliceport.engines.engine import SingleNode
+from sliceport.engines.engine import SingleNode, Value, WholeModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +34,49 @@ class OpenVINOEngine:
         return outputs
 
 
-EVALUATE = OpenVINOEngine("openvino", "built-in operators by Model.evaluate")
-CPU_PLUGIN = OpenVINOEngine("openvino-cpu", "built-in operators on the CPU plugin")
+@dataclass(frozen=True)
+class WholeModels(OpenVINOEngine):
+    """An engine that runs whole models, too.
+
+    Attributes:
+        options: See `ModelEngine`.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    model_formats: tuple[str, ...] = ("openvino", "onnx")
+
+    def version(self) -> str:
+        """Return the version of openvino."""
+        from importlib.metadata import version
+
+        return version("openvino")
+
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Value]:
+        """Run a model in this process; see `ModelEngine`.
+
+        Raises:
+            ModelError: OpenVINO does not read or run it.
+        """
+        from ov_ext.run_model import run_model
+
+        return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
+
+    def script(self, options: Mapping[str, str]) -> str:
+        """Return lines that run a model; see `WritesScript`."""
+        head = "import openvino as ov\nmodel = ov.Core().read_model(path)\n"
+        if self.name == "openvino-cpu":
+            hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
+            compiled = f"compiled = ov.compile_model(model, 'CPU', {hints!r})\n"
+            return f"{head}{compiled}results = compiled(inputs)\ngot = [results[o] for o in compiled.outputs]\n"
+        return (
+            f"{head}tensors = [ov.Tensor(inputs[name]) for name in inputs]\n"
+            "results = [ov.Tensor(o.get_element_type(), ov.Shape([0])) for o in model.outputs]\n"
+            "model.evaluate(results, tensors)\ngot = [tensor.data for tensor in results]\n"
+        )
+
+
+EVALUATE = WholeModels("openvino", "built-in operators by Model.evaluate")
+CPU_PLUGIN = WholeModels(
+    "openvino-cpu", "built-in operators on the CPU plugin", options={"precision": "f32, f16 or bf16, to compute in"}
+)
 OURS = OpenVINOEngine("ov_ext", "our operators by Model.evaluate")

@@ -40,17 +40,35 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
             raise ModelError(f"'{file}' is not a file.")
     if not os.path.isfile(name):
         raise ModelError(f"model '{name}' is not a file.")
+    try:
+        return _new_core().read_model(os.path.abspath(name))
+    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
+        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
+
+
+@with_openvino_lock
+def read_bytes(data: bytes, weights: bytes = b"") -> ov.Model:
+    """Read the content of a file that OpenVINO reads, and for IR that of its weights, as `read_model` does.
+
+    Raises:
+        ModelError: OpenVINO does not read it.
+    """
+    try:
+        return _new_core().read_model(data, weights) if weights else _new_core().read_model(data)
+    except Exception as error:  # each front end raises errors of its own
+        raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
+
+
+def _new_core() -> ov.Core:
+    """Return a Core that reads our operators."""
     core = ov.Core()
     if sys.platform == "win32":  # Windows does not replace files that are mapped, so nobody could write the model anew.
         core.set_property({"ENABLE_MMAP": False})
     for extension in (*operator_extensions(), strided_slice_extension()):
         core.add_extension(extension)
-    try:
-        return core.read_model(os.path.abspath(name))
-    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        if "bad_alloc" in str(error):
-            raise MemoryError from None
-        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
+    return core
 
 
 @with_openvino_lock

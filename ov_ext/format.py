@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
@@ -12,7 +14,7 @@ from sliceport.arguments import is_path
 from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.feature_levels import LATEST
 from sliceport.directml.program import Program
-from sliceport.errors import UsageError
+from sliceport.errors import ModelError, UsageError
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -29,8 +31,14 @@ from sliceport.sandbox.place import check_not_read
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
+    import openvino as ov
+
+    from ov_ext.ov_graph import OpenVINOGraph
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
+
+
+_REWRITTEN = "OpenVINO does not read the file as it is, so its slicing was simplified first, as by sliceport rewrite"
 
 
 class OpenVINO:
@@ -91,6 +99,13 @@ class OpenVINO:
             seed=options.get("seed", 0),
         )
 
+    def open_graph(self, model: Path) -> OpenVINOGraph:
+        """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        from ov_ext import read_model
+        from ov_ext.ov_graph import OpenVINOGraph
+
+        return OpenVINOGraph(read_model(model))
+
     def run_on_directml(self, model: Path, *, against: bool, **options: Unpack[RunOptions]) -> ModelRun:  # noqa: ARG002
         """Refuse: DirectML does not run IR.
 
@@ -117,7 +132,6 @@ class OpenVINO:
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:
         """Harden a model for OpenVINO's CPU plugin; see `ov_ext.hardening.harden`."""
         from ov_ext import write_model
-        from ov_ext.files import read_with_shapes
         from ov_ext.hardening import harden
 
         if options.get("verify"):
@@ -125,11 +139,39 @@ class OpenVINO:
         if output is not None and is_path(model):
             _check_keeps_data(model, output)
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
-        hardened = read_with_shapes(model)
-        report = harden(hardened)
+        hardened, notes = _read_or_rewrite(model)
+        report = replace(harden(hardened), notes=notes)
         if output is not None:
             write_model(hardened, output, overwrite=options.get("overwrite", False))
         return Result(report, model=None if is_path(model) else hardened)
+
+
+def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
+    """Read a model; rewrite the slicing of a file of another format if OpenVINO does not read the file as it is.
+
+    OpenVINO does not convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
+
+    Returns:
+        The model, and notes for the report.
+
+    Raises:
+        ModelError: OpenVINO reads the file neither before nor after the rewriting.
+    """
+    from ov_ext.files import read_with_shapes
+
+    try:
+        return read_with_shapes(model), ()
+    except ModelError as error:
+        other = format_of(model)
+        if other.name == OpenVINO.name:
+            raise
+        with TemporaryDirectory(prefix="sliceport-") as folder:
+            file = os.path.join(folder, "model.onnx")
+            try:
+                other.rewrite(model, file)
+                return read_with_shapes(file), (_REWRITTEN,)
+            except ModelError:
+                raise error from None
 
 
 def _check_keeps_data(model: Path, output: Path) -> None:

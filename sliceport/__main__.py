@@ -2,6 +2,6 @@
 
 import sys
 
-from sliceport.cli.main import main
+from sliceport.cli.start import main
 
 sys.exit(main())

@@ -99,7 +99,7 @@ def rewrite(
 
     Args:
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
-        output: The file to write, under another name that is then changed. None returns the changed model, of the same
+        output: The file to write, first under another name. None returns the changed model, of the same
             type as `model`, as `Result.model`; a file's path needs an output.
         passes: The names of the passes; by default those of the format.
         simplify: Whether optimizers of whole graphs run too, repeatedly while they change something: True for the
@@ -139,7 +139,7 @@ def harden(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        output: The file to write, under another name that is then changed. None returns the changed model, of the same
+        output: The file to write, first under another name. None returns the changed model, of the same
             type as `model`, as `Result.model`; a file's path needs an output.
         target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO.
         verify: Whether to run the model before and after, and to keep the result only if it computes the same.

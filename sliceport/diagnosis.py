@@ -54,7 +54,7 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
     name = distribution or module
     installed = [name] if distribution else _distributions().get(module, [])
     try:
-        versions = [f"{one} {metadata.version(one)}" for one in dict.fromkeys(installed)]
+        versions = [f"{package} {metadata.version(package)}" for package in dict.fromkeys(installed)]
     except metadata.PackageNotFoundError:
         versions = []
     if not versions:

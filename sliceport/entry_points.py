@@ -38,23 +38,23 @@ def try_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") 
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
-        place = (point.name, point.value, point.dist.name if point.dist else "")
-        where = f"entry point {point.name!r} of {group} ({point.value})"
+        fields = (point.name, point.value, point.dist.name if point.dist else "")
+        label = f"entry point {point.name!r} of {group} ({point.value})"
         try:
             loaded = point.load()
             complaint = complain(loaded)
             if not complaint and loaded.name in names:
                 complaint = f"takes the name {loaded.name!r}, which another one has"
         except (Exception, SystemExit) as error:  # a module of another package may raise anything
-            failure = UsageError(f"{where} cannot be loaded: {type(error).__name__}: {error}.")
+            failure = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
             failure.__cause__ = error
-            yield EntryPoint(*place, error=failure)
+            yield EntryPoint(*fields, error=failure)
             continue
         if complaint:
-            yield EntryPoint(*place, error=UsageError(f"{where} {complaint}."))
+            yield EntryPoint(*fields, error=UsageError(f"{label} {complaint}."))
             continue
         names.add(loaded.name)
-        yield EntryPoint(*place, loaded)
+        yield EntryPoint(*fields, loaded)
 
 
 def load_entry_points(group: str, complain: Callable[[Any], str] = lambda _: "") -> dict[str, Any]:

@@ -256,43 +256,52 @@ def format_of(model: Any) -> Format:
     """
     if is_path(model):
         name = os.fspath(model)
-        claims = [(len(suffix), one) for one in formats().values() for suffix in one.suffixes if name.endswith(suffix)]
+        claims = [
+            (len(suffix), format_)
+            for format_ in formats().values()
+            for suffix in format_.suffixes
+            if name.endswith(suffix)
+        ]
         if claims:
             # The longest suffix wins; the empty suffix claims every file.
             return max(claims, key=lambda claim: claim[0])[1]
         raise UsageError(f"no format is installed that reads '{name}'.")
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
-    for one in formats().values():
-        if packages.intersection(one.packages):
-            return one
-    packages_of_all = ", ".join(package for one in formats().values() for package in one.packages)
+    for format_ in formats().values():
+        if packages.intersection(format_.packages):
+            return format_
+    packages_of_all = ", ".join(package for format_ in formats().values() for package in format_.packages)
     raise UsageError(f"a model is a file's path or an object of {packages_of_all}, got {type(model).__name__}.")
 
 
 def all_targets() -> tuple[str, ...]:
     """Return the engines that models can be hardened for."""
-    return tuple(dict.fromkeys(target for one in formats().values() for target in one.targets))
+    return tuple(dict.fromkeys(target for format_ in formats().values() for target in format_.targets))
 
 
 def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[Format, str]:
     """Return the format that hardens a model, and the engine to harden it for.
 
-    Without `target`, the output's format decides on the engine, or the model's format if the former has no engine that
-    takes the model.
+    Without `target`, it is the engine of the output's format, or of the model's format if the output's has no engine
+    that takes the model.
 
     Raises:
         UsageError: `target` is unknown or does not take the model.
     """
     if target is not None and target not in all_targets():
         raise unknown_name("target", target, all_targets())
-    own = format_of(model)
+    model_format = format_of(model)
     name = os.fspath(model) if is_path(model) else ""
     candidates = (
-        list(formats().values()) if target is not None else [own] if output is None else [format_of(output), own]
+        list(formats().values())
+        if target is not None
+        else [model_format]
+        if output is None
+        else [format_of(output), model_format]
     )
-    for one in candidates:
-        for engine, suffixes in one.targets.items():
-            if target in (None, engine) and (one is own or name.endswith(suffixes)):
-                return one, engine
+    for format_ in candidates:
+        for engine, suffixes in format_.targets.items():
+            if target in (None, engine) and (format_ is model_format or name.endswith(suffixes)):
+                return format_, engine
     described = f"'{name}'" if name else f"an object of {type(model).__module__.partition('.')[0]}"
-    raise UsageError(f"{described} cannot be hardened for {target or 'any engine'}: it is {own.title}.")
+    raise UsageError(f"{described} cannot be hardened for {target or 'any engine'}: it is {model_format.title}.")

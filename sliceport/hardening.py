@@ -92,6 +92,7 @@ class Hardening:
         nodes: The number of slicing nodes in the model.
         changes: One for each node that the engine computes wrongly or refuses.
         invalid: The nodes that break their specification.
+        notes: Sentences about what happened before.
     """
 
     target: str
@@ -99,6 +100,7 @@ class Hardening:
     nodes: int
     changes: tuple[Change, ...]
     invalid: tuple[InvalidNode, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def needs_extension(self) -> bool:
@@ -119,6 +121,7 @@ class Hardening:
             "needs_extension": self.needs_extension,
             "changes": [change.to_json() for change in self.changes],
             "invalid": [node.to_json() for node in self.invalid],
+            "notes": list(self.notes),
         }
 
     def text(self, *, verbose: bool = False) -> str:
@@ -133,7 +136,7 @@ class Hardening:
         count = f"{count_of(len(self.changes), 'node')} with a defect of {self.target} {version}"
         counts = f"{count}: {rewritten} rewritten, {len(self.changes) - rewritten} not fixed" if self.changes else count
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
-        return "\n".join([*lines, f"{counts}{count_invalid(self.invalid)}{ending}"])
+        return "\n".join([*self.notes, *lines, f"{counts}{count_invalid(self.invalid)}{ending}"])
 
     def __str__(self) -> str:
         return self.text()

@@ -1,10 +1,12 @@
-"""Rows and headers of batch runs, made up."""
+"""Invented rows and headers of batch runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sliceport.batch.compare_runs import RunComparison
+from sliceport.batch.compare_runs import compare_runs as compare
 from sliceport.batch.row import Header, Row, Verdict
 from sliceport.commands.outcome import Finding
 
@@ -60,15 +62,22 @@ def make_header(**parts: Any) -> Header:
     return header
 
 
+def compare_runs(
+    rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[Header, Header] | None = None
+) -> RunComparison:
+    """Compare rows of two runs, by default of the same versions and options."""
+    return compare(rows_a, rows_b, headers or (make_header(), make_header()))
+
+
 def make_rows(count: int, *, version: str = "1.31.1", nodes: int = 11) -> Iterator[Row]:
-    """Rows of `sliceport compare`, about 3 kB each with 11 nodes: of 40, five failed and five have findings."""
+    """Yield rows of `sliceport compare`, about 3 kB each with 11 nodes. Of 40, five failed and five have findings."""
     for i in range(count):
         model = f"zoo/{('vision', 'language', 'audio')[i % 3]}/model_{i:05d}.onnx"
         result = make_result(i, version, nodes)
         kind = i % 40
         if kind in FAILED:
-            said = {"stderr": ["Assertion `size > 0' failed.", "Aborted"]} if kind > 1 else {}
-            yield make_row(model, FAILED[kind], result=None, key=f"{i:064x}", **said)
+            parts = {"stderr": ["Assertion `size > 0' failed.", "Aborted"]} if kind > 1 else {}
+            yield make_row(model, FAILED[kind], result=None, key=f"{i:064x}", **parts)
         elif 6 <= kind <= 10:
             findings = [
                 make_finding(
@@ -90,7 +99,7 @@ def make_rows(count: int, *, version: str = "1.31.1", nodes: int = 11) -> Iterat
 
 
 def make_result(seed: int, version: str, nodes: int) -> dict[str, Any]:
-    """What `sliceport compare --format json` prints for a model of so many slicing nodes."""
+    """Return the JSON of `sliceport compare` for a model of `nodes` slicing nodes."""
     return {
         "schema_version": 1,
         "feature_level": "6.4",

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child import is_expendable
 
 
 def say_and_abort(text: str) -> None:
@@ -25,14 +26,14 @@ def start_a_child_and_hang(file: str) -> None:
 
 
 def limits_of_memory() -> tuple[int, int]:
-    """How much this process may allocate, by its own limit and by that of its owner."""
+    """Return the soft and the hard limit of what this process may allocate."""
     import resource
 
     return resource.getrlimit(resource.RLIMIT_DATA)
 
 
 def limits_of_memory_of_a_worker(memory: int | None) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The limits within a call that may take so much memory, and those in a call after it that may take any."""
+    """Return the limits within a call with a bound of memory, and those within a later call without a bound."""
     within: tuple[int, int] = supervisor.call(limits_of_memory, timeout=None, memory=memory)
     return within, supervisor.call(limits_of_memory, timeout=None, memory=None)
 
@@ -41,36 +42,44 @@ _kept: list[bytes] = []
 
 
 def keep(count: int) -> int:
-    """Take memory and keep it; returns the process."""
+    """Allocate memory, keep it, and return the id of this process."""
     _kept.append(b"x" * count)
     return os.getpid()
 
 
 def take(count: int) -> int:
-    """Take memory for a moment."""
+    """Allocate memory for a moment, and return its size."""
     return len(bytes(count))
 
 
 def let_another_take(count: int) -> int:
-    """Let a worker of this worker take memory, with a bound of its own that allows it."""
-    taken: int = supervisor.call(take, count, timeout=60, memory=2**40)
-    return taken
+    """Have a child of this child allocate memory, with a bound of its own that allows that."""
+    size: int = supervisor.call(take, count, timeout=60, memory=2**40)
+    return size
 
 
 class Awkward(Exception):
-    """An error that pickle takes apart, and cannot put together again."""
+    """An error that cannot be unpickled."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(f"{first} and {second}")
 
 
 def raise_awkward() -> None:
-    """Raise such an error."""
+    """Raise an error that cannot be unpickled."""
     raise Awkward("this", "that")
 
 
 def fork_and_exit(code: int) -> None:
-    """Leave a forked process that sleeps and holds all that this one has open, and end."""
+    """Exit, and leave a forked process that sleeps and holds all descriptors of this process."""
     if os.fork():
         os._exit(code)
+    time.sleep(600)
+
+
+def crash_late_or_hang(seconds: float) -> None:
+    """Abort after some seconds if a crash is acceptable, and hang otherwise."""
+    if is_expendable():
+        time.sleep(seconds)
+        os.abort()
     time.sleep(600)

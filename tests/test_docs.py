@@ -27,7 +27,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_example_is_collected() -> None:
-    assert (len(PYTHON), len(EXAMPLES)) == (11, 8)
+    assert (len(PYTHON), len(EXAMPLES)) == (11, 9)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
     assert len(values) == 5
 
@@ -93,7 +93,12 @@ def test_the_synopsis_of_batch_names_what_all_its_commands_add() -> None:
 
 def test_the_reference_lists_the_public_names() -> None:
     names = json.loads((ROOT / "tests" / "data" / "public_names.json").read_text(encoding="utf-8"))
-    listed = re.findall(r"^::: (\S+)$", read("docs/api.md"), re.MULTILINE)
+    listed = [
+        name
+        for page in PAGES
+        if page.startswith("docs/api")
+        for name in re.findall(r"^::: (\S+)$", read(page), re.MULTILINE)
+    ]
     public = [f"{package}.{name}" for package, found in names.items() for name in found]
     # The function has the name of its module, which is what a reader of the source would find.
     public[public.index("onnx_ops.passes.rewrite")] += ".rewrite"
@@ -105,7 +110,9 @@ def test_passes_and_targets_are_listed() -> None:
     from sliceport.engines.registry import engines
     from sliceport.formats import all_targets, formats
 
-    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES)
+    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES), (
+        "give docs/rewrite.md a row for each of PASSES, in their order"
+    )
     executors = set(re.findall(r"^\| `([\w-]+)` \|", read("docs/cli.md"), re.MULTILINE))
     assert executors == set(engines()) | {one.reference[0] for one in formats().values()}
     assert all(target in read("docs/cli.md") for target in all_targets())

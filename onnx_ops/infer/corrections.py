@@ -13,36 +13,36 @@ from onnx_ops.model.views import Dims
 
 
 def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """Return the node with axes from 0 up.
+    """Return a copy of a node whose axes are not negative.
 
-    Operator sets below 11 allow no negative axes and onnx infers nothing of these, but exporters write them and
-    onnxruntime takes them.
+    Operator sets below 11 allow no negative axes, so onnx infers nothing from them. But exporters write them, and
+    onnxruntime accepts them.
     """
     normalized = onnx.NodeProto()
     normalized.CopyFrom(node)
     for attribute in normalized.attribute:
         if attribute.name == "axis" and attribute.i < 0:
-            # OneHot counts in its output, which has one axis more.
+            # OneHot and Unsqueeze count axes in their outputs, which have more of them.
             attribute.i += rank + 1 if node.op_type == "OneHot" else rank
         elif attribute.name == "axes":
-            full = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
-            attribute.ints[:] = [axis + full if axis < 0 else axis for axis in attribute.ints]
+            output_rank = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
+            attribute.ints[:] = [axis + output_rank if axis < 0 else axis for axis in attribute.ints]
     return normalized
 
 
-def correct_dims(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Correct the dims that onnx infers for the first output of a standard operator.
+def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
+    """Return the dims of a standard operator's first output, with wrong sizes of onnx corrected or opened.
 
     Args:
         node: The node as it is in the model, with negative axes.
         inputs: Facts of its inputs.
-        dims: The dims that onnx infers.
+        dims: The dims that onnx infers; None if it infers no rank.
     """
     data = inputs[0].dims if inputs else None
     if node.op_type == "Concat":
-        return _sum_sizes(node, inputs, dims)
+        return _correct_concat(node, inputs, dims)
     if node.op_type == "NonZero":
-        # onnxruntime gives the indices of a scalar one row, onnx none.
+        # onnxruntime gives the indices of a scalar one row, onnx none. The dims of a scalar are empty.
         return dims if data else None
     if node.op_type == "Range":
         return dims if has_clear_length([fact.data for fact in inputs]) else (None,)
@@ -51,29 +51,30 @@ def correct_dims(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | Non
     return _open_negative_axes(node, inputs, dims) if is_reduction and may_be_empty else dims
 
 
-def _sum_sizes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a Concat with its own sum of sizes: onnx before 1.23 adds them in 32 bits."""
+def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
+    """Return the dims of a Concat with its sizes added again, because onnx before 1.23 adds them in 32 bits."""
     axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
     sizes = [facts.dims[axis] for facts in inputs if facts.dims is not None]
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) < len(inputs):
+    known_sizes = [size for size in sizes if isinstance(size, int)]
+    if len(known_sizes) < len(inputs):
         return dims
-    return tuple([sum(known) if i == axis % len(dims) else dim for i, dim in enumerate(dims)])
+    return tuple([sum(known_sizes) if i == axis % len(dims) else dim for i, dim in enumerate(dims)])
 
 
 def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a reduction of data that may have no elements.
+    """Return the dims of a reduction of data that may have no elements, with each negative axis left open.
 
-    onnxruntime does not reduce negative axes of such data: it keeps them, whatever keepdims is.
+    onnxruntime keeps the negative axes of empty data as they are, and ignores keepdims for them.
     """
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
     if len(inputs) > 1 and node.input[1]:
+        # Unknown axes may be negative.
         axes = [-1] if inputs[1].data is None else inputs[1].data.tolist()
     negative = [axis for axis in axes if axis < 0]
     if dims is None or (negative and not attributes.get("keepdims", 1)):
         return None
-    kept = dict(enumerate(dims)) | {axis % len(dims): None for axis in negative}
-    return tuple(kept.values())
+    dims_by_axis = dict(enumerate(dims)) | {axis % len(dims): None for axis in negative}
+    return tuple(dims_by_axis.values())

@@ -16,59 +16,60 @@ from onnx import helper
 from onnx_ops.infer.shape_arithmetic import divide
 from onnx_ops.model.views import Array
 
-_MOVE = """
+_MOVING_NAMES = """
     Constant Identity Gather GatherElements GatherND Concat Slice Split Squeeze Unsqueeze Reshape Flatten Transpose
     Expand Tile
 """
-_COMPUTE_INTEGERS = """
+_INTEGER_NAMES = """
     Add Sub Mul Div Mod Neg Abs Sign Min Max Clip Range CumSum Equal Less Greater LessOrEqual GreaterOrEqual And Or
     Xor Not BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ReduceSum ReduceProd ReduceMax ReduceMin ArgMax ArgMin Trilu
 """
-MOVING = frozenset(_MOVE.split())
+MOVING = frozenset(_MOVING_NAMES.split())
 """Operators that move the elements of their data and compute nothing."""
 _SELECTING = MOVING | {"Where", "ConstantOfShape", "EyeLike", "NonZero", "Compress"}
 _REDUCING = frozenset(("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"))
 ONLY_OF_INT32 = _REDUCING | {"Min", "Max", "Clip", "Sign", "Mod"}
 """Operators that onnxruntime computes wrongly for some integers of more than 32 bits."""
-_OF_INTEGERS = frozenset(_COMPUTE_INTEGERS.split())
-_COMPARE = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
-ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARE))
+_INTEGER_OPERATORS = frozenset(_INTEGER_NAMES.split())
+_COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
+ROUNDED_ALIKE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Neg", "Abs", "Floor", "Ceil", *_COMPARISONS))
 """Operators whose results on floats of 32 and 64 bits IEEE 754 defines to the last bit."""
-_OF_FLOATS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
-OPERATORS = _SELECTING | _OF_INTEGERS | _OF_FLOATS | {"Cast"}
+_FLOAT_OPERATORS = ROUNDED_ALIKE | {"Round", "Min", "Max"}
+OPERATORS = _SELECTING | _INTEGER_OPERATORS | _FLOAT_OPERATORS | {"Cast"}
 """Operators that `evaluate` computes, at least for some element types."""
 _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _BROADCAST_OPSET = 7
 _RANGE_INPUTS = 3
 _EXACT_INTEGERS_END = 2**24
-# A quotient that differs from an integer by less than this part of itself may be rounded to either side.
-_CLEAR = 1e-3
+# A quotient whose distance from an integer is a smaller part of itself than this may be rounded to either side.
+_MIN_DISTANCE = 1e-3
 
 
-def evaluate(node: onnx.NodeProto, given: Sequence[Array | None], opset: int) -> Sequence[Any]:
+def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> Sequence[Any]:
     """Compute the outputs of a standard node; return an empty sequence if engines may differ or it cannot be computed.
 
     Args:
         node: The node.
-        given: Its inputs, None for each that is left out.
+        inputs: Its inputs; None for each one that is left out.
         opset: The version of its operator set.
     """
-    arrays = [array for array in given if array is not None]
+    arrays = [array for array in inputs if array is not None]
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    # Before operator set 7, an attribute aligns the smaller input with any axis, which the reference does not know.
     is_old_broadcast = opset < _BROADCAST_OPSET and attributes.get("broadcast")
     # onnx 1.18 reduces all axes if the list of axes is empty, whatever noop_with_empty_axes is.
     has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size
     if not arrays or is_old_broadcast or has_no_axes or not _computes_alike(node.op_type, arrays):
         return ()
-    own = _OWN.get(node.op_type)
+    own_function = _FUNCTIONS.get(node.op_type)
     try:
-        if own is not None:
-            results = own(*given, **attributes)
+        if own_function is not None:
+            results = own_function(*inputs, **attributes)
         else:
             from onnx.reference.ops import load_op
 
-            results = load_op("", node.op_type, opset).eval(*given, n_outputs=len(node.output), **attributes)
+            results = load_op("", node.op_type, opset).eval(*inputs, n_outputs=len(node.output), **attributes)
     except Exception:
         return ()
     outputs = results if isinstance(results, tuple) else (results,)
@@ -99,9 +100,9 @@ def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
 
 
 def may_fail_to_divide(divisor: Array) -> bool:
-    """Return whether an integer division by this may fail.
+    """Return whether a division of integers by `divisor` may fail.
 
-    A division by 0 and a quotient that overflows end the process of some engines.
+    A division by 0 and a quotient that overflows, as of the least integer by -1, end the process of some engines.
     """
     return not divisor.all() or (divisor.dtype.kind == "i" and bool((divisor == -1).any()))
 
@@ -113,25 +114,27 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
         bounds: The inputs of the Range, None for each that is open.
     """
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
-        return True  # onnx infers no length from open bounds, and all engines agree on integers
+        # onnx infers no length from open bounds, and all engines agree on integers.
+        return True
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
     if len(numbers) != _RANGE_INPUTS or not np.isfinite(numbers).all() or numbers[2] == 0:
         return False
     if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
         return True
     count = (numbers[1] - numbers[0]) / numbers[2]
-    return abs(count - round(count)) > _CLEAR * max(1.0, abs(count))
+    return abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
+    """Return whether engines agree on an operator for inputs of these types. `_is_exact` checks the values."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":
         return all(array.dtype.kind in "iufb" for array in arrays)
     if all(array.dtype.kind in "iub" for array in arrays):
         is_division = op_type in ("Div", "Mod")
-        return op_type in _OF_INTEGERS and not (is_division and may_fail_to_divide(arrays[-1]))
-    return op_type in _OF_FLOATS and all(array.dtype in _FLOATS for array in arrays)
+        return op_type in _INTEGER_OPERATORS and not (is_division and may_fail_to_divide(arrays[-1]))
+    return op_type in _FLOAT_OPERATORS and all(array.dtype in _FLOATS for array in arrays)
 
 
 def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> bool:
@@ -139,23 +142,24 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
     if op_type == "Cast":
         return casts_alike(arrays[0], outputs[0].dtype)
     if op_type == "Where":
-        # onnxruntime adds the selected elements to zeros, which changes these.
+        # onnxruntime adds the selected elements to zeros, which changes the bits of NaNs and of -0.
         return not any(_has_nan(array) or _has_negative_zero(array) for array in outputs)
     if op_type == "NonZero":
         return arrays[0].ndim > 0
     if op_type == "Compress" and not arrays[0].size:
-        return False  # NumPy selects elements from a size of 0 if the condition is longer
+        return False  # if the condition is longer than the data, NumPy selects elements from a size of 0
     if op_type in _SELECTING:
         return True
-    if op_type in _REDUCING and not all(array.size for array in arrays[:1]):
-        return False
+    if op_type in _REDUCING and not arrays[0].size:
+        return False  # engines reduce empty data differently
     if any(map(_has_nan, outputs)):
-        return False  # an engine may keep the bits of either operand
+        return False  # an engine may keep the NaN of either operand
     if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
-        return False  # it is equal to 0, so engines may return either
+        return False  # -0 is equal to 0, so engines may return either
     if op_type in ("ReduceSum", "ReduceProd"):
-        sizes = np.abs(arrays[0].astype(np.float64))
-        if (sizes.sum() if op_type == "ReduceSum" else np.maximum(sizes, 1).prod()) > _INT32.max:
+        # No part of the sum or product is larger in magnitude, so that each fits 32 bits.
+        magnitudes = np.abs(arrays[0].astype(np.float64))
+        if (magnitudes.sum() if op_type == "ReduceSum" else np.maximum(magnitudes, 1).prod()) > _INT32.max:
             return False
     return op_type not in ONLY_OF_INT32 or all(_fits_int32(array) for array in arrays if array.dtype.kind in "iu")
 
@@ -173,22 +177,26 @@ def _fits_int32(array: Array) -> bool:
 
 
 def _expand(data: Array, shape: Array) -> Array:
-    """Expand without arithmetic: onnx multiplies by ones, which changes the bits of signalling NaNs."""
+    """Expand without arithmetic, because onnx multiplies by ones, which changes the bits of signalling NaNs."""
     return np.array(np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist()))))
 
 
 def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
-    """Gather elements; onnx's reference fails on long axes, and if indices are shorter than the data on other axes."""
+    """Gather elements, because onnx's reference fails on long axes and on indices shorter than the data."""
     axis %= data.ndim
-    rest = tuple([slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape)])
-    return np.take_along_axis(data[rest], np.where(indices < 0, indices + data.shape[axis], indices), axis)
+    window = tuple([slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape)])
+    return np.take_along_axis(data[window], np.where(indices < 0, indices + data.shape[axis], indices), axis)
 
 
 def _divide(dividend: Array, divisor: Array) -> Array:
-    """Divide; onnx 1.18 divides integers as floats."""
+    """Divide integers exactly, because onnx 1.18 divides them as floats."""
     if dividend.dtype.kind == "f":
         return np.asarray(dividend / divisor)
     return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)
 
 
-_OWN: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand, "GatherElements": _gather_elements}
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "Div": _divide,
+    "Expand": _expand,
+    "GatherElements": _gather_elements,
+}

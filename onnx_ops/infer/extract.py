@@ -29,20 +29,20 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
         UsageError: `input_shapes` do not fit the model.
     """
     bind_shapes(model, input_shapes or {})
-    written = [_describe(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
-    resolved = resolve_shapes(model, [w.node for w in written])
+    records = [_record(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
+    resolved = resolve_shapes(model, [record.node for record in records])
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.dead
     hint = _shapes_hint(model)
     return [
-        _resolve(w, resolved.known.get(id(w.node)), hint)
-        if id(w.node) in remaining
-        else Folded(*w.place(), constants=resolved.constants.get(id(w.node), ()))
-        for w in written
+        _resolve_or_refuse(record, resolved.known.get(id(record.node)), hint)
+        if id(record.node) in remaining
+        else Folded(*record.fields(), constants=resolved.constants.get(id(record.node), ()))
+        for record in records
     ]
 
 
-class _Written(NamedTuple):
-    """A slicing node as it was before the model was prepared, which may rename values and remove their readers."""
+class _Record(NamedTuple):
+    """A slicing node as it is before shapes are resolved, which may rename values and remove their readers."""
 
     node: NodeView
     name: str
@@ -53,11 +53,11 @@ class _Written(NamedTuple):
     used: tuple[bool, ...]
     origin: str
 
-    def place(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
-        """Return the fields that all slicing nodes share, in the order of `NodeInModel`."""
+    def fields(self) -> tuple[str, str, str, int, tuple[str, ...], str, str, tuple[str, ...], str]:
+        """Return the values of the fields of `NodeInModel`, in its order."""
         node = self.node
         return (
-            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element(node), self.outputs,
+            self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element_type(node), self.outputs,
             self.origin,
         )  # fmt: skip
 
@@ -76,10 +76,10 @@ def _is_used(output: ValueView) -> bool:
     return bool(output.name) and (output.is_graph_output() or bool(output.uses()))
 
 
-def _describe(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Written:
+def _record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record:
     data = node.inputs[0] if node.inputs else None
     outputs = node.outputs
-    return _Written(
+    return _Record(
         node,
         node_name(node),
         model.opset_imports.get(node.domain, model.opset_imports.get("", 1)),
@@ -91,22 +91,22 @@ def _describe(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Writ
     )
 
 
-def _resolve(written: _Written, known: Known | None, hint: str) -> Resolved | Refused:
-    node = written.node
+def _resolve_or_refuse(record: _Record, resolved: Known | None, hint: str) -> Resolved | Refused:
+    node = record.node
     try:
         if not node.inputs or node.inputs[0] is None:
             raise InvalidSlice("data is missing")
-        spec, parts = known or resolve(node, written.opset)
-        if len(parts) != len(written.outputs):
-            raise InvalidSlice(f"{node.op_type} has {len(parts)} output, got {len(written.outputs)}")
+        spec, parts = resolved or resolve(node, record.opset)
+        if len(parts) != len(record.outputs):
+            raise InvalidSlice(f"{node.op_type} has {len(parts)} output(s), got {len(record.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
-        return Refused(*written.place(), refusal=_refuse(f"{node.op_type} {written.name!r}", error, node, hint))
-    cuts = tuple(map(Cut, written.outputs, parts, written.used))
-    return Resolved(*written.place(), cuts=cuts, spec=spec)
+        return Refused(*record.fields(), refusal=_refusal(f"{node.op_type} {record.name!r}", error, node, hint))
+    cuts = tuple(map(Cut, record.outputs, parts, record.used))
+    return Resolved(*record.fields(), cuts=cuts, spec=spec)
 
 
-def _element(node: NodeView) -> str:
-    """Return the element type of the node's data, which is also that of its outputs; empty if it is not known."""
+def _element_type(node: NodeView) -> str:
+    """Return the element type of the node's data and outputs, or an empty string if it is not known."""
     data = node.inputs[0] if node.inputs else None
     if data is not None and data.const_value is not None:
         return data.const_value.dtype.name
@@ -114,7 +114,7 @@ def _element(node: NodeView) -> str:
     return next((value.dtype.name for value in values if value.dtype is not None), "")
 
 
-def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint: str) -> Refusal:
+def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint: str) -> Refusal:
     if isinstance(error, InvalidSlice):
         return Refusal("invalid", f"{label}: {error}.")
     if isinstance(error, MissingParameter):
@@ -125,7 +125,7 @@ def _refuse(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint
 
 
 def _describe_unknown_shape(node: NodeView) -> str:
-    """Describe the dimension of the node's input that is not known."""
+    """Describe the first unknown dimension of the node's data, or its unknown rank."""
     data = node.inputs[0]
     assert data is not None
     producer = data.producer()
@@ -137,20 +137,20 @@ def _describe_unknown_shape(node: NodeView) -> str:
 
 
 def _shapes_hint(model: ModelView) -> str:
-    """Return the end of a message that lists unknown dimensions of inputs and shows how to give them."""
-    wanted = []
+    """Return the end of a message: it lists the open dimensions of the graph inputs and shows how to give sizes."""
+    missing = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value, dims in unknown_inputs(model):
         name = value.name or ""
         if constant(value) is not None:
             continue
         if dims is None:
-            wanted.append(f"the shape of input {name!r}")
+            missing.append(f"the shape of input {name!r}")
             open_shapes[name] = None
             continue
-        wanted += [f"dimension {axis} of input {name!r}" for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+        missing += [f"dimension {axis} of input {name!r}" for axis, dim in enumerate(dims) if not isinstance(dim, int)]
         open_shapes[name] = list(dims)
-    if not wanted:
+    if not missing:
         return "."
-    several = " are" if len(wanted) > 1 else " is"
-    return f"; {', '.join(wanted)}{several} open: give sizes, as in {example_shapes(open_shapes)} (an example)."
+    verb = " are" if len(missing) > 1 else " is"
+    return f"; {', '.join(missing)}{verb} open: give sizes, as in {example_shapes(open_shapes)} (an example)."

@@ -14,11 +14,11 @@ from onnx_ops.infer import shape_arithmetic
 from onnx_ops.model.views import Array, Dims
 
 MAX_BYTES = 2**20
-"""Limit of the size of an intermediate constant that is computed."""
+"""Limit of the size in bytes of a constant that is computed or read."""
 MAX_RANK = 1024
 # NumPy has no empty array whose other sizes have a product beyond its address space.
 _MAX_SPAN = 2**32
-INTEGERS: dict[int, Any] = {
+INTEGER_LIMITS: dict[int, Any] = {
     onnx.TensorProto.INT32: np.iinfo(np.int32),
     onnx.TensorProto.INT64: np.iinfo(np.int64),
 }
@@ -61,7 +61,7 @@ class Facts:
         if self.integers is not None:
             return self.integers
         sizes = self.sizes
-        if self.element not in (*INTEGERS, onnx.TensorProto.BOOL) or sizes is None:
+        if self.element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL) or sizes is None:
             return None
         if prod(sizes) > shape_arithmetic.MAX_ELEMENTS or prod(filter(None, sizes)) > _MAX_SPAN:
             return None
@@ -70,13 +70,13 @@ class Facts:
         return self.data.astype(np.int64).astype(object)
 
     def set_integers(self, integers: Array) -> None:
-        """Store elements, those that do not fit the element type as unknown."""
-        limits = INTEGERS.get(self.element)
+        """Store elements of an integer or bool tensor. Those that do not fit its type become unknown."""
+        limits = INTEGER_LIMITS.get(self.element)
         if limits is not None:
-            out = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
-            if any(out):
+            is_outside = [value is not None and not limits.min <= value <= limits.max for value in integers.flat]
+            if any(is_outside):
                 integers = integers.copy()
-                integers[np.array(out).reshape(integers.shape)] = None
+                integers[np.array(is_outside).reshape(integers.shape)] = None
         elif self.element != onnx.TensorProto.BOOL:
             return
         if any(value is None for value in integers.flat):
@@ -89,7 +89,7 @@ NO_FACTS = Facts()
 
 
 def read_type(serialized: bytes) -> Facts:
-    """Read a serialised TypeProto."""
+    """Read the facts in a serialised TypeProto."""
     proto = onnx.TypeProto.FromString(serialized)
     if not proto.HasField("tensor_type"):
         return Facts(other=serialized if proto.WhichOneof("value") else b"")
@@ -107,6 +107,7 @@ def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
 
 def read_tensor(tensor: onnx.TensorProto) -> Array | None:
     """Read the elements of a tensor; None if they are strings, damaged, too many or in another file."""
+    # NumPy stores an element in at least a byte, so that more elements than bytes are too many.
     count = prod(tensor.dims)
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= count <= MAX_BYTES:
         return None
@@ -119,7 +120,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
     return array if array.nbytes <= MAX_BYTES else None
 
 
-def fits(facts: Facts, array: Any) -> bool:
+def matches_facts(facts: Facts, array: Any) -> bool:
     """Return whether an array has the inferred type and sizes and is small enough to store."""
     if not isinstance(array, np.ndarray) or array.dtype == object or array.nbytes > MAX_BYTES:
         return False

@@ -31,37 +31,37 @@ def infer(model: ModelView) -> dict[Any, Facts]:
         logger.debug("shape inference is left out: %s", error)
         return {}
     facts = _propagate(serialized)
-    if len(values) != len(facts):
+    if len(values) != len(facts):  # none if graphs are nested too deep
         return {}
-    return {value: found for value, found in zip(values, facts, strict=True) if not found.is_empty}
+    return {value: fact for value, fact in zip(values, facts, strict=True) if not fact.is_empty}
 
 
 def infer_shapes(model: ModelView) -> dict[Any, Facts]:
-    """Give values the types and sizes that can be inferred; a value about which nothing follows keeps what is written.
+    """Give values the types and sizes that can be inferred. All other values keep their declared ones.
 
-    Large and missing constants of the main graph become inputs.
+    Large and missing constants of the main graph become graph inputs.
 
     Returns:
         The facts, constants included.
     """
     model.detach_weights()
     facts = infer(model)
-    for value, found in facts.items():
-        model.set_type(value, found.element, found.dims)
+    for value, fact in facts.items():
+        model.set_type(value, fact.element, fact.dims)
     return facts
 
 
 def _propagate(model: bytes) -> list[Facts]:
-    """Run `propagate` where a crash of onnx's inference is acceptable: in this process if it is a child of the sandbox.
+    """Run `propagate` in a child of the sandbox, which may be this process, because onnx's inference may crash.
 
-    If onnx's inference ends a process, the rules of this package alone go on.
+    After a crash, only the rules of this package are applied, in this process.
     """
     try:
         if is_expendable():
             return propagate(model)
         facts: list[Facts] = supervisor.call(propagate, model)
         return facts
-    except supervisor.ChildLost as error:  # nothing that the model is to blame for
+    except supervisor.ChildLost as error:  # the machine's fault, not the model's
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
     except (supervisor.ChildDied, MemoryError) as error:
         logger.debug("shape inference: the process of onnx %s", error)

@@ -21,15 +21,15 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnx_ops.infer import shape_arithmetic
-from onnx_ops.infer.corrections import correct_dims, normalize_axes
+from onnx_ops.infer.corrections import correct_first_output, normalize_axes
 from onnx_ops.infer.exact import evaluate
 from onnx_ops.infer.facts import (
-    INTEGERS,
+    INTEGER_LIMITS,
     MAX_BYTES,
     MAX_RANK,
     NO_FACTS,
     Facts,
-    fits,
+    matches_facts,
     read_tensor,
     read_type,
 )
@@ -41,14 +41,16 @@ from onnx_ops.model.views import Dims
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX
 
+# Limits of all facts of a model together; values beyond them keep their types only.
 _TOTAL_BYTES = 2**27
 _TOTAL_DIMS = 2**22
+# onnx's inference reads the elements of inputs such as shapes and axes, which are short.
 _MAX_INPUT_ELEMENTS = 64
 MAX_CALLS = 16
-"""Depth of calls of functions that is followed."""
+"""Depth of function calls and subgraphs down to which calls are expanded."""
 _NEGATIVE_AXES_OPSET = 11
-_UNSURE_SIZE = frozenset(("NonZero", "Compress"))
-"""Operators whose output is never larger than their input, so that its unknown size is not a risk."""
+_SHRINKING = frozenset(("NonZero", "Compress"))
+"""Operators whose output has few elements if their input has, so that its unknown size is not a risk."""
 
 
 @dataclass
@@ -80,11 +82,13 @@ class Scope:
         return NO_FACTS
 
 
-def max_visits(nodes: int) -> int:
-    """Return the number of visited nodes from which on calls of functions are skipped.
+def max_visited_nodes(nodes: int) -> int:
+    """Return how many nodes may be visited before function calls are no longer expanded.
+
+    Nested calls may multiply the nodes without bound; exported models visit each node of a function a few times.
 
     Args:
-        nodes: The nodes of the main graph.
+        nodes: The number of nodes of the main graph.
     """
     return 20 * nodes + 20000
 
@@ -107,7 +111,7 @@ class _Propagation:
         self._model = model
         self._asks_onnx = asks_onnx
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
-        self._found: list[Facts] = []
+        self._reported: list[Facts] = []
         self._visited = 0
         self._bytes = 0
         self._dims = 0
@@ -118,26 +122,24 @@ class _Propagation:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
-        return self._found
+        return self._reported
 
     def _visit_graph(
-        self, graph: onnx.GraphProto, scope: Scope, given: Sequence[Facts] = (), *, is_main: bool = False
+        self, graph: onnx.GraphProto, scope: Scope, input_facts: Sequence[Facts] = (), *, is_main: bool = False
     ) -> list[Facts]:
-        """Visit the nodes of a graph and report the facts of its values; return those of its outputs."""
+        """Visit the nodes of a graph, report the facts of its values and return the facts of its outputs."""
         for value in (*graph.output, *graph.value_info):
             if value.type.WhichOneof("value"):
                 scope.declared[value.name] = value.type
-        replaceable = (
-            {value.name for value in graph.input}
-            if is_main and self._model.ir_version >= REPLACEABLE_VERSION
-            else set()
-        )
+        # A caller may replace the initializer of an input, so that its elements are only a default.
+        has_defaults = is_main and self._model.ir_version >= REPLACEABLE_VERSION
+        replaceable = {value.name for value in graph.input} if has_defaults else set()
         for tensor in graph.initializer:
             if tensor.name not in replaceable:
-                scope.facts[tensor.name] = self._of_tensor(tensor)
+                scope.facts[tensor.name] = self._read_initializer(tensor)
         for i, value in enumerate(graph.input):
             fact = scope.facts.get(value.name) or self._merge_declared(
-                given[i] if i < len(given) else NO_FACTS, value.type
+                input_facts[i] if i < len(input_facts) else NO_FACTS, value.type
             )
             scope.facts[value.name] = fact
             self._report(fact)
@@ -148,24 +150,25 @@ class _Propagation:
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
         self._visited += 1
         inputs = [scope.find(name) if name else NO_FACTS for name in node.input]
-        place = len(self._found)
+        first_output = len(self._reported)
         if is_reported:
-            self._found += [NO_FACTS] * len(node.output)
-        outputs = self._outputs(node, inputs, scope, is_reported=is_reported)
+            self._reported += [NO_FACTS] * len(node.output)
+        outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for i, name in enumerate(node.output):
             fact = outputs[i] if i < len(outputs) else NO_FACTS
+            # The sizes of slices follow from their data; a declared one may hold for another size of the data.
             if name in scope.declared and not (fact.dims is not None and _is_slicing(node)):
                 fact = self._merge_declared(fact, scope.declared[name])
-            fact = self._limit(fact)
+            fact = self._enforce_limits(fact)
             if name:
                 scope.facts[name] = fact
             if is_reported:
-                self._found[place + i] = self._as_found(fact)
+                self._reported[first_output + i] = self._without_large_data(fact)
 
-    def _outputs(
+    def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> Sequence[Facts]:
-        graphs = [graph for attribute in node.attribute for graph in _graphs(attribute)]
+        graphs = [graph for attribute in node.attribute for graph in _list_subgraphs(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
         if scope.attributes or any(attribute.ref_attr_name for attribute in node.attribute):
@@ -173,16 +176,16 @@ class _Propagation:
         domain = usual_name(node.domain)
         function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
         if function is not None and domain != STRIDED_SLICE_DOMAIN:
-            return self._call(function, node, inputs, scope)
+            return self._call_function(function, node, inputs, scope)
         opset = scope.opsets.get(domain)
         if opset is None:
             return ()
         try:
             outputs = apply_own_rule(node, domain, inputs, opset)
-        except InvalidSlice:  # the node says so when it is read
+        except InvalidSlice:  # reported when the node is read
             return ()
         if outputs is None:
-            outputs = self._infer(node, inputs, domain, opset, scope)
+            outputs = self._ask_onnx(node, inputs, domain, opset, scope)
         if not domain:
             self._compute(node, inputs, outputs, opset)
         return outputs
@@ -190,54 +193,54 @@ class _Propagation:
     def _visit_subgraphs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
     ) -> list[Facts]:
-        """Visit the bodies of a control flow node."""
-        given: Sequence[Facts] = ()
+        """Visit the bodies of a control flow node and return the facts of its outputs."""
+        body_inputs: Sequence[Facts] = ()
         if node.op_type == "Loop" and not node.domain:
             carried = [Facts(fact.element, None, fact.other) for fact in inputs[2:]]
-            given = [Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ()), *carried]
+            body_inputs = [Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ()), *carried]
         results: dict[str, list[Facts]] = {}
-        mark = len(self._found)
+        first_reported = len(self._reported)
         for attribute in node.attribute:
-            for graph in _graphs(attribute):
+            for graph in _list_subgraphs(attribute):
                 inner = Scope(scope, scope.opsets, scope.attributes)
-                results[attribute.name] = self._visit_graph(graph, inner, given)
+                results[attribute.name] = self._visit_graph(graph, inner, body_inputs)
         if not is_reported:
-            del self._found[mark:]
+            del self._reported[first_reported:]
         if node.domain not in STANDARD_DOMAINS:
             return []
         if node.op_type == "If":
             return _merge_branches(inputs[0] if inputs else NO_FACTS, results)
         body = results.get("body", [])
         if node.op_type == "Loop":
-            count = len(inputs) - 2
-            carried = [Facts(fact.element, None, fact.other) for fact in body[1 : 1 + count]]
+            carried_count = len(inputs) - 2
+            carried = [Facts(fact.element, None, fact.other) for fact in body[1 : 1 + carried_count]]
             outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
-            is_run = _runs(node, inputs)
-            stacked = zip(body[1 + count :], outputs[1 + count :], strict=False)
-            return carried + [_stack(fact, output.type, is_run=is_run) for fact, output in stacked]
+            is_run = _certainly_runs(node, inputs)
+            stacked = zip(body[1 + carried_count :], outputs[1 + carried_count :], strict=False)
+            return carried + [_stack_iterations(fact, output.type, is_run=is_run) for fact, output in stacked]
         return []
 
-    def _call(
+    def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """Return the facts of the outputs of one call of a function."""
-        depth, around = 0, scope.outer
-        while around is not None:
-            depth, around = depth + 1, around.outer
-        if depth > MAX_CALLS or self._visited > max_visits(len(self._model.graph.node)):
+        """Visit the nodes of a function for one call of it and return the facts of its outputs."""
+        depth, outer = 0, scope.outer
+        while outer is not None:
+            depth, outer = depth + 1, outer.outer
+        if depth > MAX_CALLS or self._visited > max_visited_nodes(len(self._model.graph.node)):
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
         inner = Scope(None, opsets, attributes)
         inner.facts = dict(zip(function.input, inputs, strict=False))
-        inner.outer = _depth_marker(scope)
+        inner.outer = _empty_scope_as_deep(scope)  # only counts the depth
         for value in getattr(function, "value_info", ()):
             inner.declared[value.name] = value.type
-        for each in function.node:
-            self._visit_node(each, inner, is_reported=False)
+        for body_node in function.node:
+            self._visit_node(body_node, inner, is_reported=False)
         return [inner.facts.get(name, NO_FACTS) for name in function.output]
 
-    def _infer(
+    def _ask_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
         """Ask onnx for the facts of a node's outputs."""
@@ -249,45 +252,43 @@ class _Propagation:
             return []
         if not schema.has_type_and_shape_inference_function:
             body = self._function_body(schema, node, inputs)
-            return [] if body is None else self._call(body, node, inputs, scope)
+            return [] if body is None else self._call_function(body, node, inputs, scope)
         original = node
         if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
             node = normalize_axes(node, len(inputs[0].dims))
         types, data = {}, {}
         for name, fact in zip(node.input, inputs, strict=True):
             if name and (fact.element or fact.other):
-                types[name] = fact.other or self._type_of(fact)
+                types[name] = fact.other or self._serialize_type(fact)
                 if fact.data is not None and fact.data.size <= _MAX_INPUT_ELEMENTS:
                     data[name] = numpy_helper.from_array(fact.data, name).SerializeToString()
         try:
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
-            found = infer(node.SerializeToString(), types, data, {}, {domain: opset}, self._model.ir_version)
-        except Exception:  # a node that breaks its schema: whoever reads it says so
+            inferred = infer(node.SerializeToString(), types, data, {}, {domain: opset}, self._model.ir_version)
+        except Exception:  # the node breaks its schema, which is reported when it is read
             return []
-        facts = [read_type(found[name]) if name in found else Facts() for name in node.output]
+        facts = [read_type(inferred[name]) if name in inferred else Facts() for name in node.output]
         if not domain and facts:
-            facts[0].dims = correct_dims(original, inputs, facts[0].dims)
+            facts[0].dims = correct_first_output(original, inputs, facts[0].dims)
         return facts
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
-        """Return the function that defines a standard operator that onnx has no inference for, or None."""
-        found = schema.function_body if schema.has_function else None
-        if found is None and schema.has_context_dependent_function and all(fact.element for fact in inputs):
-            types = [self._type_of(fact) for fact in inputs]
-            found = onnx.FunctionProto.FromString(
-                schema.get_context_dependent_function(node.SerializeToString(), types)
-            )
-        return found
+        """Return the function that defines a standard operator without inference in onnx; None if it has none."""
+        body = schema.function_body if schema.has_function else None
+        if body is None and schema.has_context_dependent_function and all(fact.element for fact in inputs):
+            types = [self._serialize_type(fact) for fact in inputs]
+            body = onnx.FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), types))
+        return body
 
     def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
         """Compute the elements of outputs and store them in their facts."""
         if any(fact.data is not None or fact.integers is not None for fact in outputs):
             return
         sizes = outputs[0].sizes if len(outputs) == 1 else None
-        if sizes is not None and outputs[0].element in (*INTEGERS, onnx.TensorProto.BOOL):
+        if sizes is not None and outputs[0].element in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
             attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-            listed = [fact.list_integers() for fact in inputs]
-            integers = shape_arithmetic.compute(node.op_type, listed, attributes, sizes, opset)
+            elements = [fact.list_integers() for fact in inputs]
+            integers = shape_arithmetic.compute(node.op_type, elements, attributes, sizes, opset)
             if integers is not None:
                 outputs[0].set_integers(integers)
                 if outputs[0].data is not None:
@@ -296,26 +297,27 @@ class _Propagation:
             return
         if any(name and fact.data is None for name, fact in zip(node.input, inputs, strict=True)):
             return
-        shapes = [fact.sizes for fact in outputs]
-        is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)
-        if not (is_small or node.op_type in _UNSURE_SIZE):
+        output_sizes = [fact.sizes for fact in outputs]
+        # The largest elements, complex128, have 16 bytes.
+        is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in output_sizes)
+        if not (is_small or node.op_type in _SHRINKING):
             return
-        given = [fact.data if name else None for name, fact in zip(node.input, inputs, strict=True)]
-        if sum(array.nbytes for array in given if array is not None) > MAX_BYTES:
+        arrays = [fact.data if name else None for name, fact in zip(node.input, inputs, strict=True)]
+        if sum(array.nbytes for array in arrays if array is not None) > MAX_BYTES:
             return
-        if any(array is not None and array.dtype.names for array in given):
+        if any(array is not None and array.dtype.names for array in arrays):
             return  # onnx 1.18 computes with the bits of bfloat16 and similar types
-        for fact, array in zip(outputs, evaluate(node, given, opset), strict=False):
-            if fits(fact, array):
+        for fact, array in zip(outputs, evaluate(node, arrays, opset), strict=False):
+            if matches_facts(fact, array):
                 fact.data, fact.dims = array, array.shape
 
-    def _of_tensor(self, tensor: onnx.TensorProto) -> Facts:
+    def _read_initializer(self, tensor: onnx.TensorProto) -> Facts:
         fact = Facts(tensor.data_type, tuple(tensor.dims))
         fact.data = read_tensor(tensor)
         return fact
 
     def _merge_declared(self, fact: Facts, declared: onnx.TypeProto) -> Facts:
-        """Complete inferred facts by the declared type."""
+        """Fill in from the declared type what was not inferred; inferred numbers win."""
         written = read_type(declared.SerializeToString())
         if not (fact.element or fact.other):
             fact = Facts(written.element, fact.dims, written.other, fact.data, fact.integers)
@@ -329,7 +331,7 @@ class _Propagation:
             return fact
         return Facts(fact.element, dims, fact.other, fact.data, fact.integers)
 
-    def _limit(self, fact: Facts) -> Facts:
+    def _enforce_limits(self, fact: Facts) -> Facts:
         """Drop sizes that no tensor has, and dims and elements once all facts together take too much memory."""
         if fact.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in fact.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in fact.dims])
@@ -345,52 +347,49 @@ class _Propagation:
         return fact
 
     def _report(self, fact: Facts) -> None:
-        self._found.append(self._as_found(fact))
+        self._reported.append(self._without_large_data(fact))
 
-    def _as_found(self, fact: Facts) -> Facts:
+    def _without_large_data(self, fact: Facts) -> Facts:
         is_large = fact.data is not None and fact.data.nbytes > LARGE_BYTES
         return Facts(fact.element, fact.dims, fact.other) if is_large else fact
 
-    def _type_of(self, fact: Facts) -> bytes:
+    def _serialize_type(self, fact: Facts) -> bytes:
         key = (fact.element, fact.dims)
         if key not in self._types:
             self._types[key] = helper.make_tensor_type_proto(fact.element, fact.dims).SerializeToString()
         return self._types[key]
 
 
-def _depth_marker(scope: Scope) -> Scope:
-    """Return a scope without values as deep as another: a function does not see the values around its call."""
-    return Scope(None if scope.outer is None else _depth_marker(scope.outer), {})
+def _empty_scope_as_deep(scope: Scope) -> Scope:
+    """Return a scope without values as deep as `scope`, because a function does not see the values around its call."""
+    return Scope(None if scope.outer is None else _empty_scope_as_deep(scope.outer), {})
 
 
 def _is_slicing(node: onnx.NodeProto) -> bool:
-    """Return whether a node slices its data.
-
-    All its sizes follow from the data, so a declared size may hold for one size of the data only.
-    """
+    """Return whether a node is a slicing node by its type."""
     is_known = node.domain in (*STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN)
     return is_known and node.op_type in ("Slice", "Split", "StridedSlice")
 
 
-def _graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
+def _list_subgraphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
     if attribute.HasField("g"):
         yield attribute.g
     yield from attribute.graphs
 
 
 def _resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return the node with the attributes of the call, without those that the call leaves out."""
+    """Return the node with references replaced by attributes of the call, or dropped if the call leaves them out."""
     if not any(attribute.ref_attr_name for attribute in node.attribute):
         return node
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)
     del resolved.attribute[:]
     for attribute in node.attribute:
-        given = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
-        if given is not None:
-            made = resolved.attribute.add()
-            made.CopyFrom(given)
-            made.name = attribute.name
+        value = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+        if value is not None:
+            copied = resolved.attribute.add()
+            copied.CopyFrom(value)
+            copied.name = attribute.name
     return resolved
 
 
@@ -408,18 +407,18 @@ def _merge_branches(condition: Facts, results: Mapping[str, Sequence[Facts]]) ->
     return merged
 
 
-def _runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
-    """Return whether a Loop certainly runs its body: neither its trip count nor its condition is open or 0."""
+def _certainly_runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
+    """Return whether a Loop is certain to run its body: neither its trip count nor its condition is open or 0."""
     given = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
     return all(data is not None and bool((data > 0).all()) for data in given)
 
 
-def _stack(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:
-    """Return the facts of the tensor that stacks one output of a body that a Loop runs.
+def _stack_iterations(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:
+    """Return the facts of a scan output of a Loop, which stacks one output of the body over all iterations.
 
     Args:
-        facts: Facts of the output in each run.
-        declared: Its declared type.
+        facts: Facts of the body's output.
+        declared: The declared type of the body's output.
         is_run: Whether the body runs at least once. Otherwise onnxruntime takes the sizes from its own inference, and 0
             for each size that is not a number there, so only declared numbers are certain.
     """

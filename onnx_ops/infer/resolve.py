@@ -24,42 +24,42 @@ if TYPE_CHECKING:
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Set the shapes of graph inputs, and replace their symbolic dimensions everywhere in the model.
 
-    A name may also be that of another value of the main graph, whose shape cannot be inferred.
+    A name may also be that of a node output of the main graph whose shape cannot be inferred.
 
     Raises:
         UsageError: A shape is invalid (see `read_input_shapes`), a name is unknown, the rank differs, or a dimension
             that the model fixes gets another size.
     """
-    given = read_input_shapes(input_shapes)
-    if not given:
+    shapes = read_input_shapes(input_shapes)
+    if not shapes:
         return
     values = {value.name: value for value in model.graph.inputs}
-    values |= {output.name: output for node in model.graph for output in node.outputs if output.name in given}
+    values |= {output.name: output for node in model.graph for output in node.outputs if output.name in shapes}
     sizes: dict[str, int] = {}
-    for name, shape in given.items():
+    for name, shape in shapes.items():
         if name not in values:
-            known = ", ".join(repr(v.name) for v in model.graph.inputs if v.const_value is None)
-            raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {known}.")
+            input_names = ", ".join(repr(v.name) for v in model.graph.inputs if v.const_value is None)
+            raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {input_names}.")
         declared = dims_of(values[name].shape)
         if declared is not None:
-            _match(name, declared, shape, sizes)
+            _match_shape(name, declared, shape, sizes)
         model.set_shape(values[name], shape)
-    _substitute(model, sizes)
+    _substitute_symbols(model, sizes)
 
 
-def _match(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
+def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
     """Check a given shape against the declared one and collect the sizes of its symbols."""
     if len(declared) != len(shape):
         raise UsageError(
             f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."
         )
     for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
-        known = dim if isinstance(dim, int) else sizes.setdefault(dim, size) if dim else size
-        if known != size:
-            raise UsageError(f"input {name!r} has {known} elements on axis {axis}, but its given shape says {size}.")
+        expected = dim if isinstance(dim, int) else sizes.setdefault(dim, size) if dim else size
+        if expected != size:
+            raise UsageError(f"input {name!r} has {expected} elements on axis {axis}, but its given shape says {size}.")
 
 
-def _substitute(model: ModelView, sizes: Mapping[str, int]) -> None:
+def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
     if not sizes:
         return
     evaluated: dict[str, int | str | None] = {}
@@ -69,11 +69,11 @@ def _substitute(model: ModelView, sizes: Mapping[str, int]) -> None:
             continue
         for dim in dims:
             if isinstance(dim, str) and dim not in evaluated:
-                evaluated[dim] = _evaluate(dim, sizes)
+                evaluated[dim] = _evaluate_dim(dim, sizes)
         model.set_shape(value, tuple([evaluated[dim] if isinstance(dim, str) else dim for dim in dims]))
 
 
-def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
+def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
     """Return the size of a symbolic dimension, which may be an expression in others."""
     if name in sizes:
         return sizes[name]
@@ -82,7 +82,7 @@ def _evaluate(name: str, sizes: Mapping[str, int]) -> int | str | None:
     computed = _compute_size(name, sizes)
     if computed is not None:
         return name if computed < 0 else computed
-    import onnx_ir as ir  # with sympy, which takes longer to load than most models take to lower
+    import onnx_ir as ir  # loads sympy, which takes longer than most models take to lower
 
     try:
         size = ir.SymbolicDim(name).evaluate(sizes)
@@ -130,7 +130,7 @@ class ResolvedShapes:
 
 
 def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedShapes:
-    """Infer shapes and fold constants as far as the slicing nodes need it.
+    """Infer shapes and fold constants until the slicing nodes are resolved, or nothing more follows.
 
     Nodes that turn out to be constant leave their graph (`node.graph` is None); all others stay the same objects.
     """
@@ -138,17 +138,17 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView]) -> ResolvedSha
     unresolved = _resolve_nodes(model, slicing, resolved.known)
     if _is_resolved(model, slicing, unresolved):
         return resolved
-    from onnx_ops.infer.inference import infer_shapes  # loads what most models do not need
+    from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
 
-    found = infer_shapes(model)
-    resolved.dead = _find_dead(model, found)
+    facts = infer_shapes(model)
+    resolved.dead = _find_dead(model, facts)
     unresolved = _resolve_nodes(model, slicing, resolved.known)
     if _is_resolved(model, slicing, unresolved):
         return resolved
-    read = [value.producer() for node in slicing for value in node.inputs if value is not None]
-    nodes = {id(node): node for node in (*read, *slicing) if node is not None}
-    resolved.constants = fold_nodes(model, nodes.values(), slicing, found)
-    resolved.known.clear()  # folding knows more
+    producers = [value.producer() for node in slicing for value in node.inputs if value is not None]
+    nodes = {id(node): node for node in (*producers, *slicing) if node is not None}
+    resolved.constants = fold_nodes(model, nodes.values(), slicing, facts)
+    resolved.known.clear()  # folded constants may resolve these nodes further
     return resolved
 
 
@@ -176,18 +176,18 @@ def fold_nodes(
     Returns:
         The bytes of each output of the slicing nodes that were folded, by the node's `id`.
     """
-    wanted = set(map(id, slicing))
+    slicing_ids = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}
     for node in nodes:
         facts = [found[output] for output in node.outputs if output in found]
-        known = [(fact.element, fact.data) for fact in facts if fact.data is not None]
-        if len(known) < len(node.outputs) or node.graph is None or is_standard(node, "Constant"):
+        folded = [(fact.element, fact.data) for fact in facts if fact.data is not None]
+        if len(folded) < len(node.outputs) or node.graph is None or is_standard(node, "Constant"):
             continue
         if any(output.is_graph_output() for output in node.outputs):
             continue
-        model.fold(node, known)
-        if id(node) in wanted:
-            constants[id(node)] = tuple([array.tobytes() for _, array in known])
+        model.fold(node, folded)
+        if id(node) in slicing_ids:
+            constants[id(node)] = tuple([array.tobytes() for _, array in folded])
     return constants
 
 
@@ -202,40 +202,40 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], known: dict[in
         if id(node) in known:
             continue
         try:
-            known[id(node)] = found = resolve(node, model.opset_imports.get(node.domain, 1))
+            known[id(node)] = spec_and_regions = resolve(node, model.opset_imports.get(node.domain, 1))
         except (InvalidSlice, DynamicSlice):
             if not is_known(node):
                 unresolved.append(node)
-            continue  # otherwise the error is reported when the node is read
-        for output, region in zip(node.outputs, found[1], strict=False):
+            continue  # the error of a known node is reported when it is read
+        for output, region in zip(node.outputs, spec_and_regions[1], strict=False):
             model.set_shape(output, region.output_shape)
             model.copy_type(output, node.inputs[0])
     return unresolved
 
 
 def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequence[NodeView]) -> bool:
-    """Return whether all slicing nodes are resolved and none folds, so that inference would add nothing."""
+    """Return whether all slicing nodes are resolved and none can be folded, so that inference would add nothing."""
     if unresolved:
         return False
     if all(node.inputs and node.inputs[0] is not None and node.inputs[0].is_graph_input() for node in slicing):
         return True
-    return not any_constant(model, slicing)
+    return not slices_constant(model, slicing)
 
 
-def any_constant(model: ModelView, slicing: Sequence[NodeView]) -> bool:
-    """Return whether a slicing node cuts a constant, or a value computed from constants and known shapes alone."""
-    static: set[int] = set()
-    wanted = {id(node) for node in slicing}
+def slices_constant(model: ModelView, slicing: Sequence[NodeView]) -> bool:
+    """Return whether all inputs of a slicing node are constants or computed from constants and known shapes alone."""
+    constant_ids: set[int] = set()
+    slicing_ids = {id(node) for node in slicing}
     for node in all_nodes(model.graph):
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type in ("Shape", "Size"):
-            known = all(is_static(value.shape) for value in inputs)
+            folds = all(is_static(value.shape) for value in inputs)
         else:
-            known = bool(inputs) and all(id(value) in static or _is_small_constant(value) for value in inputs)
-        if known:
-            if id(node) in wanted:
+            folds = bool(inputs) and all(id(value) in constant_ids or _is_small_constant(value) for value in inputs)
+        if folds:
+            if id(node) in slicing_ids:
                 return True
-            static.update(map(id, node.outputs))
+            constant_ids.update(map(id, node.outputs))
     return False
 
 

@@ -1,8 +1,8 @@
 """Arithmetic of small integer tensors that a model computes from shapes, with open elements among the known ones.
 
 onnx has no inference of elements for single nodes. Arrays hold Python integers, and None for each open element. The
-results are those of the ONNX operators. Elements stay open after a division by zero, and if onnxruntime computes
-something else.
+results are those of the ONNX operators. Elements stay open after a division by zero, and if onnxruntime's results
+differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Attributes = dict[str, Any]
 
 MAX_ELEMENTS = 1024
 _INT32_MAX = 2**31 - 1
-_BOOL = 9  # in TensorProto
+_BOOL = 9  # TensorProto.BOOL, without importing onnx
 _BROADCAST_OPSET = 7
 _NEGATIVE_INDICES_OPSET = 11
 
@@ -43,14 +43,14 @@ def compute(
         return None
     try:
         if op_type in _MOVES:
-            found = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
+            result = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
         elif op_type in _ELEMENTWISE and opset >= _BROADCAST_OPSET:
-            found = _elementwise(_ELEMENTWISE[op_type], inputs, attributes)
+            result = _compute_each(_ELEMENTWISE[op_type], inputs, attributes)
         else:
             return None
     except (ValueError, IndexError, TypeError):  # shapes that do not fit: the node is wrong
         return None
-    return found if found is not None and found.shape == tuple(sizes) else None
+    return result if result is not None and result.shape == tuple(sizes) else None
 
 
 def make_open(sizes: Sequence[int]) -> Array:
@@ -58,12 +58,12 @@ def make_open(sizes: Sequence[int]) -> Array:
     return np.full(tuple(sizes), None, object)
 
 
-def reshape(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool) -> Dims:
+def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool) -> Dims:
     """Return the sizes of a Reshape.
 
     Args:
         dims: The sizes of its data; None if the rank is unknown.
-        wanted: The shape that is its input, None for each open entry.
+        target: Its second input, None for each open entry.
         allowzero: Whether an entry of 0 is a size. Otherwise it copies the size of the data.
 
     >>> reshape(("N", 6), [0, -1, 2], allowzero=False)
@@ -71,8 +71,8 @@ def reshape(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool)
     >>> reshape((4, 6), [None, 12], allowzero=False)
     (2, 12)
     """
-    copied = {i for i, size in enumerate(wanted) if size == 0 and not allowzero}
-    result: list[int | str | None] = [size if size is not None and size >= 0 else None for size in wanted]
+    copied = {i for i, size in enumerate(target) if size == 0 and not allowzero}
+    result: list[int | str | None] = [size if size is not None and size >= 0 else None for size in target]
     for i in copied:
         result[i] = dims[i] if dims is not None and i < len(dims) else None
     open_axes = [i for i, size in enumerate(result) if size is None and i not in copied]
@@ -80,7 +80,7 @@ def reshape(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool)
         return tuple(result)
     (axis,) = open_axes
     # An open entry may have any value if a copied size is 0; onnxruntime refuses -1 there.
-    if wanted[axis] is None and not all(isinstance(result[i], int) and result[i] for i in copied):
+    if target[axis] is None and not all(isinstance(result[i], int) and result[i] for i in copied):
         return tuple(result)
     before = [dim for i, dim in enumerate(dims) if i not in copied]
     after = [size for i, size in enumerate(result) if i not in copied and i != axis]
@@ -90,20 +90,20 @@ def reshape(dims: Dims | None, wanted: Sequence[int | None], *, allowzero: bool)
     return tuple(result)
 
 
-def expand(dims: Dims, wanted: Sequence[int | None]) -> Dims:
+def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
     """Return the sizes of an Expand.
 
     >>> expand((3, 1), [2, None, 4])
     (2, 3, 4)
     """
-    rank = max(len(dims), len(wanted))
+    rank = max(len(dims), len(target))
     left = (1,) * (rank - len(dims)) + tuple(dims)
-    right = (1,) * (rank - len(wanted)) + tuple(wanted)
+    right = (1,) * (rank - len(target)) + tuple(target)
     return tuple([_broadcast(a, b) for a, b in zip(left, right, strict=True)])
 
 
 def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
-    """Return the size that two broadcast sizes have."""
+    """Return the broadcast of a size of the data and a size of the target; None if it is open."""
     if size == 1:
         return dim
     if isinstance(dim, int) and dim != 1:
@@ -111,19 +111,19 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
     return size if size is not None and size >= 0 else None
 
 
-def _elementwise(function: Callable[..., Any], inputs: Sequence[Array | None], attributes: Attributes) -> Array | None:
-    known = [array for array in inputs if array is not None]
-    if len(known) < len(inputs) or attributes.get("fmod"):
+def _compute_each(function: Callable[..., Any], inputs: Sequence[Array | None], attributes: Attributes) -> Array | None:
+    arrays = [array for array in inputs if array is not None]
+    if len(arrays) < len(inputs) or attributes.get("fmod"):
         return None
-    return np.asarray(np.frompyfunc(function, len(known), 1)(*known), object)
+    return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
 
 
-def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
+def _none_if_any_open(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with the result None if an argument is None."""
     return lambda *values: None if any(value is None for value in values) else function(*values)
 
 
-def _of_int32(function: Callable[..., Any]) -> Callable[..., Any]:
+def _none_beyond_int32(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with the result None if an argument is None or has more than 32 bits.
 
     onnxruntime compares longer integers wrongly in Min and Max.
@@ -146,6 +146,7 @@ def _mod(a: int | None, b: int | None) -> int | None:
 
 
 def _multiply(a: int | None, b: int | None) -> int | None:
+    # 0 times an open element is 0.
     if a == 0 or b == 0:
         return 0
     return None if a is None or b is None else a * b
@@ -158,30 +159,30 @@ def _where(condition: bool | None, a: Any, b: Any) -> Any:
 
 
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "Add": _strict(lambda a, b: a + b),
-    "Sub": _strict(lambda a, b: a - b),
+    "Add": _none_if_any_open(lambda a, b: a + b),
+    "Sub": _none_if_any_open(lambda a, b: a - b),
     "Mul": _multiply,
-    "Div": _strict(divide),
+    "Div": _none_if_any_open(divide),
     "Mod": _mod,
-    "Min": _of_int32(min),
-    "Max": _of_int32(max),
-    "Neg": _strict(lambda a: -a),
-    "Abs": _strict(abs),
-    "Equal": _strict(lambda a, b: int(a == b)),
-    "Less": _strict(lambda a, b: int(a < b)),
-    "LessOrEqual": _strict(lambda a, b: int(a <= b)),
-    "Greater": _strict(lambda a, b: int(a > b)),
-    "GreaterOrEqual": _strict(lambda a, b: int(a >= b)),
-    "And": _strict(lambda a, b: int(bool(a) and bool(b))),
-    "Or": _strict(lambda a, b: int(bool(a) or bool(b))),
-    "Not": _strict(lambda a: int(not a)),
+    "Min": _none_beyond_int32(min),
+    "Max": _none_beyond_int32(max),
+    "Neg": _none_if_any_open(lambda a: -a),
+    "Abs": _none_if_any_open(abs),
+    "Equal": _none_if_any_open(lambda a, b: int(a == b)),
+    "Less": _none_if_any_open(lambda a, b: int(a < b)),
+    "LessOrEqual": _none_if_any_open(lambda a, b: int(a <= b)),
+    "Greater": _none_if_any_open(lambda a, b: int(a > b)),
+    "GreaterOrEqual": _none_if_any_open(lambda a, b: int(a >= b)),
+    "And": _none_if_any_open(lambda a, b: int(bool(a) and bool(b))),
+    "Or": _none_if_any_open(lambda a, b: int(bool(a) or bool(b))),
+    "Not": _none_if_any_open(lambda a: int(not a)),
     "Where": _where,
 }
 
 Move = Callable[[Sequence[Any], Attributes, tuple[int, ...], int], Array | None]
 
 
-def _view(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
+def _reshape_elements(inputs: Sequence[Any], _: Attributes, sizes: tuple[int, ...], __: int) -> Array | None:
     return None if inputs[0] is None else np.asarray(inputs[0].reshape(sizes))
 
 
@@ -197,8 +198,8 @@ def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], o
 def _cast(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
     data: Array | None = inputs[0]
     if data is None or attributes.get("to") != _BOOL:
-        return data
-    return np.asarray(np.frompyfunc(_strict(lambda a: int(a != 0)), 1, 1)(data), object)
+        return data  # `Facts.set_integers` opens elements that do not fit
+    return np.asarray(np.frompyfunc(_none_if_any_open(lambda a: int(a != 0)), 1, 1)(data), object)
 
 
 def _concat(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:
@@ -221,9 +222,9 @@ _MOVES: dict[str, Move] = {
     "Transpose": _transpose,
     "Expand": _expand,
     "Cast": _cast,
-    "Identity": _view,
-    "Reshape": _view,
-    "Squeeze": _view,
-    "Unsqueeze": _view,
-    "Flatten": _view,
+    "Identity": _reshape_elements,
+    "Reshape": _reshape_elements,
+    "Squeeze": _reshape_elements,
+    "Unsqueeze": _reshape_elements,
+    "Flatten": _reshape_elements,
 }

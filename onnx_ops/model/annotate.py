@@ -77,25 +77,25 @@ class OnnxSource:
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-    """Write the verdict into a node; `lowered` has an entry for each call of the function around it."""
+    """Replace the annotations of a node; `lowered` has an entry for each call of the function that the node is in."""
     verdicts = {n.verdict for n in lowered}
-    found: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
+    annotations: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
     reason = next((n.reason for n in lowered if n.reason is not None), None)
     if reason is not None:
-        found |= {"reason": reason.code, "message": reason.message}
+        annotations |= {"reason": reason.code, "message": reason.message}
     calls = {call.id: call for n in lowered for call in n.calls}.values()
     if calls:
-        found["operators"] = json.dumps([to_json(call.operator) for call in calls])
-        found["dxdispatch"] = json.dumps([files[call.id] for call in calls])
-    kept = [entry for entry in node.metadata_props if not entry.key.startswith(PREFIX)]
+        annotations["operators"] = json.dumps([to_json(call.operator) for call in calls])
+        annotations["dxdispatch"] = json.dumps([files[call.id] for call in calls])
+    other_entries = [entry for entry in node.metadata_props if not entry.key.startswith(PREFIX)]
     del node.metadata_props[:]
-    node.metadata_props.extend(kept)
-    for name, value in found.items():
+    node.metadata_props.extend(other_entries)
+    for name, value in annotations.items():
         node.metadata_props.add(key=PREFIX + name, value=value)
 
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Yield the slicing nodes, with a key: the outputs in the main graph, `SlicingNode.origin` in functions."""
+    """Yield each slicing node with a key: its outputs in the main graph, `NodeInModel.origin` in functions."""
     for node in filter(is_slicing, all_nodes(proto.graph)):
         yield _graph_key(node.output), node
     for function in proto.functions:

@@ -25,12 +25,12 @@ def caching_reads() -> Iterator[None]:
 
 
 def cached_read(source: object, what: Hashable, read: Callable[[], T]) -> T:
-    """Read something of a constant, or return it from the cache.
+    """Return a property of a constant, read once while `caching_reads` is active.
 
     Args:
-        source: The tensor or the attribute, which is recognized by its identity.
-        what: A name for the property that is read.
-        read: Reads the property.
+        source: The tensor or the attribute; its identity is the key.
+        what: A name for the property.
+        read: Function that reads the property.
     """
     cache = _cache.get()
     if cache is None:

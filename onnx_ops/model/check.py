@@ -26,21 +26,21 @@ _EXTERNAL = onnx.TensorProto.EXTERNAL
 REPLACEABLE_VERSION = 4
 """The first version of the format in which a caller may replace initializers that are inputs too."""
 _MAX_BYTES = 2**63
-_MAX_DIGITS = 19
+_MAX_DIGITS = 19  # of _MAX_BYTES; Python refuses to parse thousands
 _MAX_VERSION = 2**31 - 1
 """The largest version of an operator set."""
 _MAX_CHECKED_BYTES = 2**20
-"""Larger tensors are weights. Their length is not checked, because protobuf copies the data to tell it."""
+"""Larger tensors are weights. Their data are not checked, because protobuf copies them to return their length."""
 _UNDEFINED, _STRING = onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING
 _ATTRIBUTE = onnx.AttributeProto
 _TYPES = frozenset(_ATTRIBUTE.AttributeType.values()) - {_ATTRIBUTE.UNDEFINED}
-_HOLDERS = {
+_VALUE_FIELDS = {
     _ATTRIBUTE.TENSOR: "t",
     _ATTRIBUTE.GRAPH: "g",
     _ATTRIBUTE.SPARSE_TENSOR: "sparse_tensor",
     _ATTRIBUTE.TYPE_PROTO: "tp",
 }
-_FIELDS: dict[int, tuple[str, int]] = {
+_DATA_FIELDS: dict[int, tuple[str, int]] = {
     ElementType.FLOAT: ("float_data", 1),
     ElementType.DOUBLE: ("double_data", 1),
     ElementType.COMPLEX64: ("float_data", 2),
@@ -94,11 +94,12 @@ class Findings:
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
-    """Check a model: text is UTF-8, names are defined once, types exist, shapes and data fit, paths are safe.
+    """Check a model: text is UTF-8, names are defined once, types exist, data fit their shapes, paths are safe.
 
     Raises:
         ModelError: The model breaks one of these rules.
     """
+    # Protobuf parses nearly any bytes, so that these two fields tell a model from another file.
     if proto.ir_version < 1 or not proto.HasField("graph"):
         raise ModelError("it holds no graph, so it is not an ONNX model.")
     if not proto.opset_import and proto.ir_version >= 3:
@@ -139,10 +140,10 @@ def _check_operators(proto: onnx.ModelProto) -> None:
     onnx's inference and reference, onnxruntime and OpenVINO all run such a node as the operator.
     """
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
-    functions = [each for each in proto.functions if each.domain in STANDARD_DOMAINS and not each.overload]
-    taken = {each.name for each in functions if any(onnx.defs.has(each.name, version, "") for version in versions)}
-    for node in model_nodes(proto) if taken else ():
-        if node.op_type in taken and node.domain in STANDARD_DOMAINS and not node.overload:
+    functions = [f for f in proto.functions if f.domain in STANDARD_DOMAINS and not f.overload]
+    shadowing = {f.name for f in functions if any(onnx.defs.has(f.name, version, "") for version in versions)}
+    for node in model_nodes(proto) if shadowing else ():
+        if node.op_type in shadowing and node.domain in STANDARD_DOMAINS and not node.overload:
             raise ModelError(f"function {node.op_type!r} has the name of one of ONNX's operators.")
 
 
@@ -156,7 +157,7 @@ def _key(domain: str, name: str, overload: str) -> _Key:
 
 
 def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
-    """Check that no function is defined twice, and that none calls itself."""
+    """Check that no function is defined twice or calls itself, directly or through others."""
     calls: dict[_Key, set[_Key]] = {}
     for function in functions:
         key = _key(function.domain, function.name, function.overload)
@@ -166,7 +167,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
     try:
         TopologicalSorter({key: called & calls.keys() for key, called in calls.items()}).prepare()
     except CycleError as error:
-        raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, or one that calls it.") from None
+        raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, directly or through others.") from None
 
 
 def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> None:
@@ -187,13 +188,14 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         if len(set(names)) < len(names):
             repeated = next(name for name, times in Counter(names).items() if times > 1)
             raise ModelError(f"{where} defines {kind} {repeated!r} twice.")
-    _check_sizes(graph, findings)
+    _check_input_sizes(graph, findings)
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
     _check_nodes(graph.node, defined, outer, where, findings)
     _check_outputs([value.name for value in graph.output], (defined, *outer), where)
 
 
-def _check_sizes(graph: onnx.GraphProto, findings: Findings) -> None:
+def _check_input_sizes(graph: onnx.GraphProto, findings: Findings) -> None:
+    """Check that no input has a negative size. Other values may, because some exporters write open sizes so."""
     for value in graph.input:
         for axis, size in _negative_sizes(value):
             raise ModelError(f"input {value.name!r} has dimension {size} on axis {axis}, below 0.")
@@ -209,11 +211,11 @@ def _check_outputs(names: Iterable[str], scopes: _Scopes, where: str) -> None:
     for name in names:
         if not name:
             raise ModelError(f"{where} has an output without a name.")
-        if not _is_seen(name, scopes):
+        if not _is_defined(name, scopes):
             raise ModelError(f"{where} has output {name!r}, which nothing in it defines.")
 
 
-def _is_seen(name: str, scopes: _Scopes) -> bool:
+def _is_defined(name: str, scopes: _Scopes) -> bool:
     return any(name in scope for scope in scopes)
 
 
@@ -221,28 +223,28 @@ def _check_nodes(
     nodes: Sequence[onnx.NodeProto], defined: set[str], outer: _Scopes, where: str, findings: Findings
 ) -> None:
     """Check the nodes of a graph or function, and add their outputs to `defined`."""
-    made: set[str] = set()
+    outputs_of_all: set[str] = set()
     label = f"a node of {where}"
-    lists: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
+    node_values: list[tuple[onnx.NodeProto, list[str], list[str]]] = []
     for node in nodes:
-        inputs, outputs = node.input[:], node.output[:]  # copied, which is faster than to iterate
+        inputs, outputs = node.input[:], node.output[:]  # copies, because iterating over protobuf's lists is slower
         _check_text(label, (node.name, node.op_type, node.domain, node.overload, node.doc_string, *inputs, *outputs))
         for name in outputs:
-            if name and (name in made or name in defined):
+            if name and (name in outputs_of_all or name in defined):
                 raise ModelError(
                     f"{where} defines value {name!r} twice; node {_describe(node)} is the second to do so."
                 )
-            made.add(name)
-        lists.append((node, inputs, outputs))
-    defined.add("")
-    for node, inputs, outputs in lists:
+            outputs_of_all.add(name)
+        node_values.append((node, inputs, outputs))
+    defined.add("")  # an input that is left out
+    for node, inputs, outputs in node_values:
         for name in () if defined.issuperset(inputs) else inputs:
-            if name not in defined and not _is_seen(name, outer):
-                if name not in made:
+            if name not in defined and not _is_defined(name, outer):
+                if name not in outputs_of_all:
                     raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
                 findings.is_sorted = False
         if node.attribute or node.metadata_props:
-            _check_attributes(node, (defined, made, *outer), findings)
+            _check_attributes(node, (defined, outputs_of_all, *outer), findings)
         defined.update(outputs)
 
 
@@ -269,14 +271,14 @@ def _check_attribute(attribute: onnx.AttributeProto, where: str, outer: _Scopes,
         )
     if attribute.ref_attr_name and attribute.type in (_ATTRIBUTE.GRAPH, _ATTRIBUTE.GRAPHS):
         raise ModelError(
-            f"{where} has a graph {attribute.name!r} that is an attribute of a function, which is not read."
+            f"{where} has attribute {attribute.name!r}, a graph that the call of a function sets: not supported."
         )
     if attribute.type in (_ATTRIBUTE.SPARSE_TENSOR, _ATTRIBUTE.SPARSE_TENSORS):
         findings.is_plain = False
-    holder = None if attribute.ref_attr_name else _HOLDERS.get(attribute.type)
-    if holder is not None and not attribute.HasField(holder):
+    value_field = None if attribute.ref_attr_name else _VALUE_FIELDS.get(attribute.type)
+    if value_field is not None and not attribute.HasField(value_field):
         kind = _ATTRIBUTE.AttributeType.Name(attribute.type)
-        raise ModelError(f"{where} has attribute {attribute.name!r} of type {kind}, which holds none.")
+        raise ModelError(f"{where} has attribute {attribute.name!r} of type {kind} without a value.")
     for graph in graphs_of(attribute):
         _check_graph(graph, outer, findings)
     for tensor in (*_set_field(attribute, "t"), *attribute.tensors):
@@ -304,10 +306,10 @@ def _check_type(type_proto: onnx.TypeProto, where: str, findings: Findings) -> N
     findings.is_plain &= kind in ("tensor_type", None)
     _check_text(where, (type_proto.denotation,))
     if kind in ("tensor_type", "sparse_tensor_type"):
-        held = getattr(type_proto, kind)
-        _check_element(held.elem_type, where)
-        _check_rank(len(held.shape.dim), where)
-        for dim in held.shape.dim:
+        tensor_type = getattr(type_proto, kind)
+        _check_element(tensor_type.elem_type, where)
+        _check_rank(len(tensor_type.shape.dim), where)
+        for dim in tensor_type.shape.dim:
             _check_text(where, (dim.dim_param, dim.denotation))
     elif kind in ("sequence_type", "optional_type"):
         _check_type(getattr(type_proto, kind).elem_type, where, findings)
@@ -345,10 +347,10 @@ def _check_tensor(tensor: onnx.TensorProto, where: str, findings: Findings) -> N
 
 
 def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], findings: Findings) -> None:
-    """Check type, shape and data.
+    """Check the type, shape and data of a tensor.
 
     Raises:
-        ModelError: A rule is broken; the message lacks its subject, the tensor.
+        ModelError: A rule is broken. The caller puts the tensor's name in front of the message.
     """
     if dims and min(dims) < 0:
         raise ModelError(f"has a negative dimension in {dims}.")
@@ -369,18 +371,18 @@ def _check_contents(tensor: onnx.TensorProto, element: int, dims: list[int], fin
 
 
 def _check_data(tensor: onnx.TensorProto, element: int, count: int, dims: list[int]) -> None:
-    """Check that the data have the length that the shape gives. A tensor without any data passes until it is read."""
+    """Check that the data have the length of the shape. A tensor without data passes here and fails when it is read."""
     if tensor.HasField("raw_data"):
         if element == _STRING:
             raise ModelError("holds strings as raw data, which ONNX forbids.")
-        size, wanted, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
+        size, expected, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
     elif BITS[element] < 8:
         return
     else:
-        field, width = _FIELDS.get(element, ("int32_data", 1))
-        size, wanted, unit = len(getattr(tensor, field)), count * width, "entries"
-    if size and size != wanted:
-        raise ModelError(f"holds {size} {unit}, but its shape {dims} of {ElementType(element).name} takes {wanted}.")
+        field, width = _DATA_FIELDS.get(element, ("int32_data", 1))
+        size, expected, unit = len(getattr(tensor, field)), count * width, "entries"
+    if size and size != expected:
+        raise ModelError(f"holds {size} {unit}, but its shape {dims} of {ElementType(element).name} takes {expected}.")
 
 
 def _check_location(tensor: onnx.TensorProto) -> str:
@@ -409,7 +411,7 @@ def check_data_files(findings: Findings, folder: str | os.PathLike[str]) -> None
         folder: The folder of the model.
 
     Raises:
-        ModelError: A file is something else. A missing file passes until it is read.
+        ModelError: A file exists and is not a regular file.
     """
     for name in sorted(findings.data_files):
         file = os.path.join(folder, name)
@@ -437,8 +439,8 @@ def _check_metadata(where: str, entries: Any) -> None:
 def _check_text(where: str, texts: Iterable[str]) -> None:
     """Check that strings are UTF-8: protobuf returns others as bytes."""
     if bytes in map(type, texts):
-        found = next(text for text in texts if isinstance(text, bytes))
-        raise ModelError(f"{where} has text that is not UTF-8: {found!r}.")
+        text = next(text for text in texts if isinstance(text, bytes))
+        raise ModelError(f"{where} has text that is not UTF-8: {text!r}.")
 
 
 def _describe(node: onnx.NodeProto) -> str:

@@ -20,20 +20,20 @@ _BLOCK = 2**22
 def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
     """Return the shapes of the inputs without a default; weights in other files are not read.
 
-    A size below 0 counts as open here, though reading the model refuses it. An input that is not a tensor, or whose
+    A size below 0 counts as open here, although reading the model refuses it. An input that is not a tensor, or whose
     rank is not declared, has None for a shape.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
     """
     graph = read_proto(path).graph
-    given = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+    default_names = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     return {
         _text(value.name): [_read_dim(dim) for dim in value.type.tensor_type.shape.dim]
         if value.type.tensor_type.HasField("shape")
         else None
         for value in graph.input
-        if value.name not in given
+        if value.name not in default_names
     }
 
 
@@ -44,15 +44,15 @@ def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> DeclaredDim:
 
 
 def _text(text: str | bytes) -> str:
-    """Return text of a model, which protobuf gives as bytes if it is not UTF-8."""
+    """Return text of a model as a str; protobuf gives bytes if it is not UTF-8."""
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
 
 
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Return the external data files of a model, relative to its folder and sorted; they need not exist.
 
-    Names that leave the folder are left out, because reading the model refuses them. The file is parsed only if its
-    bytes can name another file. A file that cannot be read has no data files.
+    Paths out of the folder are left out, because the model is refused when it is read. The file is parsed only if it
+    contains the bytes `location`. The result is empty if the file cannot be read.
     """
     try:
         if not os.path.isfile(path) or not _contains(path, _LOCATION):
@@ -60,7 +60,7 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
         proto = read_proto(path)
     except (ModelError, OSError, ValueError, MemoryError):
         return ()
-    return tuple(sorted({str(PurePosixPath(each)) for each in external_locations(proto) if _is_beside(each)}))
+    return tuple(sorted({str(PurePosixPath(name)) for name in external_locations(proto) if _is_beside(name)}))
 
 
 def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
@@ -69,7 +69,7 @@ def _contains(path: str | os.PathLike[str], text: bytes) -> bool:
         while block := file.read(_BLOCK):
             if text in block or text in tail + block[: len(text)]:
                 return True
-            tail = (tail + block)[-len(text) :]
+            tail = (tail + block)[-len(text) :]  # `text` may lie across two blocks
     return False
 
 

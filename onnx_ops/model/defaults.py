@@ -13,44 +13,44 @@ from onnx_ops.model.walk import model_graphs
 
 @contextmanager
 def defaults_aside(model: ir.Model) -> Iterator[None]:
-    """Make initializers that are inputs too inputs alone inside the context.
+    """Remove the initializers of graph inputs inside the context, and restore them after it.
 
     In the main graph a caller may replace them from version 4 of the format on. Before, each initializer had to be an
-    input, and none may be replaced. In the body of a loop or a branch the node gives the inputs.
+    input, and none may be replaced. In the body of a loop or a branch, the node around it sets the inputs.
     """
-    found = _defaults(model)
-    kept = {graph: list(graph.initializers.data.values()) for graph, _ in found}
-    tensors = [value.const_value for _, value in found]
+    defaults = _defaults(model)
+    original_order = {graph: list(graph.initializers.data.values()) for graph, _ in defaults}
+    tensors = [value.const_value for _, value in defaults]
     forget_defaults(model)
     try:
         yield
     finally:
-        for (_, value), tensor in zip(found, tensors, strict=True):
+        for (_, value), tensor in zip(defaults, tensors, strict=True):
             value.const_value = tensor
-        returning = {value for _, value in found}
-        for graph, values in kept.items():
+        returning = {value for _, value in defaults}
+        for graph, values in original_order.items():
             left = [graph.initializers.pop(name) for name in list(graph.initializers)]
             there = returning.union(left)
             for value in dict.fromkeys([*(value for value in values if value in there), *left]):
-                graph.initializers.add(value)  # in their order
+                graph.initializers.add(value)  # all again, to restore the order
 
 
 def forget_defaults(model: ir.Model) -> None:
-    """Make initializers that are inputs too inputs alone, see `defaults_aside`."""
+    """Remove the initializers of graph inputs, see `defaults_aside`."""
     for graph, value in _defaults(model):
         del graph.initializers[value.name or ""]
         value.const_value = None
 
 
 def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Remove the initializers of inputs from every graph. Return those of the main graph by name."""
-    taken = {
+    """Remove the initializers of graph inputs from every graph, and return those of the main graph by name."""
+    tensors = {
         value.name or "": value.const_value
         for graph, value in _defaults(model)
         if graph is model.graph and value.const_value is not None
     }
     forget_defaults(model)
-    return taken
+    return tensors
 
 
 def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> None:
@@ -63,6 +63,7 @@ def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> 
 
 
 def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
+    """Return the graph inputs that have an initializer, each with its graph."""
     return [
         (graph, value)
         for graph in model_graphs(model)

@@ -10,7 +10,7 @@ STRIDED_SLICE_DOMAIN = "ov_ext"
 
 
 def usual_name(domain: str) -> str:
-    """Return the name that this package uses for a domain."""
+    """Return a domain by the usual one of its names: an empty string for ONNX's own."""
     return "" if domain in STANDARD_DOMAINS else domain
 
 

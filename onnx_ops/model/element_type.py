@@ -48,6 +48,6 @@ _BITS = {
     4: (ElementType.UINT4, ElementType.INT4, ElementType.FLOAT4E2M1),
     2: (ElementType.UINT2, ElementType.INT2),
 }
-_OTHERS = {element: bits for bits, elements in _BITS.items() for element in elements}
-BITS: dict[int, int] = {element: _OTHERS.get(element, 8) for element in ElementType}
-"""The bits of an element by the number of its type; for a string, those of a character."""
+_BITS_BY_TYPE = {element: bits for bits, elements in _BITS.items() for element in elements}
+BITS: dict[int, int] = {element: _BITS_BY_TYPE.get(element, 8) for element in ElementType}
+"""The bits of an element by the number of its type; for a string, those of a byte."""

@@ -14,11 +14,11 @@ from onnx_ops.model.views import Array, Dims
 from onnx_ops.model.walk import all_nodes, all_values
 
 _ORIGIN = "io.sliceport.origin"
-_ELEMENTS = frozenset(ir.DataType)
+_ELEMENT_TYPES = frozenset(ir.DataType)
 
 
 class IrModel:
-    """A `ModelView` of an onnx-ir model without functions, its defaults aside; the model changes with it."""
+    """A `ModelView` of an onnx-ir model without functions or defaults. Changes of the view change the model."""
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
@@ -55,7 +55,7 @@ class IrModel:
     def set_type(self, value: ir.Value, element: int, dims: Dims | None) -> None:
         if dims is not None:
             value.shape = ir.Shape(dims)
-        if element and element in _ELEMENTS:
+        if element and element in _ELEMENT_TYPES:
             dtype = ir.DataType(element)
             if not isinstance(value.type, ir.TensorType) or value.type.dtype != dtype:
                 value.type = ir.TensorType(dtype)
@@ -74,7 +74,7 @@ class IrModel:
         for output, (element, array) in zip(node.outputs, constants, strict=True):
             dtype = ir.DataType(element)
             if not output.name:
-                continue  # left out
+                continue  # the output is left out
             folded = ir.Value(
                 name=output.name,
                 type=ir.TensorType(dtype),
@@ -87,13 +87,14 @@ class IrModel:
 
 
 def _is_unwritten(value: ir.Value) -> bool:
-    """Return whether a value and all later outputs of its node are left out: onnx-ir does not write trailing ones."""
+    """Return whether onnx-ir leaves a value out of its node: it and all later outputs of the node have no name."""
     producer = None if value.name else value.producer()
     return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 
 
 def _mark_origins(model: ir.Model) -> None:
+    """Note on each slicing node of a function where it stands, because inlining copies it into the graph."""
     for (domain, name, overload), function in model.functions.items():
         for i, node in enumerate(filter(is_slicing, all_nodes(function))):
             node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
-            node.name = node.name or f"{name}.{node_name(node)}"  # or inlining would call it just "node"
+            node.name = node.name or f"{name}.{node_name(node)}"  # otherwise inlining names it "node"

@@ -43,7 +43,7 @@ _INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
 _FORMATS = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
 """The attributes of Constant that are read, with their types."""
-_Formats = dict[int, tuple[str, int]]
+_Formats = dict[int, tuple[str, int]]  # by element type: the code in `struct`, and the bytes of an element
 _MAX_PARAMETERS = 2**20
 LARGE_BYTES = 8192
 """Constants of more bytes are weights: their shape counts, and nothing reads their elements."""
@@ -58,12 +58,12 @@ _SLICE_INPUTS_OPSET = 10
 _NUM_OUTPUTS_OPSET = 18
 
 
-_MANY = 2**31
-_INPUTS = {
+_UNLIMITED = 2**31
+_INPUT_COUNTS = {
     "Slice": (1, 5),
     "Split": (1, 2),
     "Gather": (2, 2),
-    "Concat": (1, _MANY),
+    "Concat": (1, _UNLIMITED),
     "Squeeze": (1, 2),
     "Unsqueeze": (1, 2),
     "Reshape": (1, 2),
@@ -95,13 +95,13 @@ def is_standard(node: OperatorView | None, *op_types: str) -> bool:
 
 
 def is_operator(node: ir.Node | None, *op_types: str) -> TypeGuard[ir.Node]:
-    """Return whether the node is one of these standard operators and has as many inputs and outputs as it must."""
+    """Return whether the node is one of these standard operators and `has_its_values`."""
     return node is not None and is_standard(node, *op_types) and has_its_values(node)
 
 
 def has_its_values(node: ir.Node) -> bool:
-    """Return whether a standard node has the inputs and outputs of its operator, the first input not left out."""
-    least, most = _INPUTS.get(node.op_type, (1, 1))
+    """Return whether a standard node has as many inputs and outputs as its operator, and its first input."""
+    least, most = _INPUT_COUNTS.get(node.op_type, (1, 1))
     count = len(node.inputs)
     is_complete = node.op_type == "Constant" or (count > 0 and node.inputs[0] is not None)
     outputs = len(node.outputs)
@@ -134,7 +134,7 @@ def constant(value: ValueView) -> TensorView | None:
 
 
 def _as_tensor(attribute: AttributeView) -> TensorView:
-    """Return the value of an attribute of Constant as a tensor; onnx-ir gives integers as Python's."""
+    """Return the value of a Constant's attribute as a tensor. onnx-ir has integers as Python integers."""
     value = attribute.value
     if not isinstance(value, int | Sequence):
         tensor: TensorView = value
@@ -198,11 +198,11 @@ def resolve(node: NodeView, opset: int) -> Known:
         parts = split_spec(node, opset, shape)
         return parts, parts.resolve(shape)
     spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
-    return spec, (_select(spec, shape),)
+    return spec, (_resolve_cached(spec, shape),)
 
 
 @lru_cache(maxsize=1024)
-def _select(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
+def _resolve_cached(spec: SliceSpec | StridedSliceSpec, shape: tuple[int, ...]) -> Region:
     """Resolve a spec. The cache pays because models repeat their slices in each layer."""
     return spec.resolve(shape)
 
@@ -216,8 +216,8 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
     """
     if opset >= _SLICE_INPUTS_OPSET:
         _check_inputs(node, 3, 5, opset)
-        starts, ends = _input(node, 1, "starts"), _input(node, 2, "ends")
-        axes, steps = _input(node, 3, "axes"), _input(node, 4, "steps")
+        starts, ends = _read_input(node, 1, "starts"), _read_input(node, 2, "ends")
+        axes, steps = _read_input(node, 3, "axes"), _read_input(node, 4, "steps")
     else:
         _check_inputs(node, 1, 1, opset)
         starts, ends, axes = (read_ints(node, name) for name in ("starts", "ends", "axes"))
@@ -235,7 +235,7 @@ def contested(
     Args:
         node: Any node.
         opset: Version of its operator set.
-        sizes: The sizes of its data, None for an open one; by default those of the data's value.
+        sizes: The sizes of its data, None for each open one; by default the shape of its first input.
         spec: The spec of the Slice, if it has been read.
     """
     if not is_standard(node, *SLICING):
@@ -247,7 +247,7 @@ def contested(
     if sizes is None and data is not None:
         shape = _shape_of(data)
         sizes = None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
-    from onnx_ops.model.contested import (  # loads the defects, which lowering never asks
+    from onnx_ops.model.contested import (  # loads the defects, which lowering does not need
         contested_parts,
         contested_slice,
     )
@@ -258,8 +258,9 @@ def contested(
         if opset < _NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
             return None
         axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
-        known = tuple([size or 0 for size in sizes])
-        return contested_parts(split_spec(node, opset, known)) if sizes[axis] is not None else None
+        # The parts depend on the size of the split axis alone, so that open sizes of other axes may be 0.
+        shape_of_parts = tuple([size or 0 for size in sizes])
+        return contested_parts(split_spec(node, opset, shape_of_parts)) if sizes[axis] is not None else None
     except (InvalidSlice, DynamicSlice):
         return None
 
@@ -272,7 +273,7 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
         DynamicSlice: A parameter is not a constant that can be read.
     """
     _check_inputs(node, 3, 4, STRIDED_SLICE_VERSION)
-    begin, end, strides = _input(node, 1, "begin"), _input(node, 2, "end"), _input(node, 3, "strides")
+    begin, end, strides = _read_input(node, 1, "begin"), _read_input(node, 2, "end"), _read_input(node, 3, "strides")
     if begin is None or end is None:
         raise InvalidSlice(f"{'begin' if begin is None else 'end'} is missing")
     masks = Masks.of({name: read_ints(node, name) for name in MASK_ATTRIBUTES})
@@ -292,7 +293,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     if not shape:
         raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
     formats = _FORMATS if opset == 1 else _INT64_FORMAT
-    sizes = _input(node, 1, "split", formats) if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
+    sizes = _read_input(node, 1, "split", formats) if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
     if opset < _SPLIT_INPUT_OPSET and sizes is None:
         sizes = read_ints(node, "split")
     num_outputs = read_int(node, "num_outputs", None) if opset >= _NUM_OUTPUTS_OPSET else None
@@ -319,7 +320,7 @@ def _check_inputs(node: NodeView, least: int, most: int, opset: int) -> None:
         raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
 
 
-def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
+def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
     """Return the integers of an input that is a one-dimensional constant; None if it is left out."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
@@ -338,7 +339,7 @@ def _input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) 
 
 def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
     proto = getattr(tensor, "raw", None)
-    if isinstance(proto, onnx.TensorProto):  # the common case, without the objects that onnx would make of it
+    if isinstance(proto, onnx.TensorProto):  # the common case, read without conversions
         dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
     else:
         dtype, dims, data = tensor.dtype.value, list(tensor.shape), b""
@@ -356,7 +357,7 @@ def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[in
     except Exception as error:
         raise MissingParameter(f"{name} is stored outside the model and cannot be read ({error})") from None
     if len(data) != count * width:
-        raise InvalidSlice(f"{name} holds {len(data)} bytes, which its shape {dims} does not account for")
+        raise InvalidSlice(f"{name} holds {len(data)} bytes, but its shape {dims} takes {count * width}")
     return struct.unpack(f"<{count}{code}", data)
 
 
@@ -365,9 +366,9 @@ def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
 
     Raises:
         InvalidSlice: The attribute has another type.
-        DynamicSlice: The attribute refers to one of the function that the node is in.
+        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
     """
-    attribute = _attribute(node, name)
+    attribute = _get_attribute(node, name)
     if attribute is None:
         return None
     if attribute.type != INTS:
@@ -384,9 +385,9 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
 
     Raises:
         InvalidSlice: The attribute has another type.
-        DynamicSlice: The attribute refers to one of the function that the node is in.
+        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
     """
-    attribute = _attribute(node, name)
+    attribute = _get_attribute(node, name)
     if attribute is None:
         return default
     if attribute.type != INT:
@@ -394,7 +395,7 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     return attribute.as_int()
 
 
-def _attribute(node: NodeView, name: str) -> AttributeView | None:
+def _get_attribute(node: NodeView, name: str) -> AttributeView | None:
     attribute = node.attributes.get(name)
     if attribute is not None and attribute.ref_attr_name:
         raise DynamicSlice(
@@ -404,5 +405,5 @@ def _attribute(node: NodeView, name: str) -> AttributeView | None:
 
 
 def has_open_attribute(node: ir.Node) -> bool:
-    """Return whether an attribute refers to one of the function around the node, which each call sets for itself."""
+    """Return whether an attribute refers to an attribute of the node's function, which each call sets for itself."""
     return any(attribute.is_ref() for attribute in node.attributes.values())

@@ -25,7 +25,7 @@ def inline_functions(model: ir.Model) -> None:
     # The function of ov_ext::StridedSlice stays out: the node is read as an operator.
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
     called = _called_functions(model)
-    for key in model.functions.keys() - called:  # the pass would inline these into each other
+    for key in model.functions.keys() - called:  # the pass would inline them into each other
         del model.functions[key]
     if not called:
         return
@@ -37,7 +37,7 @@ def inline_functions(model: ir.Model) -> None:
 
 
 def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
-    """Return the functions that the main graph calls, also through others."""
+    """Return the functions that the main graph calls, directly or through others."""
     called: set[ir.OperatorIdentifier] = set()
     holders: list[ir.Graph | ir.Function] = [model.graph]
     while holders:
@@ -50,24 +50,24 @@ def _called_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
 def name_left_out_outputs(model: ir.Model) -> None:
     """Give names to the outputs that a Split leaves out.
 
-    They count as parts; onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on any.
+    They count as parts. onnx-ir does not write trailing ones, and onnxruntime's CPU provider crashes on all of them.
     """
     nodes = list(model_nodes(model))
     left_out = [output for node in nodes if is_slicing(node) for output in node.outputs if not output.name]
     if not left_out:
         return
-    taken = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
-    taken.update(value.name for function in model.functions.values() for value in function.inputs)
+    used_names = {value.name for node in nodes for value in (*node.inputs, *node.outputs) if value is not None}
+    used_names.update(value.name for function in model.functions.values() for value in function.inputs)
     for graph in model_graphs(model):
-        taken.update(value.name for value in graph.inputs)
-        taken.update(graph.initializers)
-    new_names = (name for i in count() if (name := f"left_out_{i}") not in taken)
+        used_names.update(value.name for value in graph.inputs)
+        used_names.update(graph.initializers)
+    new_names = (name for i in count() if (name := f"left_out_{i}") not in used_names)
     for output in left_out:
         output.name = next(new_names)
 
 
 def detach_large_initializers(model: ir.Model) -> None:
-    """Make inputs of the large and the missing constants of the main graph: only their shapes matter from here on."""
+    """Turn the large and the missing constants of the main graph into inputs, because only their shapes matter now."""
     for name, value in list(model.graph.initializers.data.items()):
         tensor = value.const_value
         if tensor is None:

@@ -67,7 +67,7 @@ class Attribute:
 
 
 class Value:
-    """A value; see `ValueView`. Its written type and shape are read when they are asked for."""
+    """A value; see `ValueView`. Its declared type and shape are read on first use."""
 
     const_value: Tensor | None = None
     meta = _NO_META
@@ -79,22 +79,22 @@ class Value:
     _shape: Shape | None = None
 
     def __init__(
-        self, name: str, maker: Node | None = None, declared: onnx.TypeProto | onnx.TensorProto | None = None
+        self, name: str, producer_node: Node | None = None, declared: onnx.TypeProto | onnx.TensorProto | None = None
     ) -> None:
         self.name = name
-        self.maker = maker
+        self.producer_node = producer_node
         self.declared = declared
 
     @property
     def shape(self) -> Shape | None:
         if not self._is_read:
-            self._read()
+            self._read_declared()
         return self._shape
 
     @property
     def element(self) -> int | None:
         if not self._is_read:
-            self._read()
+            self._read_declared()
         return self._element
 
     @property
@@ -102,7 +102,7 @@ class Value:
         return None if self.element is None else ElementType(self.element)
 
     def producer(self) -> Node | None:
-        return self.maker
+        return self.producer_node
 
     def uses(self) -> bool:
         return self.is_used
@@ -113,8 +113,8 @@ class Value:
     def is_graph_output(self) -> bool:
         return self.is_output
 
-    def set(self, element: int | None, shape: Shape | None) -> None:
-        """Make it a tensor of another element type and other sizes."""
+    def set_tensor(self, element: int | None, shape: Shape | None) -> None:
+        """Make the value a tensor of this element type and these sizes; None for an unknown one."""
         self._element, self._shape, self._is_read = element, shape, True
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
@@ -133,7 +133,7 @@ class Value:
             elif size.value is not None:
                 dim.dim_param = size.value
 
-    def _read(self) -> None:
+    def _read_declared(self) -> None:
         self._is_read = True
         if isinstance(self.declared, onnx.TensorProto):
             self._element, self._shape = self.declared.data_type, tuple(self.declared.dims)
@@ -146,7 +146,7 @@ class Value:
 
 def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | Symbol:
     if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else Symbol(None)  # some exporters write -1 for an open one
+        return dim.dim_value if dim.dim_value >= 0 else Symbol(None)  # some exporters write -1 for an open size
     return Symbol(dim.dim_param if dim.HasField("dim_param") else None)
 
 
@@ -174,13 +174,13 @@ class Node:
         return self._attributes
 
     def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes, with `read_graphs` for the graphs in them."""
+        """Read the attributes; `read_graphs` returns the graphs in one of them."""
         self._attributes = {
-            each.name: Attribute(each, self._base_dir, read_graphs(each)) for each in self.proto.attribute
+            proto.name: Attribute(proto, self._base_dir, read_graphs(proto)) for proto in self.proto.attribute
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write the node with the graphs in it, as `Graph.write_into` does."""
+        """Write the node, and its graphs by `Graph.write_into`."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -209,7 +209,7 @@ class Graph:
         self.nodes: list[Node] = []
 
     def __iter__(self) -> Iterator[Node]:
-        return (node for node in self.nodes if node.graph is not None)
+        return (node for node in self.nodes if node.graph is not None)  # without folded nodes
 
     def write_into(self, proto: onnx.GraphProto) -> None:
         """Write the graph with the types and sizes that its values have now."""
@@ -247,15 +247,15 @@ class ProtoModel:
         return ""
 
     def set_shape(self, value: Value, dims: Dims) -> None:
-        value.set(value.element, _shape_of(dims))
+        value.set_tensor(value.element, _shape_of(dims))
 
     def copy_type(self, value: Value, source: Value) -> None:
         if value.element is None:
-            value.set(source.element, value.shape)
+            value.set_tensor(source.element, value.shape)
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
-        known = element if element and element in BITS else value.element
-        value.set(known, value.shape if dims is None else _shape_of(dims))
+        element_type = element if element and element in BITS else value.element
+        value.set_tensor(element_type, value.shape if dims is None else _shape_of(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
@@ -264,9 +264,9 @@ class ProtoModel:
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
         for output, (element, array) in zip(node.outputs, constants, strict=True):
-            output.set(element, array.shape)
+            output.set_tensor(element, array.shape)
             output.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
-            output.maker = None
+            output.producer_node = None
         node.graph = None
 
     def _read_graph(self, proto: onnx.GraphProto, scopes: Sequence[Mapping[str, Value]]) -> Graph:
@@ -277,10 +277,10 @@ class ProtoModel:
             value.is_input = True
             graph.inputs.append(value)
         types = {info.name: info.type for info in proto.value_info}
-        self._read_initializers(proto, graph, values, types, keeps_inputs=not scopes)
-        for each in proto.node:
-            node = Node(each, graph, self._base_dir)
-            for name in each.output[:]:
+        self._read_initializers(proto, graph, values, types, is_main=not scopes)
+        for node_proto in proto.node:
+            node = Node(node_proto, graph, self._base_dir)
+            for name in node_proto.output[:]:
                 value = Value(name, node, types.get(name))
                 if name:
                     values[name] = value
@@ -301,16 +301,16 @@ class ProtoModel:
         values: dict[str, Value],
         types: Mapping[str, onnx.TypeProto],
         *,
-        keeps_inputs: bool,
+        is_main: bool,
     ) -> None:
-        """Read the initializers; one that is an input too becomes an input alone (see `defaults`)."""
-        keeps_inputs = keeps_inputs and self._proto.ir_version < REPLACEABLE_VERSION
+        """Read the initializers, without those that are inputs too and may be replaced (see `defaults`)."""
+        inputs_are_constant = is_main and self._proto.ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
             name = tensor.name
             value = values.get(name)
             if value is None:
                 value = values[name] = Value(name, None, types.get(name, tensor))
-            elif not keeps_inputs:
+            elif not inputs_are_constant:
                 continue
             value.const_value = Tensor(tensor, self._base_dir)
             graph.initializers[name] = value
@@ -324,9 +324,9 @@ class ProtoModel:
                 value.is_used = True
             node.inputs.append(value)
         attributes = node.proto.attribute
-        if attributes and any(each.type in (GRAPH, GRAPHS) for each in attributes):
+        if attributes and any(attribute.type in (GRAPH, GRAPHS) for attribute in attributes):
             inner = (*scopes, values)
-            node.read_attributes(lambda each: [self._read_graph(graph, inner) for graph in graphs_of(each)])
+            node.read_attributes(lambda proto: [self._read_graph(graph, inner) for graph in graphs_of(proto)])
 
     def detach_weights(self) -> None:
         for name, value in list(self.graph.initializers.items()):
@@ -340,7 +340,7 @@ class ProtoModel:
                     continue
                 except Exception as error:
                     value.meta = {MISSING: str(error)}
-            value.set(tensor.raw.data_type, tensor.shape)
+            value.set_tensor(tensor.raw.data_type, tensor.shape)
             del self.graph.initializers[name]
             value.const_value = None
             if not value.is_input:

@@ -57,7 +57,7 @@ class Tensor:
 
     @property
     def is_external(self) -> bool:
-        """Whether its data are in another file."""
+        """Whether the data of the tensor are in another file."""
         return self._array is None and self.raw.data_location == onnx.TensorProto.EXTERNAL
 
     def numpy(self) -> Array:
@@ -66,7 +66,7 @@ class Tensor:
         return self._read_file().numpy() if self.is_external else to_array(self.raw)
 
     def tobytes(self) -> bytes:
-        """Return the elements as little-endian bytes; of types of 32 and 64 bits."""
+        """Return the elements as little-endian bytes, of types of 32 or 64 bits only."""
         if self._array is not None:
             return self._array.tobytes()
         if self.is_external:
@@ -74,11 +74,11 @@ class Tensor:
         if self.raw.HasField("raw_data"):
             data: bytes = self.raw.raw_data
             return data
-        listed = [(getattr(self.raw, field), dtype) for field, dtype in _FIELDS.items()]
-        return next((np.array(elements, dtype).tobytes() for elements, dtype in listed if elements), b"")
+        fields = [(getattr(self.raw, field), dtype) for field, dtype in _FIELDS.items()]
+        return next((np.array(elements, dtype).tobytes() for elements, dtype in fields if elements), b"")
 
     def load(self) -> None:
-        """Read the elements from the other file, and close it.
+        """Read the elements from the external data file into memory, and close the file.
 
         Raises:
             Exception: The file cannot be read; onnx-ir has several classes of errors for it.
@@ -87,7 +87,7 @@ class Tensor:
         self.raw = onnx.TensorProto(name=raw.name, data_type=raw.data_type, dims=raw.dims, raw_data=data)
 
     def try_to_load(self) -> None:
-        """Read the elements from the other file, if they are few and can be read."""
+        """Load external elements if they are few; ignore errors of reading."""
         if self.is_external and self.nbytes <= LARGE_BYTES:
             with suppress(Exception):  # the node that needs them reports why they cannot be read
                 self.load()

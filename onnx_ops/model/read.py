@@ -1,4 +1,4 @@
-"""Reading ONNX models: the ModelProto in a file, checked once and handed on with what the check found."""
+"""Reading ONNX models: the ModelProto in a file, checked once, and kept together with the findings of the check."""
 
 from __future__ import annotations
 
@@ -93,6 +93,7 @@ def read_any(model: Any) -> CheckedModel:
     except Exception as error:  # onnx-ir and protobuf have their own classes of errors
         raise ModelError(f"the model cannot be serialized: {describe_cause(error)}.") from error
     tensors = (value.const_value for value in model.graph.initializers.values())
+    # onnx-ir keeps the folder in each external tensor; a model's data files are all in one.
     folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
     return check_model(proto, *folders[:1])
 
@@ -117,7 +118,7 @@ def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> C
 
 @contextmanager
 def file_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the name of a file in front of errors about the model that was read from it; an empty name adds nothing."""
+    """Put the path of the model's file in front of each ModelError raised inside the context, unless it is empty."""
     try:
         yield
     except ModelError as error:
@@ -127,7 +128,7 @@ def file_named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return the message of the first in a chain of errors, on one line without its full stop, or else its type.
+    """Return the message of the error at the start of a chain, on one line without full stop; its type if it has none.
 
     onnx-ir wraps its errors in several others.
     """

@@ -50,8 +50,8 @@ class TensorView(Protocol):
 class AttributeView(Protocol):
     """An attribute of a node.
 
-    Its value is a tensor, a graph or a list of graphs; of integers it is these in onnx-ir, and a tensor of them in a
-    ModelProto. An attribute that refers to one of its function has the name of that one, and no value.
+    Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, a tensor in a
+    ModelProto. A reference to an attribute of the function has that attribute's name in `ref_attr_name`, and no value.
     """
 
     @property
@@ -88,7 +88,7 @@ class ValueView(Protocol):
 
 
 class OperatorView(Protocol):
-    """The operator of a node; a NodeProto has one, too."""
+    """The operator of a node; NodeProto has these attributes too."""
 
     @property
     def op_type(self) -> str: ...
@@ -132,11 +132,11 @@ class ModelView(Protocol):
         ...
 
     def set_shape(self, value: Any, dims: Dims) -> None:
-        """Give a value other sizes."""
+        """Set the sizes of a value."""
         ...
 
     def copy_type(self, value: Any, source: Any) -> None:
-        """Give a value without a type the type of another."""
+        """Give a value without a type the type of `source`."""
         ...
 
     def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
@@ -144,7 +144,7 @@ class ModelView(Protocol):
         ...
 
     def detach_weights(self) -> None:
-        """Make inputs of the large and the missing constants of the main graph: only their shapes matter from here."""
+        """Turn large and missing constants of the main graph into inputs, because only their shapes matter now."""
         ...
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
@@ -152,15 +152,15 @@ class ModelView(Protocol):
         ...
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
-        """Make constants of a node's outputs, given as element types and elements, and remove it from its graph."""
+        """Replace the outputs of a node by constants (element type, elements) and remove the node from its graph."""
         ...
 
 
 def dims_of(shape: ShapeView | None) -> Dims | None:
-    """Return sizes as numbers, symbols or None."""
+    """Return the sizes of a shape as numbers, symbols or None; None if there is no shape."""
     return None if shape is None else tuple([dim if isinstance(dim, int) else dim.value for dim in shape])
 
 
 def is_static(shape: ShapeView | None) -> bool:
-    """Return whether there is a shape, and all its sizes are known."""
+    """Return whether a shape and all its sizes are known."""
     return shape is not None and all(isinstance(dim, int) for dim in shape)

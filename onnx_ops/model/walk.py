@@ -1,4 +1,4 @@
-"""Walks over the nodes, graphs and values of a model, as either of its readers has it.
+"""Walks over the nodes, graphs and values of a model, in either view of it.
 
 Loading this module does not load onnx-ir. The orders are those of onnx-ir's own iterators, which take several times as
 long.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.views import GRAPH, GRAPHS, AttributeView, GraphView, NodeView
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ Node = TypeVar("Node", bound=NodeView)
 def graphs_in(node: NodeView) -> Sequence[Any]:
     """Return the graphs in the attributes of a node, without the graphs in their nodes."""
     attributes = node.attributes
-    attributes = getattr(attributes, "data", attributes)  # the dictionary inside onnx-ir's
+    attributes = getattr(attributes, "data", attributes)  # onnx-ir's class wraps a dictionary, which is faster
     if not attributes:
         return ()
     graphs: tuple[Any, ...] = ()
@@ -40,7 +41,7 @@ def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
 def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
     """Yield the nodes of a graph or a function, each followed by those of the graphs in it.
 
-    The nodes may change meanwhile.
+    Nodes may be changed during the walk.
     """
     for node in holder:
         yield node
@@ -62,7 +63,7 @@ def all_values(graph: GraphView) -> Iterator[Any]:
 
 
 def all_graphs(model: ir.Model) -> list[ir.Graph]:
-    """Return the main graph and the graphs in its nodes, as `ir.Model.graphs` has them."""
+    """Return the main graph and the graphs in its nodes, in the order of `ir.Model.graphs`."""
     return [model.graph, *_subgraphs(model.graph)]
 
 
@@ -83,6 +84,24 @@ def _subgraphs(holder: ir.Graph | ir.Function) -> Iterable[ir.Graph]:
 
 
 def count_uses(value: ir.Value) -> int:
-    """Return how often nodes read a value: `len(value.uses())` without the copy, which is long where many nodes do."""
+    """Return `len(value.uses())` without its copy of the uses, which is slow if there are many."""
     uses = getattr(value, "_uses", None)
     return len(value.uses() if uses is None else uses)
+
+
+def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """Yield the nodes of graphs, subgraphs and functions, each with the version of its standard operator set."""
+    version = standard_opset(model.opset_imports)
+    for node in all_nodes(model.graph):
+        yield node, version
+    for function in model.functions.values():
+        opset = standard_opset(function.opset_imports, version)
+        for node in all_nodes(function):
+            yield node, opset
+
+
+def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """Yield every node but those in the body of `ov_ext::StridedSlice`, which is rewritten as a whole."""
+    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
+    inside = {node for function in functions for node in all_nodes(function)}
+    return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)

@@ -67,11 +67,6 @@ def build_slice(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) ->
     return [*constants, ir.node("Slice", [data, *(node.outputs[0] for node in constants)])]
 
 
-def build_slice_1d(data: ir.Value, start: int, end: int, axis: int, opset: int) -> list[ir.Node]:
-    """Return a forward Slice of one axis, after its constants."""
-    return build_slice(data, {axis: AxisSlice(start, end, 1)}, opset)
-
-
 def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> list[ir.Node]:
     """Return a Split into parts of these sizes, after its constant."""
     if opset < SPLIT_INPUT_OPSET:

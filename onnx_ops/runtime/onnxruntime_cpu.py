@@ -18,7 +18,7 @@ from sliceport.sandbox import supervisor
 __all__ = ["NAME", "Captured", "Exhausted", "bounded", "capture", "load", "run", "version"]
 
 NAME = "onnxruntime-cpu"
-_SECONDS = 60.0
+_BOUNDED_SECONDS = 60.0
 _timeout: ContextVar[float | None] = ContextVar("timeout", default=None)
 
 
@@ -28,8 +28,8 @@ class Exhausted(ModelError):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Bound the time of runs on values that the model's author did not choose: a condition may make a Loop endless."""
-    token = _timeout.set(_SECONDS)
+    """Limit the time of runs inside the context, because a Loop may never end on invented inputs."""
+    token = _timeout.set(_BOUNDED_SECONDS)
     try:
         yield
     finally:
@@ -78,10 +78,10 @@ def run(
     """
     load()
     feeds = {name: Captured.of(array) for name, array in inputs.items()}
-    job = Job(_serialize(proto), feeds, tuple(names), data_folder, is_optimized)
+    job = Job(_serialize(proto), feeds, tuple(names), data_folder, "all" if is_optimized else "none")
     timeout = _timeout.get()
     try:
-        found: dict[str, Value] = supervisor.call(session.run, job, timeout=timeout)
+        outputs: dict[str, Value] = supervisor.call(session.run, job, timeout=timeout)
     except session.NotRun as error:
         raise ModelError(f"onnxruntime cannot run the model ({error}).") from None
     except MemoryError:
@@ -90,11 +90,11 @@ def run(
         raise Exhausted("onnxruntime takes more memory than there is to run the model.") from None
     except supervisor.ChildTimedOut:
         raise Exhausted(f"onnxruntime takes more than {timeout:g} s to run the model.") from None
-    except supervisor.ChildLost:
+    except supervisor.ChildLost:  # a ChildDied that the model did not cause
         raise
     except supervisor.ChildDied as error:
         raise ModelError(f"onnxruntime cannot run the model: its process {error}.") from None
-    return found
+    return outputs
 
 
 def _serialize(proto: onnx.ModelProto) -> bytes:
@@ -107,12 +107,12 @@ def _serialize(proto: onnx.ModelProto) -> bytes:
 def capture(
     proto: onnx.ModelProto, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str], data_folder: str = ""
 ) -> dict[str, Captured]:
-    """Run a model, optimisation off, and keep the values of the main graph with the given names that are tensors.
+    """Run a model without optimisation and return the tensors among the named values of the main graph.
 
     Args:
         proto: The model; its outputs are replaced.
         inputs: An array for each input.
-        names: Values that nodes of the main graph write.
+        names: Names of node outputs of the main graph.
         data_folder: The folder of external data.
 
     Raises:
@@ -122,5 +122,5 @@ def capture(
     observed.CopyFrom(proto)
     del observed.graph.output[:]
     observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    found = run(observed, inputs, names, data_folder)
-    return {name: value for name, value in found.items() if isinstance(value, Captured)}
+    outputs = run(observed, inputs, names, data_folder)
+    return {name: value for name, value in outputs.items() if isinstance(value, Captured)}

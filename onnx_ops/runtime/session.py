@@ -18,14 +18,20 @@ import numpy.typing as npt
 from sliceport.engines.tensor_bytes import TensorBytes
 
 STRING = 8
-_WIDTHS = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
+LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+_ELEMENT_BYTES = {1: 4, 4: 2, 5: 2, 6: 4, 7: 8, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}
 """Bytes of an element by the number of its type in TensorProto; types that are not listed take one."""
 _LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
 class Captured(TensorBytes):
-    """The bytes of a tensor that a model reads or computes; of a string its length, as 64 bits, and its UTF-8 bytes.
+    """The bytes of a tensor that a model reads or computes. A string is its length in 64 bits, then its UTF-8 bytes.
 
     Attributes:
         element: The number of its element type in TensorProto.
@@ -49,7 +55,7 @@ class Captured(TensorBytes):
         return cls(data, array.shape, dtype.value)
 
     def array(self) -> npt.NDArray[Any]:
-        """Return the tensor with a type of NumPy or ml_dtypes; strings as objects."""
+        """Return the tensor as an array of a type of NumPy or ml_dtypes, strings as objects."""
         if self.element == STRING:
             return np.array(_unpack_strings(self.data), object).reshape(self.shape)
         import onnx_ir as ir
@@ -80,7 +86,7 @@ class NotComparable:
 
 
 Value = Captured | NotComparable | tuple["Value", ...] | None
-"""A tensor, a sequence (of a map its keys and its values), or an optional that holds nothing."""
+"""A tensor, a sequence, a map as its keys and its values, or None for an empty optional."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +98,16 @@ class Job:
         feeds: The inputs by name.
         names: The outputs that are wanted.
         data_folder: The folder of external data, or an empty string.
-        is_optimized: Whether onnxruntime optimises the graph, as it does by default.
+        level: The level of graph optimisation, a name of `LEVELS`.
+        disabled: The names of optimizers that onnxruntime leaves out.
     """
 
     model: bytes
     feeds: Mapping[str, Captured]
     names: Sequence[str]
     data_folder: str = ""
-    is_optimized: bool = False
+    level: str = "none"
+    disabled: Sequence[str] = ()
 
 
 class NotRun(Exception):
@@ -107,80 +115,80 @@ class NotRun(Exception):
 
 
 def run(job: Job) -> dict[str, Value]:
-    """Run a model.
+    """Run a model and return its outputs by name.
 
     Raises:
-        NotRun: onnxruntime does not load or run it.
-        MemoryError: The memory does not suffice.
+        NotRun: onnxruntime does not load or run the model.
+        MemoryError: onnxruntime runs out of memory.
         ImportError: onnxruntime is not installed.
     """
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
-    level = ort.GraphOptimizationLevel
-    options.graph_optimization_level = level.ORT_ENABLE_ALL if job.is_optimized else level.ORT_DISABLE_ALL
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[job.level])
     options.log_severity_level = 4
-    if not job.is_optimized:  # a constant matrix would be packed, and then summed in another order
+    if job.level == "none":  # a constant matrix would be packed, and its products summed in another order
         options.add_session_config_entry("session.disable_prepacking", "1")
     if job.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", job.data_folder)
     try:
-        session = ort.InferenceSession(job.model, options, providers=["CPUExecutionProvider"])
-        return _run(ort, session, job)
+        extra = {"disabled_optimizers": list(job.disabled)} if job.disabled else {}
+        session = ort.InferenceSession(job.model, options, providers=["CPUExecutionProvider"], **extra)
+        return _run_session(ort, session, job)
     except (MemoryError, ImportError):
         raise
     except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
-        text = " ".join(str(error).split())
-        if "bad_alloc" in text or "Failed to allocate memory" in text:
+        message = " ".join(str(error).split())
+        if "bad_alloc" in message or "Failed to allocate memory" in message:
             raise MemoryError from None
-        raise NotRun(text) from None
+        raise NotRun(message) from None
 
 
-def _run(ort: Any, session: Any, job: Job) -> dict[str, Value]:
-    kept: list[Any] = []  # onnxruntime reads their memory while it runs
-    feeds = {name: _feed(ort, value, kept) for name, value in job.feeds.items()}
+def _run_session(ort: Any, session: Any, job: Job) -> dict[str, Value]:
+    buffers: list[Any] = []  # kept alive, because onnxruntime reads their memory while it runs
+    feeds = {name: _make_feed(ort, value, buffers) for name, value in job.feeds.items()}
     if any(value.element == STRING for value in job.feeds.values()):
-        return {name: _run_one(session, name, feeds) for name in job.names}
+        return {name: _run_for_output(session, name, feeds) for name in job.names}
     results = session.run_with_ort_values(list(job.names), feeds)
-    found: dict[str, Value] = {}
+    outputs: dict[str, Value] = {}
     for name, result in zip(job.names, results, strict=True):
-        found[name] = _of_ort(result) if result.is_tensor() else _run_one(session, name, feeds)
-    return found
+        outputs[name] = _from_ort(result) if result.is_tensor() else _run_for_output(session, name, feeds)
+    return outputs
 
 
-def _feed(ort: Any, value: Captured, kept: list[Any]) -> Any:
+def _make_feed(ort: Any, value: Captured, buffers: list[Any]) -> Any:
     if value.element == STRING:
         return value.array()
-    size = int(np.prod(value.shape, dtype=np.int64))
-    width = _WIDTHS.get(value.element, 1)
-    data = np.zeros(size * width, np.uint8)  # onnxruntime reads as many elements as the array has, packed or not
+    count = int(np.prod(value.shape, dtype=np.int64))
+    width = _ELEMENT_BYTES.get(value.element, 1)
+    data = np.zeros(count * width, np.uint8)  # onnxruntime reads this size even if elements are packed
     data[: value.data.size] = value.data
     array = data.view(f"V{width}").reshape(value.shape)
-    kept.append(array)
+    buffers.append(array)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.element)
 
 
-def _run_one(session: Any, name: str, feeds: Mapping[str, Any]) -> Value:
-    """Compute one output through NumPy's types, as strings among the inputs and sequences need it."""
+def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> Value:
+    """Compute one output through NumPy, which inputs of strings and outputs that are sequences require."""
     try:
         (result,) = session.run([name], dict(feeds))
     except RuntimeError as error:
         if "No corresponding Numpy type" in str(error):
             return NotComparable(next(output.type for output in session.get_outputs() if output.name == name))
         raise
-    return _of_python(result)
+    return _from_python(result)
 
 
-def _of_python(value: Any) -> Value:
+def _from_python(value: Any) -> Value:
     if value is None:
         return None
     if isinstance(value, list):
-        return tuple(_of_python(item) for item in value)
+        return tuple(_from_python(item) for item in value)
     if isinstance(value, dict):
-        return tuple(_of_python(np.array(list(items))) for items in (value.keys(), value.values()))
+        return tuple(_from_python(np.array(list(items))) for items in (value.keys(), value.values()))
     return Captured.of(value) if isinstance(value, np.ndarray) else NotComparable(type(value).__name__)
 
 
-def _of_ort(value: Any) -> Value:
+def _from_ort(value: Any) -> Value:
     shape = tuple(value.shape())
     if value.data_type() == "tensor(string)":
         return Captured(_pack_strings(value.numpy()), shape, STRING)
@@ -198,9 +206,9 @@ def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _unpack_strings(data: npt.NDArray[np.uint8]) -> list[str]:
-    found, packed, at = [], data.tobytes(), 0
-    while at < len(packed):
-        (size,) = _LENGTH.unpack_from(packed, at)
-        at += _LENGTH.size + size
-        found.append(packed[at - size : at].decode("utf-8", "surrogateescape"))
-    return found
+    texts, packed, offset = [], data.tobytes(), 0
+    while offset < len(packed):
+        (size,) = _LENGTH.unpack_from(packed, offset)
+        offset += _LENGTH.size + size
+        texts.append(packed[offset - size : offset].decode("utf-8", "surrogateescape"))
+    return texts

@@ -12,30 +12,22 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.external_data import count_external_bytes
-from onnx_ops.model.io import to_ir
-from onnx_ops.model.nodes import node_name
-from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
-from onnx_ops.model.read import describe_cause, file_named, read_checked
-from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify import bisect_model
 from onnx_ops.verify.inputs import make_inputs, run_with_inputs
 from onnx_ops.verify.known_defects import explain_findings
-from onnx_ops.verify.runnable import Runnable
+from onnx_ops.verify.runnable import read_complete_model
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
-from sliceport.errors import ModelError
 from sliceport.progress import say
 from sliceport.wording import spell
 
 Array = npt.NDArray[Any]
 
 TIMEOUT = 600.0
-_MAX_BYTES = 2**31 - 2**20
 _MOVES = frozenset(
     {
         "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
@@ -174,32 +166,6 @@ def _placement(
             return tuple(dml.trace_onnx(model, arrays, names)[1])
     except (CallFailed, HostDied):
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
-
-
-def read_complete_model(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> Runnable:
-    """Read a model with its weights in it, functions inlined and every node named.
-
-    Args:
-        path: The file.
-        data_folder: The folder of its external data files, if that is not the file's own.
-
-    Raises:
-        ModelError: The model or its data cannot be read, or it is too large.
-    """
-    checked = read_checked(path, data_folder)
-    with file_named(path):
-        if checked.proto.ByteSize() + count_external_bytes(checked.proto) > _MAX_BYTES:
-            raise ModelError("with its weights it is larger than 2 GiB, which the host cannot load.")
-        try:
-            onnx.external_data_helper.load_external_data_for_model(checked.proto, checked.base_dir)
-        except Exception as error:  # onnx checks paths and sizes with errors of its own
-            raise ModelError(f"its weights cannot be read ({describe_cause(error)}).") from None
-    model = to_ir(checked)
-    inline_functions(model)
-    name_left_out_outputs(model)
-    for node in all_nodes(model.graph):
-        node.name = node_name(node)
-    return Runnable(ir.serde.serialize_model(model), model)
 
 
 def _compare_output(

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from onnx_ops.model.read import CheckedModel
 from onnx_ops.runtime.session import Captured
-from onnx_ops.verify.run_model import open_provider, read_complete_model, run_on
-from onnx_ops.verify.runnable import Runnable
+from onnx_ops.verify.run_model import open_provider, run_on
+from onnx_ops.verify.runnable import Runnable, read_complete_model
 from onnx_ops.verify.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun, describe_transient

@@ -158,9 +158,7 @@ def show_value(value: Any) -> str:
     return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def compare_runs(
-    rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[Header, Header] | None = None
-) -> RunComparison:
+def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[Header, Header]) -> RunComparison:
     """Compare two runs of one command, model by model.
 
     Two findings are the same if their reason, operator, engine, defect and node are. Only digests and findings of the
@@ -175,19 +173,17 @@ def compare_runs(
     Raises:
         UsageError: The runs are of different commands, or have no model in common.
     """
-    comparison = RunComparison()
-    masks: tuple[_Mask, _Mask] = (_mask_nothing, _mask_nothing)
-    if headers is not None:
-        first, second = headers
-        if first["command"] != second["command"]:
-            raise UsageError(f"the runs are of different commands, {first['command']} and {second['command']}.")
-        versions = comparison.versions = _list_changes(first["versions"], second["versions"])
-        options = comparison.options = _list_changes(first["options"], second["options"])
-        upgrades = [change for change in versions if change.before and change.after]
-        masks = (
-            _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
-            _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
-        )
+    first, second = headers
+    if first["command"] != second["command"]:
+        raise UsageError(f"the runs are of different commands, {first['command']} and {second['command']}.")
+    versions = _list_changes(first["versions"], second["versions"])
+    options = _list_changes(first["options"], second["options"])
+    comparison = RunComparison(versions, options)
+    upgrades = [change for change in versions if change.before and change.after]
+    masks = (
+        _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
+        _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
+    )
     earlier = {row["model"]: _Earlier.of(row, masks[0]) for row in rows_a}
     for row in rows_b:
         before = earlier.pop(row["model"], None)
@@ -274,11 +270,6 @@ def _digests(row: Row, mask: _Mask) -> tuple[bytes, ...]:
 def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     changes = [Change(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return [change for change in changes if change.before != change.after]
-
-
-def _mask_nothing(text: str) -> str:
-    """Return the text of a row as it is: the runs have no headers, so no version or option is known to differ."""
-    return text
 
 
 def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _Mask:

@@ -76,20 +76,6 @@ def to_url(url: str, path: str) -> str:
     return "::".join([*parts[:i], f"{protocol}://{path}", *parts[i + 1 :]])
 
 
-def read_info(fs: Any, url: str, path: str) -> Entry:
-    """Ask for a file's entry, past the cache of fsspec.
-
-    Raises:
-        FileNotFoundError: The file is missing.
-        UsageError: The path is not a file, or the file system does not answer.
-    """
-    fs.invalidate_cache()
-    info: Entry = attempt("read", url, lambda: fs.info(path))
-    if info["type"] != "file":
-        raise UsageError(f"'{url}' is not a file.")
-    return info
-
-
 def list_tree(fs: Any, root: str, left_out: Collection[str] = ()) -> dict[str, Entry]:
     """Return the entries of the files in a folder and its folders by path, except hidden and linked folders."""
     entries: dict[str, Entry] = {}
@@ -103,11 +89,20 @@ def list_tree(fs: Any, root: str, left_out: Collection[str] = ()) -> dict[str, E
     return entries
 
 
-def describe_content(url: str, info: Entry) -> str | None:
-    """Return a text that is another one for other content; None if the file system has nothing of the kind.
+def describe_state(url: str) -> str | None:
+    """Return a text that changes with the content of a file, or None if the file system has no digest of the content.
 
     Size and time of change, which `ukey` hashes for most servers, do not suffice: `rsync -t` keeps both.
+
+    Raises:
+        FileNotFoundError: The file is missing.
+        UsageError: The path is not a file, or the file system does not answer.
     """
+    fs, path = open_file_system(url)
+    fs.invalidate_cache()  # fsspec would return an old entry
+    info: Entry = attempt("read", url, lambda: fs.info(path))
+    if info["type"] != "file":
+        raise UsageError(f"'{url}' is not a file.")
     digests = {name: info[name] for name in _DIGESTS if info.get(name)}
     is_weak = any(str(value).startswith("W/") for value in digests.values())
     return None if is_weak or not digests else f"{url} {info.get('size')} {digests}"

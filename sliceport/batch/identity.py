@@ -12,29 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.batch.digests import State, digest_file, read_cached, state_of, write_cached
+from sliceport.batch.file_systems import describe_state
 from sliceport.batch.names import is_url
-from sliceport.batch.remote_models import Copy, describe_state, download, list_beside, url_beside
+from sliceport.batch.remote_models import Copy, download, list_beside, url_beside
 from sliceport.batch.result import SCHEMA_VERSION
 from sliceport.batch.task import Job, Task
 from sliceport.errors import ModelError
 from sliceport.formats import format_of
 
 _MISSING = "missing"
+"""Placeholder for the digest of a file that a model names and that is missing."""
 
-
-@dataclass(frozen=True)
-class Contents:
-    """The files of a model, by digests.
-
-    Attributes:
-        path: The model's local file; empty for a model at a URL that was not downloaded.
-        model: The digest of the model's file.
-        beside: The digests of its other files by name, `missing` for a missing one.
-    """
-
-    path: str
-    model: str
-    beside: Mapping[str, str]
+Digests = dict[str, str]
+"""The digests of a model's files: of the model by the empty name, and of the files beside it by theirs."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +60,11 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         UsageError: No format takes the model, or it cannot be copied.
     """
     files: dict[str, State] = {}
+    path = "" if is_url(task.location) else task.location
     try:
-        if is_url(task.location):
-            contents = (None if downloads else _recall(task.location)) or _download(task.location, folder)
-        else:
-            contents = _read(task.location, files)
+        digests = _digest_files(path, files) if path else None if downloads else _recall(task.location)
+        if digests is None:
+            path, digests = _download(task.location, folder)
     except OSError as error:
         raise ModelError(f"it cannot be read ({error.strerror or error}).") from error
     options = options_of(job, task)
@@ -86,15 +76,15 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "chooses_shapes": job.chooses_shapes,
         "writes": job.writes,
         "versions": dict(job.versions),
-        "format": format_of(task.location if is_url(task.location) else contents.path).name,
-        "content": contents.model,
-        "beside": dict(contents.beside),
+        "format": format_of(task.location if is_url(task.location) else path).name,
+        "content": digests.pop(""),
+        "beside": digests,
     }
     key = hashlib.sha256(json.dumps(depends, sort_keys=True).encode("ascii")).hexdigest()
-    return Identity(key, contents.path, files)
+    return Identity(key, path, files)
 
 
-def _read(path: str, files: dict[str, State]) -> Contents:
+def _digest_files(path: str, files: dict[str, State]) -> Digests:
     """Hash the files of a local model, and note their states in `files`.
 
     Raises:
@@ -104,53 +94,48 @@ def _read(path: str, files: dict[str, State]) -> Contents:
     if os.path.exists(path) and not os.path.isfile(path):
         raise ModelError("it is a folder, a pipe or a device, not a file.")
     files[path] = state_of(path)
-    digest = digest_file(path)
-    beside = {}
+    digests = {"": digest_file(path)}
     for name in list_beside(path):
         file = os.path.join(os.path.dirname(path), name)
         files[file] = state_of(file)
-        beside[name] = digest_file(file) if os.path.isfile(file) else _MISSING
-    return Contents(path, digest, beside)
+        digests[name] = digest_file(file) if os.path.isfile(file) else _MISSING
+    return digests
 
 
-def _recall(url: str) -> Contents | None:
+def _recall(url: str) -> Digests | None:
     """Return the digests of a model at a URL from the cache; None unless all files are as they were then."""
     try:
         if (state := describe_state(url)) is None or (cached := read_cached(state)) is None:
             return None
         digest, _, names = cached.partition(" ")
-        beside = {}
+        digests = {"": digest}
         for name in json.loads(names):
-            file = _describe_beside(url, name)
-            if file is None or (known := _MISSING if file == _MISSING else read_cached(file)) is None:
+            try:
+                state = describe_state(url_beside(url, name))
+            except FileNotFoundError:
+                digests[name] = _MISSING
+                continue
+            if state is None or (cached := read_cached(state)) is None:
                 return None
-            beside[name] = known
-        return Contents("", digest, beside)
-    except (FileNotFoundError, ValueError):  # the download tells why a model is not there
+            digests[name] = cached
+        return digests
+    except (FileNotFoundError, ValueError):  # the download reports why a model is not there
         return None
 
 
-def _download(url: str, folder: Path) -> Contents:
-    """Copy a model to a local folder, and cache the digests of its files."""
-    copy = fetch_with_states(url, folder)
-    contents = _read(copy.path, {})
-    for name, digest in contents.beside.items():
-        if digest != _MISSING and (state := copy.states.get(name)) is not None:
-            write_cached(state, digest)
-    if (state := copy.states.get("")) is not None:
-        write_cached(state, f"{contents.model} {json.dumps(list(contents.beside))}")
-    return contents
-
-
-def _describe_beside(url: str, name: str) -> str | None:
-    try:
-        return describe_state(url_beside(url, name))
-    except FileNotFoundError:
-        return _MISSING
+def _download(url: str, folder: Path) -> tuple[str, Digests]:
+    """Copy a model to a local folder, cache the digests of its files, and return the path and the digests."""
+    copy = _copy(url, folder)
+    digests = _digest_files(copy.path, {})
+    names = [name for name in digests if name]
+    for name, state in copy.states.items():
+        if state is not None:
+            write_cached(state, digests[name] if name else f"{digests['']} {json.dumps(names)}")
+    return copy.path, digests
 
 
 def options_of(job: Job, task: Task) -> dict[str, Any]:
-    """Return the options of a task and of its job. For each input, the options of the task come first."""
+    """Merge the options of a job and of a task. For each input, those of the task win."""
     options = {**job.options, **task.options}
     for name in ("input_shapes", "inputs"):
         if by_input := {**(job.options.get(name) or {}), **(task.options.get(name) or {})}:
@@ -159,7 +144,7 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 
 
 def _digest_input(file: str, folder: Path, files: dict[str, State]) -> str | None:
-    """Return the digest of an array, or None if it is missing: the command says so."""
+    """Return the digest of an array, or None if its file is missing, which the command will report."""
     if not is_url(file):
         files[file] = state_of(file)
         return digest_file(file) if os.path.isfile(file) else None
@@ -172,10 +157,10 @@ def fetch(location: str, folder: Path) -> str:
     Raises:
         UsageError: The file cannot be read.
     """
-    return fetch_with_states(location, folder).path if is_url(location) else location
+    return _copy(location, folder).path if is_url(location) else location
 
 
-def fetch_with_states(url: str, folder: Path) -> Copy:
+def _copy(url: str, folder: Path) -> Copy:
     """Copy a model at a URL to a new folder in `folder`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Manifests, which give shapes and arrays for inputs of single models.
+"""Manifests: shapes and arrays for the inputs of single models.
 
 A manifest is TOML or JSON lines:
 
@@ -12,9 +12,9 @@ A manifest is TOML or JSON lines:
 
     {"model": "zoo/gpt2.onnx", "input_shapes": {"x": [1, 32]}, "input": {"x": "arrays/x.npy"}}
 
-`model` is a path, relative to the manifest's folder, or a URL; or a pattern of these, in which `*` and `?` stand for
-anything, `/` too, and `[…]` for one of several characters. For each input of a model, what the last entry that matches
-the model says of it holds, its shape and its array by themselves; the defaults come before all entries.
+`model` is a path, relative to the manifest's folder, a URL, or a pattern of either. In a pattern, `*` and `?` stand for
+any characters including `/`, and `[…]` for one of several characters. If several entries match a model, the last shape
+and the last array of each input hold. The defaults come before all entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from sliceport.batch.names import WILDCARD, has_wildcards, is_url, with_slashes
 from sliceport.errors import UsageError
 
 _KEYS = ("model", "input_shapes", "input")
+_DEFAULTS = "[defaults]"
 _MAX_SIZE = 2**63 - 1
 
 
@@ -54,7 +55,7 @@ class Entry:
 
 
 class Manifest:
-    """A manifest, and which of its entries were asked for.
+    """A manifest. It remembers the entries that matched a model.
 
     Args:
         path: Its file.
@@ -82,27 +83,27 @@ class Manifest:
             model: Its path, relative to the current folder, or its URL.
 
         Returns:
-            `input_shapes`, by input a tuple of sizes, and `inputs`, by input the path or URL of a file of an array;
-            each only if the manifest says something of it.
+            `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays. Either
+            is missing if it would be empty.
         """
         shapes, inputs = dict(self._defaults.input_shapes), dict(self._defaults.inputs)
         for i in self._matching(_locate("", model)):
             self._unused.discard(i)
             shapes |= self._entries[i].input_shapes
             inputs |= self._entries[i].inputs
-        said: dict[str, Any] = {"input_shapes": shapes, "inputs": inputs}
-        return {name: value for name, value in said.items() if value}
+        options: dict[str, Any] = {"input_shapes": shapes, "inputs": inputs}
+        return {name: value for name, value in options.items() if value}
 
     def unused(self) -> tuple[str, ...]:
-        """Return a sentence about each entry that matched none of the models asked for."""
+        """Return a sentence about each entry that matched no model."""
         unused = [self._entries[i] for i in sorted(self._unused)]
-        return tuple(f"manifest '{self.path}', {one.where}: {one.model!r} matches no model." for one in unused)
+        return tuple(f"manifest '{self.path}', {entry.where}: {entry.model!r} matches no model." for entry in unused)
 
     def _matching(self, name: str) -> list[int]:
-        found = {i for pattern, i in self._patterns if pattern.match(name)}
+        entries = {i for pattern, i in self._patterns if pattern.match(name)}
         if name in self._exact:
-            found.add(self._exact[name])
-        return sorted(found)
+            entries.add(self._exact[name])
+        return sorted(entries)
 
 
 def _locate(manifest: str, name: str) -> str:
@@ -120,148 +121,126 @@ def _compile(manifest: str, pattern: str) -> re.Pattern[str]:
     return re.compile(re.escape(start) + fnmatch.translate(os.path.normcase("/".join(parts[fixed:]))))
 
 
+class _Mistake(Exception):
+    """Mistake in a part of a manifest. The message does not name the part."""
+
+
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """Read a manifest: TOML if its name ends in `.toml`, JSON lines if it ends in `.jsonl` or `.ndjson`.
 
-    Files of arrays are not looked for.
+    The files of arrays need not exist.
 
     Raises:
         UsageError: The manifest cannot be read, or has a mistake; the message says where.
     """
     name = os.fspath(path)
+    is_toml = name.endswith(".toml")
+    if not is_toml and not name.endswith((".jsonl", ".ndjson")):
+        raise UsageError(f"manifest '{name}' must end in .toml or .jsonl.")
+    text = _read_text(name)
+    where, defaults, entries = "the top", Entry("", ""), dict[str, Entry]()
     try:
-        if os.path.isdir(name):  # which Windows says in other words
+        for where, part in _split_toml(text) if is_toml else _split_lines(text):
+            if where == _DEFAULTS:
+                defaults = _read_entry(name, where, part, _KEYS[1:])
+                continue
+            entry = _read_entry(name, where, part if is_toml else _parse_line(part))
+            first = entries.setdefault(_locate(name, entry.model), entry)
+            if first is not entry:
+                raise _Mistake(f"model {entry.model!r} has an entry already, {first.where}")
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"manifest '{name}' is not TOML: {str(error).rstrip('.')}.") from None
+    except _Mistake as mistake:
+        raise UsageError(f"manifest '{name}', {where}: {mistake}.") from None
+    return Manifest(name, defaults, list(entries.values()))
+
+
+def _read_text(path: str) -> str:
+    try:
+        if os.path.isdir(path):  # Windows reports another error for a folder
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
-        with open(name, "rb") as file:
-            data = file.read()
-        text = data.decode("utf-8-sig")
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
     except OSError as error:
-        raise UsageError(f"manifest '{name}' cannot be read ({error.strerror or error}).") from None
+        raise UsageError(f"manifest '{path}' cannot be read ({error.strerror or error}).") from None
     except ValueError as error:  # UnicodeDecodeError, or a name with a null character
-        raise UsageError(f"manifest '{name}' cannot be read ({error}).") from None
-    if name.endswith(".toml"):
-        return _read_toml(name, text)
-    if name.endswith((".jsonl", ".ndjson")):
-        return Manifest(name, Entry("", ""), _check_unique(name, _read_lines(name, text)))
-    raise UsageError(f"manifest '{name}' must end in .toml or .jsonl.")
+        raise UsageError(f"manifest '{path}' cannot be read ({error}).") from None
 
 
-def _read_toml(path: str, text: str) -> Manifest:
+def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place and the data of each part of TOML, the defaults first."""
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"manifest '{path}' is not TOML: {str(error).rstrip('.')}.") from None
-    reader = _Reader(path, "the top")
-    reader.check_keys(data, ("defaults", "models"))
-    defaults = reader.at("[defaults]").read(data.get("defaults", {}), is_default=True)
+    except RecursionError as error:
+        raise tomllib.TOMLDecodeError(str(error)) from None
+    _check_keys(data, ("defaults", "models"))
     models = data.get("models", [])
     if not isinstance(models, list):
-        raise reader.error(f"'models' must be a list of tables, written [[models]], got {_kind(models)}")
-    entries = [reader.at(f"entry {i} of [[models]]").read(each) for i, each in enumerate(models, 1)]
-    return Manifest(path, defaults, _check_unique(path, entries))
+        raise _Mistake(f"'models' must be a list of tables, written [[models]], got {_shorten(models)}")
+    yield _DEFAULTS, data.get("defaults", {})
+    for i, entry in enumerate(models, 1):
+        yield f"entry {i} of [[models]]", entry
 
 
-def _read_lines(path: str, text: str) -> Iterator[Entry]:
+def _split_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of each line that is not empty."""
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        reader = _Reader(path, f"line {number}")
-        try:
-            data = json.loads(line, object_pairs_hook=reader.read_object)
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, UsageError):
-                raise
-            raise reader.error(f"it is not JSON ({error})") from None
-        yield reader.read(data)
+        if line.strip():
+            yield f"line {number}", line
 
 
-def _check_unique(path: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries. Check that no two are about the same model."""
-    first: dict[str, Entry] = {}
-    for entry in entries:
-        other = first.setdefault(_locate(path, entry.model), entry)
-        if other is not entry:
-            raise _Reader(path, entry.where).error(f"model {entry.model!r} has an entry already, {other.where}")
-    return list(first.values())
+def _parse_line(line: str) -> Any:
+    try:
+        return json.loads(line, object_pairs_hook=_read_object)
+    except (ValueError, RecursionError) as error:
+        raise _Mistake(f"it is not JSON ({error})") from None
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reader of a part of a manifest; errors say where.
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a JSON object. Check that it has no key twice, which JSON permits."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Mistake(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+    return data
 
-    Attributes:
-        path: The manifest.
-        where: The part.
-    """
 
-    path: str
-    where: str
+def _check_keys(data: Mapping[str, Any], keys: Sequence[str]) -> None:
+    for key in data:
+        if key not in keys:
+            raise _Mistake(f"key {key!r} is not known; known are {', '.join(keys)}")
 
-    def at(self, where: str) -> _Reader:
-        """Return the reader of another part."""
-        return _Reader(self.path, where)
 
-    def error(self, what: str) -> UsageError:
-        """Return an error that names this part."""
-        return UsageError(f"manifest '{self.path}', {self.where}: {what}.")
-
-    def read_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Build a JSON object. Check that no key stands there twice."""
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise self.error(f"key {key!r} stands there twice")
-            found[key] = value
-        return found
-
-    def check_keys(self, data: Mapping[str, Any], known: Sequence[str]) -> None:
-        """Check that an object has no other keys."""
-        for key in data:
-            if key not in known:
-                raise self.error(f"key {key!r} is not known; known are {', '.join(known)}")
-
-    def read(self, data: Any, *, is_default: bool = False) -> Entry:
-        """Read an entry."""
-        if not isinstance(data, dict):
-            raise self.error(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {_kind(data)}")
-        self.check_keys(data, _KEYS[1:] if is_default else _KEYS)
-        model = "" if is_default else data.get("model")
-        if not is_default and (not isinstance(model, str) or not model or "\0" in model):
-            raise self.error(f"'model' must be the name of a model, got {_shown(data, 'model')}")
-        shapes = {name: self._read_shape(name, each) for name, each in self._read_table(data, "input_shapes")}
-        inputs = {name: self._read_file(name, each) for name, each in self._read_table(data, "input")}
-        return Entry(self.where, str(model), shapes, inputs)
-
-    def _read_table(self, data: Mapping[str, Any], key: str) -> Iterable[tuple[str, Any]]:
-        table = data.get(key, {})
+def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -> Entry:
+    if not isinstance(data, dict):
+        raise _Mistake(f"an entry must be an object with the keys {', '.join(_KEYS)}, got {_shorten(data)}")
+    _check_keys(data, keys)
+    model = data.get("model", "")
+    if "model" in keys and (not isinstance(model, str) or not model or "\0" in model):
+        raise _Mistake(f"'model' must be the name of a model, got {_shorten(model)}")
+    tables = {key: data.get(key, {}) for key in _KEYS[1:]}
+    for key, table in tables.items():
         if not isinstance(table, dict):
-            raise self.error(f"{key!r} must be an object by names of inputs, got {_kind(table)}")
-        return table.items()
-
-    def _read_shape(self, name: str, sizes: Any) -> tuple[int, ...]:
-        if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size <= _MAX_SIZE for size in sizes):
-            raise self.error(
-                f"the shape of input {name!r} must be a list of integers from 0 up, such as [1, 3], got {_brief(sizes)}"
-            )
-        return tuple(sizes)
-
-    def _read_file(self, name: str, file: Any) -> str:
-        if not isinstance(file, str) or not file or "\0" in file:
-            raise self.error(f"the file of input {name!r} must be a name, such as 'x.npy', got {_brief(file)}")
-        return file if is_url(file) else with_slashes(os.path.join(os.path.dirname(self.path), file))
+            raise _Mistake(f"{key!r} must be an object by names of inputs, got {_shorten(table)}")
+    shapes = {name: _read_shape(name, sizes) for name, sizes in tables["input_shapes"].items()}
+    inputs = {name: _read_file(path, name, file) for name, file in tables["input"].items()}
+    return Entry(where, model, shapes, inputs)
 
 
-def _shown(data: Mapping[str, Any], key: str) -> str:
-    return _brief(data[key]) if key in data else "none"
+def _read_shape(name: str, sizes: Any) -> tuple[int, ...]:
+    if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size <= _MAX_SIZE for size in sizes):
+        raise _Mistake(
+            f"the shape of input {name!r} must be a list of integers from 0 up, such as [1, 3], got {_shorten(sizes)}"
+        )
+    return tuple(sizes)
 
 
-def _brief(value: Any) -> str:
+def _read_file(path: str, name: str, file: Any) -> str:
+    if not isinstance(file, str) or not file or "\0" in file:
+        raise _Mistake(f"the file of input {name!r} must be a name, such as 'x.npy', got {_shorten(file)}")
+    return file if is_url(file) else with_slashes(os.path.join(os.path.dirname(path), file))
+
+
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}…"
-
-
-_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", int: "a number", float: "a number"}
-
-
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), "null" if value is None else f"a {type(value).__name__}")

@@ -80,7 +80,9 @@
       (place < FEW ? list : rest).append(make("li", {}, button));
     });
     const more = rest.childElementCount ? make("details", {}, make("summary", {}, `${number(rest.childElementCount)} more`), rest) : null;
-    byId("filters").append(make("section", { class: "group", "aria-label": title }, make("h3", {}, title), list, more));
+    const group = make("details", { class: "group", "aria-label": title }, make("summary", {}, title), list, more);
+    group.open = title === "Reason" || !matchMedia("(max-width: 48rem)").matches; // models are near where there is little room
+    byId("filters").append(group);
     return { buttons, most };
   });
 
@@ -183,7 +185,7 @@
   };
 
   const drawDetail = (row, detail) => {
-    const facts = make("dl");
+    const facts = make("dl", { class: "facts" });
     const fact = (name, value) => value && facts.append(make("div", {}, make("dt", {}, name), make("dd", {}, make("code", {}, value))));
     fact("Key", detail.key);
     fact("Input shapes", show(detail.input_shapes));
@@ -218,17 +220,9 @@
   };
 
   const goToHash = async () => {
-    const [, kind, text] = /^#(model|reason)=(.*)$/.exec(location.hash) ?? [];
-    if (!kind) return;
+    if (!location.hash.startsWith("#model=")) return;
     let name;
-    try { name = decodeURIComponent(text); } catch { return; }
-    if (kind === "reason") {
-      clear();
-      state.chosen[GROUPS.findIndex(([title]) => title === "Reason")].add(rows.flatMap((row) => row.reasons).find((one) => show(one) === name));
-      update();
-      byId("models-section").scrollIntoView();
-      return;
-    }
+    try { name = decodeURIComponent(location.hash.slice("#model=".length)); } catch { return; }
     const row = rows.find((one) => show(one.model) === name);
     if (!row) return;
     clear();
@@ -253,7 +247,6 @@
   addEventListener("hashchange", goToHash);
 
   byId("filters-section").hidden = byId("models-section").hidden = false;
-  byId("filters-box").open = !matchMedia("(max-width: 48rem)").matches; // models first where there is little room
   update();
   performance.mark("table");
   await goToHash();

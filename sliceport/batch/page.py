@@ -18,7 +18,6 @@ from sliceport.batch.summary import Summary
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
-_MAX_CAUSES = 10
 _CHUNK = 2**18
 """Characters of findings and results that are compressed, and opened in the browser, together."""
 
@@ -63,7 +62,6 @@ def write_page(
             header=header,
             comparison=comparison,
             gap=gap,
-            causes=list(dict(data.summary.groups())["reason"].items())[:_MAX_CAUSES],
             verdicts=[(verdict, MEANINGS[verdict]) for verdict in VERDICTS if data.summary.verdicts[verdict]],
             listed=MAX_LISTED,
             title=printable(f"sliceport {header['command']}: {' '.join(header['sources'])}"),

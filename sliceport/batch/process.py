@@ -153,7 +153,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         options = options_of(job, task)
         shapes = _fitting_shapes(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
         if job.chooses_shapes:
-            from sliceport.batch.shapes import choose_shapes
+            from sliceport.open_shapes import choose_shapes
 
             chosen = {name: list(shape) for name, shape in choose_shapes(identity.path, shapes).items()}
         if shapes or chosen or options.get("input_shapes"):

@@ -6,18 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from sliceport.batch.file_systems import (
-    HTTP,
-    Entry,
-    attempt,
-    describe_content,
-    list_tree,
-    open_file_system,
-    read_info,
-    to_url,
-)
+from sliceport.batch.file_systems import HTTP, Entry, attempt, describe_state, list_tree, open_file_system, to_url
 from sliceport.batch.names import WILDCARD
 from sliceport.errors import UsageError
 from sliceport.formats import ManyFiles, format_of
@@ -43,11 +33,11 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
     match = WILDCARD.search(path.replace("?", "_") if is_http else path)
     try:
         if match is not None:
-            found: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
+            entries: dict[str, Entry] = attempt("listed", url, lambda: fs.glob(path, detail=True))
             root = path[: match.start()].rpartition("/")[0]
             ends = tuple(suffixes) if path[-1] in "*?]" else ("",)
-        elif read_type(fs, url, path) == "directory" or (is_http and path.endswith("/")):
-            found, root, ends = attempt("listed", url, lambda: list_tree(fs, path, left_out)), path, tuple(suffixes)
+        elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
+            entries, root, ends = attempt("listed", url, lambda: list_tree(fs, path, left_out)), path, tuple(suffixes)
         else:
             yield url
             return
@@ -56,27 +46,11 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str] = ()
     finds_hidden = match is not None and "/." in path
     root = f"{root.rstrip('/')}/" if root else ""
     below = tuple(folder for folder in left_out if folder.startswith(root) and folder != root)
-    for name in sorted(found):
+    for name in sorted(entries):
         is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
-        is_file = found[name]["type"] == "file" and name.endswith(ends)
+        is_file = entries[name]["type"] == "file" and name.endswith(ends)
         if is_file and not is_hidden and not name.startswith(below):
             yield to_url(url, name)
-
-
-def read_type(fs: Any, url: str, path: str) -> str:
-    """Return the type of the entry at a path, "file" or "directory"."""
-    return str(attempt("read", url, lambda: fs.info(path))["type"])
-
-
-def describe_state(url: str) -> str | None:
-    """Return a text that is another one once a file's content is another; None if the server does not tell.
-
-    Raises:
-        FileNotFoundError: The file is missing.
-        UsageError: The file cannot be read.
-    """
-    fs, path = open_file_system(url)
-    return describe_content(url, read_info(fs, url, path))
 
 
 @dataclass(frozen=True)
@@ -85,7 +59,7 @@ class Copy:
 
     Attributes:
         path: The model's file.
-        states: The state of each file by its name, "" for the model; None if it changed meanwhile or is not told.
+        states: The state of each file by its name, "" for the model; None if it changed meanwhile or is not known.
     """
 
     path: str
@@ -133,7 +107,7 @@ def url_beside(url: str, name: str) -> str:
 
 
 def _download(url: str, local: Path) -> str | None:
-    """Copy a file; returns its state if that was the same before and after.
+    """Copy a file. Return its state, or None if the state changed meanwhile or is not known.
 
     Raises:
         FileNotFoundError: The file is missing.

@@ -65,8 +65,8 @@ class RemoteStore(Store):
         with suppress(FileNotFoundError):
             attempt("removed", url, lambda: fs.rm_file(path))
 
-    def local_path(self, name: str) -> None:  # noqa: ARG002 - no file at a URL can be written in place
-        return None
+    def append(self, name: str, data: bytes) -> bool:  # noqa: ARG002 - object stores write whole files
+        return False
 
     def scratch_folder(self) -> Path:
         return Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}")

@@ -86,8 +86,3 @@ def cause_of(message: str) -> str:
     text = re.split(r" \(|: |; |, ", text, maxsplit=1)[0].rstrip(".")
     text = re.sub(r"'[^']*'|\"[^\"]*\"|\d+(\.\d+)?", "…", text)
     return text if len(text) <= _MAX_CAUSE else f"{text[:_MAX_CAUSE]}…"
-
-
-def severity(verdict: str) -> int:
-    """Return the rank of a verdict, from 0 for the worst; an unknown verdict counts as an error."""
-    return VERDICTS.index(verdict) if verdict in VERDICTS else 0

@@ -11,7 +11,6 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,26 +36,24 @@ Entries = Mapping[str, str | Row]
 class Journal:
     """The journal of a run under way.
 
-    In a local folder each line is written at once, so a killed run loses none. At a URL the journal is stored whole,
+    A store that can append gets each line at once, so that a killed run loses none. Other stores get the whole journal
     every 30 seconds.
+
+    Args:
+        store: The folder or URL of the results.
+        header: The first line.
+
+    Raises:
+        UsageError: The journal cannot be written. The methods raise it, too.
     """
 
-    def __init__(self, store: Store, header: Header, scratch: Path) -> None:
+    def __init__(self, store: Store, header: Header) -> None:
         self._store = store
         self._started = header["started"]
         self.name = f"{_JOURNALS}/{header['started'].replace(':', '')}-{secrets.token_hex(4)}.jsonl"
-        path = store.local_path(self.name)
-        self._is_remote = path is None
-        self._path = path or scratch / "journal.jsonl"
-        with self._os_errors_reported():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self._path, "w", encoding="ascii", buffering=1)  # noqa: SIM115 - closed by `close`
-        try:
-            self._add(header)
-            self._store_lines()
-        except BaseException:
-            self._close()
-            raise
+        self._lines: list[str] = []
+        self._add(header)
+        self.store_lines()
 
     def add(self, done: Done) -> None:
         """Add a model."""
@@ -69,43 +66,19 @@ class Journal:
         }
         self._add(line if done.row is None else line | {"row": done.row})
         if time.monotonic() - self._written > _INTERVAL:
-            self._store_lines()
+            self.store_lines()
 
-    def close(self) -> None:
-        """Store the lines that are not stored yet."""
-        try:
-            self._store_lines()
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        with suppress(OSError):  # the same error was raised when the line was added
-            self._file.close()
+    def store_lines(self) -> None:
+        """Add the time, which shows that the run is under way, and store the lines that are not stored yet."""
+        self._add({_WRITTEN: max(now(), self._started)})
+        if self._lines:
+            self._store.write(self.name, "".join(self._lines).encode("ascii"))
+        self._written = time.monotonic()
 
     def _add(self, line: Mapping[str, Any]) -> None:
-        with self._os_errors_reported():
-            self._file.write(json.dumps(line) + "\n")
-
-    @contextmanager
-    def _os_errors_reported(self) -> Iterator[None]:
-        """Raise errors of the system as errors of the journal.
-
-        Raises:
-            UsageError: The system raised an error.
-        """
-        try:
-            yield
-        except OSError as error:
-            raise UsageError(f"'{self._path}' cannot be written ({error.strerror or error}).") from None
-
-    def _store_lines(self) -> None:
-        """Add the time, which shows that the run is under way, and store the lines."""
-        self._add({_WRITTEN: max(now(), self._started)})
-        if self._is_remote:
-            with self._os_errors_reported():
-                lines = self._path.read_bytes()
-            self._store.write(self.name, lines)
-        self._written = time.monotonic()
+        text = json.dumps(line) + "\n"
+        if not self._store.append(self.name, text.encode("ascii")):
+            self._lines.append(text)
 
 
 @dataclass(frozen=True)

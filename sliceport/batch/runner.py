@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sliceport.batch.process import RunStopped, process
 from sliceport.batch.task import Done, Job, Task
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import signals, supervisor
 
 
 class Runner(Protocol):
@@ -63,7 +63,7 @@ class LocalRunner:
         ended = 0
         try:
             while ended < len(threads):
-                result = supervisor.take(results)
+                result = signals.take(results)
                 if isinstance(result, BaseException):
                     raise result
                 if result is None:

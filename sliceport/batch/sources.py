@@ -167,32 +167,28 @@ class _Search:
         self.lists.pop()
 
     def _walk(self, root: str) -> Iterator[str | BadSource]:
-        """Yield the models in a folder and its folders."""
-        real_root = os.path.realpath(root)
+        """Yield the models in a folder and its folders.
+
+        Links to folders are followed after the walk, so that a folder that the walk reaches goes by its own name.
+        """
         models: list[str] = []
-        entered: set[str] = set()
         bad: list[BadSource] = []
+        entered = set(self.folders) - {os.path.realpath(root)}  # the results may lie in the source itself
+        starts = [root]
 
         def report(error: OSError) -> None:
             folder = with_slashes(os.path.join(error.filename, ""))
             bad.append(BadSource(folder, f"folder {folder!r} cannot be read ({error.strerror or error})."))
 
-        def may_enter(path: str, *, is_linked: bool) -> bool:
-            """Return whether the walk enters a folder: one that it reaches through links, only once."""
-            real = os.path.realpath(path)
-            if os.path.basename(path).startswith(".") or real in self.folders or real in entered:
-                return False
-            if is_linked or os.path.islink(path):
-                if _is_reached(real, real_root):
-                    return False
-                entered.add(real)
-            return True
-
-        for folder, folders, files in os.walk(root, onerror=report, followlinks=True):
-            start = with_slashes(os.path.join(folder, "")).removeprefix("./" if root in (".", "./") else "")
-            is_linked = not _is_reached(os.path.realpath(folder), real_root)
-            folders[:] = [one for one in sorted(folders) if may_enter(os.path.join(folder, one), is_linked=is_linked)]
-            models += [f"{start}{name}" for name in files if name.endswith(self.suffixes) and name[0] != "."]
+        for start in starts:  # links are added on the way
+            for folder, folders, files in os.walk(start, onerror=report):
+                real = os.path.realpath(folder)
+                folders[:] = sorted(name for name in folders if name[0] != ".") if real not in entered else []
+                if real not in entered:
+                    entered.add(real)
+                    prefix = with_slashes(os.path.join(folder, "")).removeprefix("./" if root in (".", "./") else "")
+                    models += [f"{prefix}{name}" for name in files if name.endswith(self.suffixes) and name[0] != "."]
+                starts += [link for name in folders if os.path.islink(link := os.path.join(folder, name))]
         yield from sorted(filter(_is_model, models))
         yield from bad
 
@@ -224,11 +220,3 @@ class _Search:
 def _is_model(path: str) -> bool:
     """Return whether a name is that of a file, or of a link to nothing, which gets a row that says so."""
     return os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
-
-
-def _is_reached(real: str, root: str) -> bool:
-    """Return whether the walk of a folder gets to another one, given by its real path, without following links."""
-    if real == root:
-        return True
-    inside = os.path.join(root, "")
-    return real.startswith(inside) and not any(name.startswith(".") for name in real[len(inside) :].split(os.sep))

@@ -58,8 +58,8 @@ class Store(ABC):
         """Remove a file if it is there."""
 
     @abstractmethod
-    def local_path(self, name: str) -> Path | None:
-        """Return the path of a file that can be written in place, or None for a store at a URL."""
+    def append(self, name: str, data: bytes) -> bool:
+        """Append to a file, which then may be seen in part. Return False if the store cannot append."""
 
     @abstractmethod
     def scratch_folder(self) -> Path:
@@ -147,8 +147,15 @@ class Folder(Store):
         except OSError as error:
             raise self._failure("removed", name, error) from error
 
-    def local_path(self, name: str) -> Path:
-        return Path(self.root, name)
+    def append(self, name: str, data: bytes) -> bool:
+        path = Path(self.root, name)
+        try:
+            _make_folder(path.parent)
+            with open(path, "ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise self._failure("written", name, error) from error
+        return True
 
     def scratch_folder(self) -> Path:
         return Path(self.root, SCRATCH)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sliceport.batch.row import FAILURES, MAX_LISTED, VERDICTS, Row, reasons_of, severity
+from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, reasons_of
 from sliceport.report.table import printable, table
 
 _WORDS = {
@@ -82,7 +82,7 @@ class Summary:
         for reason in [] if row["findings"] else reasons_of(row):
             self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
-            insort(self._attention, (severity(row["verdict"]), row["model"], row["verdict"], row["message"]))
+            insort(self._attention, (VERDICTS.index(row["verdict"]), row["model"], row["verdict"], row["message"]))
             del self._attention[MAX_LISTED:]
 
     @property
@@ -112,7 +112,7 @@ class Summary:
             "models": self.models,
             "incomplete": self.gap or None,
             "exit_code": self.exit_code,
-            "verdicts": {verdict: self.verdicts[verdict] for verdict in _known_first(self.verdicts)},
+            "verdicts": {verdict: self.verdicts[verdict] for verdict in VERDICTS},
             **{
                 f"{word}s": [
                     {"name": name, "models": tally.models, "findings": tally.findings}
@@ -143,14 +143,10 @@ class Summary:
         """Return the number of models, and of each verdict, in a line."""
         counts = [
             f"{self.verdicts[verdict]:,} {verdict_words(verdict)}"
-            for verdict in reversed(_known_first(self.verdicts))
+            for verdict in reversed(VERDICTS)
             if self.verdicts[verdict]
         ]
         return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
-
-
-def _known_first(verdicts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys((*FAILURES, *sorted(set(verdicts) - set(VERDICTS)), "finding", "clean")))
 
 
 def _table(word: str, tallies: dict[str, Tally], columns: int | None) -> str:

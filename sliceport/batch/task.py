@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sliceport.batch.row import Row, Verdict
+from sliceport.batch.versions import versions
 
 
 @dataclass(frozen=True)
@@ -14,21 +15,21 @@ class Job:
     """The command and options that all tasks of a run share.
 
     Attributes:
-        command: The command's name.
-        options: Its options, as `Command.run` takes them.
-        versions: The versions of all that computes; see `sliceport.batch.versions`.
+        command: The command's name, one of `sliceport.commands.command.COMMANDS`.
         root: The folder or URL of the results.
-        timeout: Seconds that a model may take; None for any.
-        memory: Bytes that each process of a model may allocate; None for any.
-        writes: Whether the files that the command writes are kept.
-        chooses_shapes: Whether open sizes of inputs are chosen.
-        retries: Whether what failed before is done again.
+        options: Arguments of the Python function that does the same; `inputs` by name of file.
+        versions: The versions of all packages that compute.
+        timeout: Seconds that a model may take; None for no limit.
+        memory: Bytes that each process of a model may allocate; None for no limit.
+        writes: Whether the files that the command can write are kept; `rewrite` and `harden` always do.
+        chooses_shapes: Whether open sizes of inputs are chosen where none are given.
+        retries: Whether models that failed before are tried again.
     """
 
     command: str
-    options: Mapping[str, Any]
-    versions: Mapping[str, str]
     root: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)
     timeout: float | None = None
     memory: int | None = None
     writes: bool = False
@@ -57,11 +58,11 @@ class Done:
 
     Attributes:
         model: The model's name.
-        key: The name of its result; empty where the model could not be read, and `row` is all there is.
+        key: The name of its result; empty if the model could not be read, so that there is only a `row`.
         verdict: The verdict.
         message: The result in a sentence.
         findings: The number of findings.
-        cached: Whether the result was there before.
+        cached: Whether an earlier run has stored the result.
         seconds: The time that the task took.
         row: The row of a model that could not be read.
     """

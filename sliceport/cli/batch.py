@@ -132,24 +132,28 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
     from sliceport.batch.manifest import read_manifest
     from sliceport.batch.run import Batch
     from sliceport.batch.sources import parse_shard
+    from sliceport.batch.task import Job
 
     chooses = AUTO in options.input_shapes
     options.input_shapes = [text for text in options.input_shapes if text != AUTO]
     arguments = _module_of(command).read_options(options)
     _check_names(arguments)
-    return Batch(
+    job = Job(
         command=command.name,
-        sources=options.sources,
         root=options.output,
         options=arguments,
-        manifest=None if options.manifest is None else read_manifest(options.manifest),
-        jobs=options.jobs,
         timeout=parse_seconds(options.timeout),
         memory=parse_size(options.memory),
         writes=getattr(options, "write", False),
         chooses_shapes=chooses,
-        shard=None if options.shard is None else parse_shard(options.shard),
         retries=options.retry,
+    )
+    return Batch(
+        job,
+        sources=options.sources,
+        manifest=None if options.manifest is None else read_manifest(options.manifest),
+        jobs=options.jobs,
+        shard=None if options.shard is None else parse_shard(options.shard),
         cluster=options.cluster,
     )
 

@@ -6,26 +6,22 @@ whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
 
 from __future__ import annotations
 
-import gc
-import os
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from sliceport.cli import console
+from sliceport.cli import console, start
 from sliceport.cli.console import say
 from sliceport.cli.options import split_repeated
 from sliceport.cli.parser import BAD_INPUT, Parser, Version
 from sliceport.cli.work import run as run_work
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
-from sliceport.sandbox import supervisor
 from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("lower", "compare", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
+COMMANDS = ("lower", "compare", "diff", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
 """Each is a module of this package."""
 
 
@@ -36,20 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the program's name; the work is then done in this process unless a limit needs
             another one. By default the words of this process; a child then does the work, and signals are handled.
     """
-    if arguments is not None:
-        return _main(list(arguments), is_supervised=False)
-    try:
-        with supervisor.stoppable():
-            code = _main(sys.argv[1:], is_supervised=True)
-    except supervisor.Stopped as stopped:
-        if stopped.number == signal.SIGINT:
-            say("interrupted")
-        os._exit(128 + stopped.number)  # at once: another signal would end the interpreter on its way out
-    gc.freeze()  # the process ends, so a search for garbage in its modules is wasted time
-    return code
+    if arguments is None:
+        return start.main()
+    return run_words(list(arguments), is_supervised=False)
 
 
-def _main(words: list[str], *, is_supervised: bool) -> int:
+def run_words(words: list[str], *, is_supervised: bool) -> int:
+    """Run the words of a command line and return the exit code; `sliceport.cli.work.run` says who does the work."""
     loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
     with console.streams(loud=loud), command_line():
         try:

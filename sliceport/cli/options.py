@@ -47,6 +47,33 @@ def add_input_shapes(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_open_shapes(command: argparse.ArgumentParser) -> None:
+    """Add --input-shapes that can also be chosen; see `parse_open_shapes`."""
+    command.add_argument(
+        "--input-shapes",
+        action="append",
+        default=[],
+        metavar="NAME:1,16",
+        help="sizes that the model leaves open; auto chooses primes, auto=0 and auto=1 these sizes",
+    )
+
+
+def parse_open_shapes(texts: Sequence[str]) -> tuple[list[str], int | str | None]:
+    """Return the shapes without the word `auto`, and the size for all open axes: a number, `primes`, or None.
+
+    Raises:
+        UsageError: The word has a value that is not a number.
+    """
+    words = [text for text in texts if text == "auto" or text.startswith("auto=")]
+    shapes = [text for text in texts if text not in words]
+    if not words:
+        return shapes, None
+    value = words[-1].partition("=")[2] or "primes"
+    if value != "primes" and not (value.isdecimal() and len(value) <= _MAX_DIGITS):
+        raise UsageError(f"--input-shapes {words[-1]} must be auto, or auto with a size as in auto=1.")
+    return shapes, value if value == "primes" else int(value)
+
+
 def add_inputs(command: argparse.ArgumentParser) -> None:
     """Add --seed and --input."""
     command.add_argument("--seed", type=int, default=0, metavar="N", help="for the random inputs; default 0")
@@ -65,14 +92,14 @@ def add_limits(command: argparse.ArgumentParser) -> None:
     command.add_argument("--memory", default="0", metavar="SIZE", help="bound the memory of its process, as in 4G")
 
 
-def parse_seconds(text: str) -> float | None:
-    """Return the seconds of --timeout; None for no limit.
+def parse_seconds(text: str, option: str = "--timeout") -> float | None:
+    """Return the seconds of an option; None for no limit.
 
     Raises:
         UsageError: The text is not a number.
     """
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):
-        raise UsageError(f"--timeout must be a number of seconds (0 disables the limit), got {text!r}.")
+        raise UsageError(f"{option} must be a number of seconds (0 disables the limit), got {text!r}.")
     return float(text) or None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.json_text import to_text
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.place import Placement, deferred, remove_scratch
 from sliceport.sandbox.scratch import new_name
 from sliceport.wording import command_line, describe_unforeseen
@@ -74,8 +74,9 @@ def add_command(
     *,
     model: tuple[str, str] = ("MODEL", "ONNX, or OpenVINO IR (.xml)"),
     output: str = "where the changed model goes",
+    output_flags: Sequence[str] = ("-o", "--output"),
     verbose: str = "print more",
-) -> None:
+) -> Parser:
     """Add a parser that describes the work of a command.
 
     Args:
@@ -85,14 +86,16 @@ def add_command(
         read_options: Returns these options as arguments of the Python function; raises UsageError.
         model: The placeholder and the help of the model.
         output: The help of --output.
+        output_flags: The spellings of --output.
         verbose: The help of --verbose.
     """
     command = COMMANDS[name]
-    parser = commands.add_parser(name.rpartition(" ")[2], help=command.help)
+    parser: Parser = commands.add_parser(name.rpartition(" ")[2], help=command.help)
     parser.add_argument("model", metavar=model[0], help=model[1])
     if command.writes != "never":
         is_file = command.writes == "always"
-        parser.add_argument("-o", "--output", required=is_file, metavar="OUT" if is_file else "DIR", help=output)
+        metavar = "OUT" if is_file else "DIR"
+        parser.add_argument(*output_flags, dest="output", required=is_file, metavar=metavar, help=output)
         replaced = "OUT and its weights" if is_file else "DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {replaced}")
     add_options(parser)
@@ -114,6 +117,7 @@ def add_command(
         )
 
     parser.set_defaults(work=describe)
+    return parser
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
@@ -156,14 +160,14 @@ def _run(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> boo
 
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
     """Have a child do the work, and put its files into place."""
-    owner = new_name()
+    owner = "" if work.output is None else new_name()
     log = 2 if work.verbose > 1 else None
     try:
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(
                 do, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
             )
-        with supervisor.shielded():
+        with signals.shielded():
             for placement in answer.placements:
                 placement.commit()
     finally:

@@ -72,6 +72,14 @@ COMMANDS = {
             "compare",
             modules=("sliceport.api", "sliceport.engines.comparison"),
         ),
+        Command(
+            "diff",
+            "compare whole models on two engines, and find the first node that differs",
+            "diff",
+            output="diff",
+            writes="if asked",
+            modules=("sliceport.diffing.diff",),
+        ),
         Command("harden", "rewrite the slicing that an engine computes wrongly", "harden", writes="always"),
         Command("rewrite", "simplify the slicing of ONNX models", "rewrite", output="model.onnx", writes="always"),
         Command(

@@ -85,18 +85,18 @@ class NativeOperator:
         """Address of `desc`."""
         return ctypes.addressof(self.desc)
 
-    def _own(self, value: Any) -> Any:
-        """Hold a reference to `value`: ctypes does not for a pointer that is stored as an address."""
+    def _keep_alive(self, value: Any) -> Any:
+        """Keep a reference to `value`, because ctypes keeps none for a pointer that is stored as an address."""
         self._owned.append(value)
         return value
 
     def _to_array(self, kind: Any, values: Sequence[int]) -> Any:
-        return self._own((kind * len(values))(*values))
+        return self._keep_alive((kind * len(values))(*values))
 
     def _to_tensor_descs(self, tensors: Sequence[BufferTensor]) -> Any:
-        array = self._own((DML_TENSOR_DESC * len(tensors))())
+        array = self._keep_alive((DML_TENSOR_DESC * len(tensors))())
         for item, tensor in zip(array, tensors, strict=True):
-            buffer = self._own(
+            buffer = self._keep_alive(
                 DML_BUFFER_TENSOR_DESC(
                     tensor.data_type,
                     tensor.flags,

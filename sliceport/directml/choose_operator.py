@@ -18,7 +18,7 @@ from sliceport.directml.strided_copy import StridedCopy
 from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
 
-_BITS_OF = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
+_INTEGER_OF_FLOAT = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
 """Integer types for floats in ELEMENT_WISE_IDENTITY, which changes NaNs: `sliceport.defects.directml.QUIET_NANS`."""
 
 _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
@@ -55,9 +55,9 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
         NotLoweredError: No operator takes the copy at this level.
     """
     if selects_all:
-        carried = _BITS_OF.get(element, element)
+        carried_type = _INTEGER_OF_FLOAT.get(element, element)
         try:
-            return _build_with_best_carrier(copy, carried, level, ElementWiseIdentity.schema, _build_identity)
+            return _build_with_best_carrier(copy, carried_type, level, ElementWiseIdentity.schema, _build_identity)
         except NotLoweredError:
             pass  # SLICE takes more data types at the lowest levels
     if SLICE1.support(level):
@@ -74,7 +74,7 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
 def _build_with_best_carrier(
     copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
 ) -> Operator:
-    """Return the operator that moves the elements as the best data type of those that it takes.
+    """Return the operator that copies the elements as the best data type that it takes.
 
     Raises:
         NotLoweredError: The operator does not exist at this level, or takes no data type that carries the elements.
@@ -95,6 +95,7 @@ def _build_with_best_carrier(
 
 
 def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema, support: Support) -> None:
+    """Raise NotLoweredError if the operator does not take the copy's steps or rank."""
     rank = len(copy.sizes)
     step = max((abs(selected.step) for selected in copy.selected[0]), default=1)
     if step > INT32_MAX:

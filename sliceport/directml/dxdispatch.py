@@ -18,19 +18,20 @@ from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.sandbox.place import write_json
 
 MAX_INPUT_BYTES = 64 * 2**20
-"""Size from which on inputs are not written as `.npy`; DxDispatch then fills them with a sequence."""
+"""Size in bytes above which inputs are not written as `.npy`; DxDispatch fills them with a sequence instead."""
 NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataType if kind.bits >= 8}
 """Type codes of NumPy, such as `f4` for FLOAT32."""
 
 
 def example_input(operator: Operator) -> npt.NDArray[Any]:
-    """Return an input buffer for an operator: elements that count up, as many as the tensor reaches.
+    """Return an input buffer for an operator: elements that count up from 0, as many as the tensor reaches.
 
     The count wraps before the first number that the type cannot hold exactly, so that a value in an output shows where
     it came from.
     """
     tensor = operator.input_tensor
     dtype = np.dtype(f"<{NUMPY_TYPES[tensor.data_type]}")
+    # The first powers of two after which a float type skips integers.
     limit = {"f2": 2048, "f4": 2**24, "f8": 2**53}.get(NUMPY_TYPES[tensor.data_type])
     if limit is None:
         limit = int(np.iinfo(dtype).max) + 1
@@ -89,4 +90,5 @@ def _zero_resource(tensor: BufferTensor) -> dict[str, Any]:
 
 
 def _dimensions(tensor: BufferTensor) -> list[int]:
+    # writeFile knows no strides, so a strided tensor is written as its whole buffer.
     return list(tensor.sizes) if tensor.strides is None else [tensor.physical_size]

@@ -5,7 +5,7 @@ It is an oracle for the lowering, so it shares no arithmetic with it. Its formul
   * SLICE1: `Output[c] = Input[CopyStart + InputWindowStrides * c]`, where CopyStart is the window's offset, or its last
     element for a negative stride;
   * SLICE: `Output[c] = Input[Offsets + Strides * c]`;
-  * SPLIT: output `k` holds the input's coordinates on the axis from the sum of the sizes before it;
+  * SPLIT: output `k` starts on the axis where the outputs before it end;
   * ELEMENT_WISE_IDENTITY: `Output[c] = Input[c]`.
 Bytes of an output that belong to no element stay as they were.
 """
@@ -80,19 +80,21 @@ def _strides(tensor: BufferTensor) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _dot(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Offsets:
+def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Offsets:
     """Return the element offset of each point of a grid, which has `coordinates[dim]` along each dimension."""
     rank = len(strides)
     total = np.zeros((1,) * rank, np.int64)
-    for dim, (along, stride) in enumerate(zip(coordinates, strides, strict=True)):
-        steps = along if stride == 1 else along * stride
-        steps = steps.reshape([-1 if d == dim else 1 for d in range(rank)])
-        total = steps if total.size == 1 and not total.any() else total + steps  # a large grid is not copied for 0
+    for dim, (indices, stride) in enumerate(zip(coordinates, strides, strict=True)):
+        offsets = indices if stride == 1 else indices * stride
+        offsets = offsets.reshape([-1 if d == dim else 1 for d in range(rank)])
+        total = (
+            offsets if total.size == 1 and not total.any() else total + offsets
+        )  # adding to zeros would copy a large grid
     return total
 
 
 def _tensor_offsets(tensor: BufferTensor) -> Offsets:
-    return _dot([np.arange(size, dtype=np.int64) for size in tensor.sizes], _strides(tensor))
+    return _grid_offsets([np.arange(size, dtype=np.int64) for size in tensor.sizes], _strides(tensor))
 
 
 def _input_offsets(operator: Operator, number: int) -> Offsets:
@@ -113,4 +115,4 @@ def _input_offsets(operator: Operator, number: int) -> Offsets:
         coordinates[operator.axis] = before + coordinates[operator.axis]
     else:
         assert isinstance(operator, ElementWiseIdentity)
-    return _dot(coordinates, _strides(operator.input_tensor))
+    return _grid_offsets(coordinates, _strides(operator.input_tensor))

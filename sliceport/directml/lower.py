@@ -32,7 +32,7 @@ from sliceport.slicing import Region, find_tiled_axis
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 
 _MAX_ELEMENTS = 2**60
-"""Limit below what Python's `len` can return for a merged axis (2^63 - 1); no buffer has so many elements."""
+"""More elements than any buffer has. Python's `len` fails for ranges of 2^63 or more indices."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class _Lowering:
     slices: dict[tuple[Region, str, Strides | None, Strides | None], Operator] = field(default_factory=dict)
     ids: Iterator[int] = field(default_factory=count)
 
-    def call(self, operator: Operator, source: Location, outputs: Sequence[str]) -> Call:
+    def make_call(self, operator: Operator, source: Location, outputs: Sequence[str]) -> Call:
         """Return a call of a checked operator, with the next number."""
         return Call(next(self.ids), operator, source.binding, tuple(map(Binding, outputs)))
 
@@ -98,14 +98,14 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
         return [], []
     _check_element(node.element)
     source = state.buffers.locate_input(node)
-    aliases, rest = [], []
+    aliases, copied = [], []
     for cut in cuts:
         alias = state.buffers.find_alias(cut, node, source)
         if alias is None:
-            rest.append(cut)
+            copied.append(cut)
         else:
             aliases.append(alias)
-    parts = [cut for cut in rest if cut.used] or rest  # a node that nothing reads at all is computed whole
+    parts = [cut for cut in copied if cut.used] or copied  # if nothing reads the node, all outputs are computed
     split = _call_split(node.element, parts, source, state)
     if split is not None:
         return [split], aliases
@@ -145,7 +145,7 @@ def _call_split(element: str, cuts: Sequence[Cut], source: Location, state: _Low
     except NotLoweredError:
         return None  # one SLICE1 or SLICE per part may still be possible
     check(operator, state.options.feature_level)
-    return state.call(operator, source, [cut.output for cut in parts])
+    return state.make_call(operator, source, [cut.output for cut in parts])
 
 
 def _call_slice(element: str, cut: Cut, source: Location, state: _Lowering) -> Call:
@@ -154,7 +154,7 @@ def _call_slice(element: str, cut: Cut, source: Location, state: _Lowering) -> C
     key = (cut.region, element, source.strides, strides)
     if key not in state.slices:
         state.slices[key] = _choose_slice(element, cut.region, source.strides, strides, state.options.feature_level)
-    return state.call(state.slices[key], source, [cut.output])
+    return state.make_call(state.slices[key], source, [cut.output])
 
 
 def _choose_slice(

@@ -211,19 +211,19 @@ def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
     >>> tensor_to_json(BufferTensor.of(DataType.FLOAT32, (2, 3)))
     {'DataType': 'FLOAT32', 'Sizes': [2, 3], 'TotalTensorSizeInBytes': 24}
     """
-    out: dict[str, Any] = {"DataType": tensor.data_type.name, "Sizes": list(tensor.sizes)}
+    fields: dict[str, Any] = {"DataType": tensor.data_type.name, "Sizes": list(tensor.sizes)}
     if tensor.strides is not None:
-        out["Strides"] = list(tensor.strides)
-    out["TotalTensorSizeInBytes"] = tensor.total_tensor_size_in_bytes
+        fields["Strides"] = list(tensor.strides)
+    fields["TotalTensorSizeInBytes"] = tensor.total_tensor_size_in_bytes
     if tensor.guaranteed_base_offset_alignment:
-        out["GuaranteedBaseOffsetAlignment"] = tensor.guaranteed_base_offset_alignment
+        fields["GuaranteedBaseOffsetAlignment"] = tensor.guaranteed_base_offset_alignment
     if tensor.flags:
-        out["Flags"] = "OWNED_BY_DML"
-    return out
+        fields["Flags"] = "OWNED_BY_DML"
+    return fields
 
 
 def to_json(operator: Operator) -> dict[str, Any]:
-    """Convert to `{"type": "DML_OPERATOR_...", "desc": {...}}`, with DirectML.h's field names in its order."""
+    """Convert an operator to `{"type": "DML_OPERATOR_...", "desc": {...}}`, with fields as DirectML.h names them."""
     desc: dict[str, Any] = {}
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)

@@ -57,7 +57,7 @@ class Call:
 
     @cached_property
     def moved_bytes(self) -> int:
-        """Bytes written; as many are read."""
+        """Number of bytes written, which is also the number of bytes read."""
         return sum(tensor.element_count * tensor.data_type.bits // 8 for tensor in self.operator.outputs)
 
 
@@ -231,9 +231,9 @@ class Program:
         """Return a file name for each operator: its number, and the name of the first node that it computes."""
         names: dict[int, str] = {}
         for node in self.nodes:
-            safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
+            safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", node.node.name).strip("_.")[:60]
             for call in node.calls:
-                names.setdefault(call.id, f"{call.id:04d}_{safe}" if safe else f"{call.id:04d}")
+                names.setdefault(call.id, f"{call.id:04d}_{safe_name}" if safe_name else f"{call.id:04d}")
         return names
 
 

@@ -52,10 +52,10 @@ class StridedCopy:
             split_axis: The input axis that the regions tile, for a copy that becomes one SPLIT.
         """
         shape = regions[0].input_shape
-        packed = input_strides is None and not any(strides is not None for strides in output_strides)
-        if packed and split_axis is None:
+        all_packed = input_strides is None and not any(strides is not None for strides in output_strides)
+        if all_packed and split_axis is None:
             sizes, selected, _ = coalesce(shape, regions[0].ranges)
-            output = packed_strides([len(k) for k in selected])
+            output = packed_strides([len(indices) for indices in selected])
             return cls(tuple(sizes), packed_strides(sizes), (tuple(selected),), (output,), is_packed=True)
         strides = packed_strides(shape) if input_strides is None else tuple(input_strides)
         outputs = tuple(
@@ -63,7 +63,7 @@ class StridedCopy:
             for region, out in zip(regions, output_strides, strict=True)
         )
         copy = cls(shape, strides, tuple(region.ranges for region in regions), outputs, split_axis)._drop_repeats()
-        if packed:
+        if all_packed:
             return copy._coalesce()
         candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
         return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
@@ -97,8 +97,8 @@ class StridedCopy:
                 sizes[axis] = len(selected[0][axis])
                 for ranges in selected:
                     ranges[axis] = range(sizes[axis])
-        whole = replace(self, sizes=tuple(sizes), selected=tuple(map(tuple, selected)))
-        return whole._reorder([axis for axis, size in enumerate(sizes) if size > 1])
+        narrowed = replace(self, sizes=tuple(sizes), selected=tuple(map(tuple, selected)))
+        return narrowed._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
     def _reorder(self, order: Sequence[int]) -> StridedCopy:
         return StridedCopy(
@@ -183,8 +183,9 @@ class StridedCopy:
         selected, output_strides = [], []
         for ranges, strides, counts in zip(self.selected, self.output_strides, self.counts, strict=True):
             run = ranges[inner]
-            whole = len(run) % group == 0 or (run.stop == size and all(n == 1 for n in counts[:inner]))
-            if run.step != 1 or run.start % group or not whole or (len(run) > 1 and strides[inner] != 1):
+            # A partial last group may only stand at the end of the axis, and only if nothing follows it in the output.
+            has_whole_groups = len(run) % group == 0 or (run.stop == size and all(n == 1 for n in counts[:inner]))
+            if run.step != 1 or run.start % group or not has_whole_groups or (len(run) > 1 and strides[inner] != 1):
                 return None
             if any(stride % group for stride, n in zip(strides[:inner], counts[:inner], strict=True) if n > 1):
                 return None
@@ -204,8 +205,8 @@ def _align_strides(region: Region, strides: Sequence[int], split_axis: int | Non
     """Return the output's strides by input axis. An axis with one selected index gets 1, as its stride is not used."""
     if split_axis is not None:
         return tuple(strides)
-    longer = iter([stride for n, stride in zip(region.output_shape, strides, strict=True) if n != 1])
-    return tuple(1 if len(selected) == 1 else next(longer) for selected in region.ranges)
+    strides_of_longer = iter([stride for n, stride in zip(region.output_shape, strides, strict=True) if n != 1])
+    return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:

@@ -69,8 +69,8 @@ def axis_order(layout: str) -> tuple[int, ...]:
         if sorted(parts) == sorted(map(str, range(len(parts)))):
             return tuple(map(int, parts))
     elif layout and len(set(layout)) == len(layout) and set(layout) <= set(_AXIS_LETTERS):
-        own_order = [letter for letter in _AXIS_LETTERS if letter in layout]
-        return tuple(map(own_order.index, layout))
+        letters = [letter for letter in _AXIS_LETTERS if letter in layout]
+        return tuple(map(letters.index, layout))
     raise UsageError(
         f"layout {layout!r} is not known; write each letter of {_AXIS_LETTERS} that the tensor has once (NHWC), "
         "or a permutation of its axes (0,2,3,1)."
@@ -101,7 +101,7 @@ def element_offset(coordinates: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
-    """Return the bytes that a tensor needs by DMLCalcBufferTensorSize: up to its last element, a multiple of 4.
+    """Return the size in bytes of the smallest buffer for a tensor, a multiple of 4, as DMLCalcBufferTensorSize does.
 
     The result never wraps; the C function wraps at 32 bits for a tensor with strides. An empty tensor needs 0 bytes.
 
@@ -183,7 +183,7 @@ class BufferTensor:
 
     @property
     def is_addressable(self) -> bool:
-        """Whether elements and buffer are at most 2^32 - 1 elements, the limit of DirectML.dll."""
+        """Whether the elements, and the buffer counted in elements, are at most 2^32 - 1, the limit of DirectML.dll."""
         elements = max(self.element_count, self.physical_size)
         return elements <= UINT32_MAX and self.total_tensor_size_in_bytes * 8 <= UINT32_MAX * self.data_type.bits
 
@@ -197,6 +197,7 @@ class BufferTensor:
         if self.strides is None:
             return False
         dims = sorted((stride, size) for stride, size in zip(self.strides, self.sizes, strict=True) if size > 1)
+        # Without overlap, each stride spans all elements of the dimensions with smaller strides.
         extent = 1
         for stride, size in dims:
             if stride < extent:
@@ -217,15 +218,15 @@ class BufferTensor:
         >>> BufferTensor.of(DataType.FLOAT32, (3, 5)).padded_to(4).sizes
         (1, 1, 3, 5)
         """
-        missing = rank - self.rank
-        if missing <= 0:
+        added = rank - self.rank
+        if added <= 0:
             return self
         strides = self.strides
         if strides is not None:
-            strides = (self.sizes[0] * strides[0],) * missing + strides
+            strides = (self.sizes[0] * strides[0],) * added + strides
         return BufferTensor(
             self.data_type,
-            (1,) * missing + self.sizes,
+            (1,) * added + self.sizes,
             strides,
             self.total_tensor_size_in_bytes,
             self.guaranteed_base_offset_alignment,
@@ -235,8 +236,8 @@ class BufferTensor:
     def check(self, name: str) -> None:
         """Check the rules that DirectML has for every buffer tensor, by its documentation and its behaviour.
 
-        DirectML.dll differs from its documentation in two rules: it wants an alignment of at least 16 (documented: the
-        size of an element), and takes a TotalTensorSizeInBytes that is not a multiple of 4.
+        DirectML.dll differs from its documentation in two rules: it needs an alignment of at least 16 (documented: the
+        size of an element), and accepts a TotalTensorSizeInBytes that is not a multiple of 4.
 
         Args:
             name: Name of the tensor in the message.

@@ -1,4 +1,4 @@
-"""Outputs that need no operator: each is its input's whole buffer, or a strided view into it."""
+"""Outputs that need no operator, because each is its input's whole buffer or a strided view of it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Buffers:
 
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
-    """Return the strides of the region's output over the buffer of its input; 0, which has no effect, for size 1."""
-    both = zip(region.ranges, input_strides, strict=True)
-    steps = iter([selected.step * stride for selected, stride in both if len(selected) > 1])
-    return tuple(0 if n == 1 else next(steps) for n in region.output_shape)
+    """Return the strides of the region's output over the buffer of its input. An axis of size 1 gets 0."""
+    axes = zip(region.ranges, input_strides, strict=True)
+    strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
+    return tuple(0 if n == 1 else next(strides) for n in region.output_shape)

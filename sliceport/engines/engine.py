@@ -1,13 +1,15 @@
-"""The protocols of engines, which compute slicing nodes so that `compare` can compare them with one another.
+"""The protocols of engines, which `compare` and `diff` compare with one another.
 
-An operator engine runs the operators that a node was lowered to, for models of every format. A node engine runs the
-node itself, for models of the formats that it names. Engines register under the entry point group `sliceport.engines`.
+An operator engine runs the operators that a slicing node was lowered to, for models of every format. A node engine runs
+the slicing node itself, and a model engine runs whole models, for models of the formats that they name. Engines
+register under the entry point group `sliceport.engines`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
 from sliceport.directml.program import LoweredNode
 
@@ -18,6 +20,29 @@ if TYPE_CHECKING:
     from sliceport.directml.operators import Operator
 
     Bytes = npt.NDArray[np.uint8]
+    Array = npt.NDArray[Any]
+
+Value = Union["Array", tuple["Value", ...], None]
+"""A value of a model: an array, a sequence (of a map its keys and its values), or an optional that holds nothing."""
+
+
+@dataclass(frozen=True)
+class WholeModel:
+    """A model to be run as a whole.
+
+    Attributes:
+        format: The name of its format.
+        data: The content of its file. For `onnx` a ModelProto, for `openvino` the .xml file.
+        inputs: The names of its inputs, in order.
+        outputs: The names of its outputs, in order.
+        weights: For `openvino`, the content of the .bin file.
+    """
+
+    format: str
+    data: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -91,9 +116,74 @@ class NodeEngine(_Named, Protocol):
         ...
 
 
+@runtime_checkable
+class ModelEngine(_Named, Protocol):
+    """An engine that runs whole models of some formats, in a child process: a crash becomes a finding.
+
+    Attributes:
+        model_formats: The names of the formats whose models it runs.
+        options: The names of its options, with a line about each.
+
+    An attribute `is_isolated` that is true says that the engine itself runs models in another process.
+    """
+
+    @property
+    def model_formats(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
+
+    @property
+    def options(self) -> Mapping[str, str]: ...  # noqa: D102 - see the class
+
+    def version(self) -> str:
+        """Return the version of the package that computes.
+
+        Raises:
+            MissingExtra: The package is not installed.
+        """
+        ...
+
+    def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
+        """Run a model.
+
+        Args:
+            model: The model.
+            inputs: An array for each input. Types that NumPy lacks are those of ml_dtypes; strings are objects.
+            options: Values of `options`.
+
+        Returns:
+            The outputs by name, without those of types that the engine cannot return.
+
+        Raises:
+            SliceportError: The model cannot be run; the message becomes the finding.
+        """
+        ...
+
+
+@runtime_checkable
+class NamesCause(Protocol):
+    """A model engine with an optional method that names the part of the engine that computes wrongly."""
+
+    def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
+        """Return the cause of a failure as the end of a sentence, or an empty string.
+
+        Args:
+            options: The options of the run that fails.
+            fails: Returns whether the run fails with other options.
+        """
+        ...
+
+
+@runtime_checkable
+class WritesScript(Protocol):
+    """A model engine with an optional method that shows how to run a model without sliceport."""
+
+    def script(self, options: Mapping[str, str]) -> str:
+        """Return lines of Python that set `got`, a list of arrays, from `path` and `inputs`, arrays by name."""
+        ...
+
+
 Engine = OperatorEngine | NodeEngine
 
 
 def runs_format(engine: Engine, format_name: str) -> bool:
     """Whether an engine takes part in comparisons of models of a format."""
-    return isinstance(engine, OperatorEngine) or format_name in engine.formats
+    return isinstance(engine, OperatorEngine) or (isinstance(engine, NodeEngine) and format_name in engine.formats)

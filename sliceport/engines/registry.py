@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from sliceport.arguments import read_names
-from sliceport.engines.engine import Engine, NodeEngine, OperatorEngine, runs_format
+from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, runs_format
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
@@ -26,13 +26,18 @@ def engines() -> dict[str, Engine]:
 
 def complain(engine: object) -> str:
     """Return why an object is not an engine, as the end of a sentence, or an empty string."""
-    is_engine = isinstance(engine, OperatorEngine | NodeEngine)
-    return "" if is_engine else "is not an engine: it needs name, description and run_operator or run_node"
+    is_engine = isinstance(engine, OperatorEngine | NodeEngine | ModelEngine)
+    return "" if is_engine else "is not an engine: it needs name, description and run_operator, run_node or run_model"
 
 
 def engines_of(format_name: str) -> dict[str, Engine]:
     """Return the engines that can take part in comparisons of models of a format, by name."""
     return {name: engine for name, engine in engines().items() if runs_format(engine, format_name)}
+
+
+def model_engines() -> dict[str, ModelEngine]:
+    """Return the engines that run whole models, by name."""
+    return {name: engine for name, engine in engines().items() if isinstance(engine, ModelEngine)}
 
 
 def choose_engines(names: Iterable[str], format_name: str, reference: str) -> list[Engine]:

@@ -19,7 +19,7 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
     for engine in engines:
         lines.append(f"{TITLES[engine]} ({engine})")
         for defect in defects_of(engine):
-            (divergence,) = [one for one in defect.divergences if one.engine == engine]
+            (divergence,) = [d for d in defect.divergences if d.engine == engine]
             for line in _describe(defect, divergence, verbose):
                 lines += _wrap(line, columns)
         lines.append("")

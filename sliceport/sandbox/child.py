@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from sliceport.progress import listen_to_progress
+from sliceport.sandbox.signals import STOPPING
 
 if sys.platform != "win32":
     import fcntl
 
 HAS_PIPE_SIGNALS = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
 """Whether the system can kill a process when a pipe breaks that the process holds."""
-STOPPING = (signal.SIGINT, signal.SIGTERM)
-"""Signals that stop a command: Ctrl-C of a user, or the shutdown of a system."""
 NO_PIPE = -1
 """Placeholder for the parent's pipe on systems without `HAS_PIPE_SIGNALS`."""
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import socket
 import sys
 from contextlib import suppress
 from functools import cache
@@ -14,12 +12,14 @@ from pathlib import Path
 
 def new_name() -> str:
     """Return a new name for a scratch file or folder, with the machine and the id of this process in it."""
-    return f"{_own_machine()}-{os.getpid()}-{secrets.token_hex(8)}"
+    return f"{_own_machine()}-{os.getpid()}-{os.urandom(8).hex()}"
 
 
 @cache
 def _own_machine() -> str:
     """Return the name of this machine and of its namespace of process ids. Each container has its own namespace."""
+    import socket  # takes a while, and most commands write nothing
+
     try:
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:

@@ -19,8 +19,8 @@ INT64_MIN = -(2**63)
 class Window(NamedTuple):
     """The tight window around the selected indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
 
-    `offset` is the lowest selected index, `size` the extent from there to the highest one, `(n - 1) * |stride| + 1`,
-    and `stride` the signed step; a negative stride starts at the window's end. All three are in elements.
+    `offset` is the lowest selected index, `size` the extent from there to the highest one, `(n - 1) * |stride| + 1`
+    for `n` indices, and `stride` the signed step. A negative stride starts at the window's end. All are in elements.
     """
 
     offset: int
@@ -29,7 +29,7 @@ class Window(NamedTuple):
 
 
 def canonicalize(selected: range) -> range:
-    """Return the one spelling of a range: no index is `range(0)`, one index has step 1, `stop` follows the last index.
+    """Return an equal range in canonical spelling: `range(0)` if empty, step 1 for one index, `stop` next to the last.
 
     >>> canonicalize(range(4, 100, 200))
     range(4, 5)
@@ -73,7 +73,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
         raise InvalidSlice("step must not be 0")
     if size > INT64_MAX:
         raise InvalidSlice(f"an axis must have at most 2^63 - 1 elements, got {size}")
-    if step < 0 and start is not None and start < -size:
+    if step < 0 and start is not None and start < -size:  # unlike Python, see above
         start = -size
     return canonicalize(range(size)[start:stop:step])
 

@@ -1,4 +1,4 @@
-"""The slicing nodes of a model as a front end passes them to the lowering: resolved, folded or refused."""
+"""The slicing nodes of a model as front ends pass them to the lowering: resolved, folded or refused."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ class Region:
         for size, selected in zip(self.input_shape, self.ranges, strict=True):
             if not (0 <= selected[0] < size and 0 <= selected[-1] < size):
                 raise InvalidSlice(f"{selected} is not within an axis of {size} elements")
-        longer = [n for n in map(len, self.ranges) if n != 1]
-        if longer != [n for n in self.output_shape if n != 1]:
-            raise InvalidSlice(f"ranges of lengths {longer} do not fit the output shape {self.output_shape}")
+        lengths = [n for n in map(len, self.ranges) if n != 1]
+        if lengths != [n for n in self.output_shape if n != 1]:
+            raise InvalidSlice(f"ranges of lengths {lengths} do not fit the output shape {self.output_shape}")
         object.__setattr__(self, "ranges", tuple(map(canonicalize, self.ranges)))
 
     @classmethod
@@ -146,14 +146,14 @@ def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
         return None
     (axis,) = sliced
     order = sorted(range(len(regions)), key=lambda i: regions[i].ranges[axis].start)
-    expected = 0
+    next_start = 0
     for i in order:
         selected = regions[i].ranges[axis]
         if (
             selected.step != 1
-            or selected.start != expected
+            or selected.start != next_start
             or regions[i].output_shape != tuple(map(len, regions[i].ranges))
         ):
             return None
-        expected = selected.stop
-    return (axis, order) if expected == shape[axis] else None
+        next_start = selected.stop
+    return (axis, order) if next_start == shape[axis] else None

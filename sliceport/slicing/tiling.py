@@ -14,7 +14,7 @@ Key = TypeVar("Key", bound=Hashable)
 def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """Return sets of runs that each cover `range(size)` without gaps or overlaps, the keys of each in order.
 
-    The first set is one of the most runs. No run is in two sets.
+    The first set has as many runs as possible. No run is in two sets.
 
     Args:
         runs: Non-empty runs of step 1.
@@ -23,7 +23,8 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     >>> find_tilings({"all": range(5), "left": range(2), "right": range(2, 5), "other": range(1, 3)}, size=5)
     [['left', 'right'], ['all']]
     """
-    # The longest chain from 0 to each index, and the runs that end there, each with the length of the chain to it.
+    # longest: the number of runs in the longest chain from 0 to each index.
+    # ending: the runs that end at each index, each with the number of runs in the longest chain that it ends.
     longest = {0: 0}
     ending: dict[int, list[tuple[int, Key]]] = defaultdict(list)
     for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
@@ -33,7 +34,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
             longest[stop] = max(longest.get(stop, 0), longest[start] + 1)
     for keys in ending.values():
         keys.sort(key=itemgetter(0), reverse=True)
-        keys.reverse()  # the best one is taken first, from the end; of equal ones the first
+        keys.reverse()  # `pop` takes the longest chain first, and of equally long ones the first
     tilings = []
     while size and ending[size]:
         backwards: list[Key] = []
@@ -43,7 +44,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
                 backwards.append(ending[end].pop()[1])
                 end = runs[backwards[-1]].start
             elif backwards:
-                end = runs[backwards.pop()].stop  # no chain leads to this run any more
+                end = runs[backwards.pop()].stop  # dead end: the runs before this one are in other sets
             else:
                 break
         if backwards:
@@ -64,16 +65,16 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     stops = [runs[key].stop for key in ordered]
     # best[i]: the number of runs, and of elements in them, of the best set among the first i runs.
     best: list[tuple[int, int]] = [(0, 0)]
-    taken: list[bool] = []
+    is_better_with: list[bool] = []
     for i, key in enumerate(ordered):
         count, elements = best[bisect_right(stops, runs[key].start, 0, i)]
         with_it = (count + 1, elements + len(runs[key]))
-        taken.append(with_it > best[-1])
+        is_better_with.append(with_it > best[-1])
         best.append(max(with_it, best[-1]))
     backwards: list[Key] = []
     i = len(ordered)
     while i:
-        if taken[i - 1]:
+        if is_better_with[i - 1]:
             backwards.append(ordered[i - 1])
             i = bisect_right(stops, runs[ordered[i - 1]].start, 0, i - 1)
         else:
@@ -81,23 +82,23 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     return backwards[::-1]
 
 
-def find_part(ends: Sequence[int], kept: range) -> tuple[int, int] | None:
-    """Return the position and the start of the part that holds all indices of `kept`.
+def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
+    """Return the position and the start of the part that holds all indices of `selected`.
 
-    The result is None if `kept` is empty or spans several parts.
+    The result is None if `selected` is empty or spans several parts.
 
     Args:
-        ends: The stop index of each of the parts, which follow one another from 0 on.
-        kept: The indices, below the last of the ends.
+        ends: The stop index of each part; the first part starts at 0, each other one at the stop before it.
+        selected: The indices, below the last of the ends.
 
     >>> find_part([3, 8], range(7, 4, -1))
     (1, 3)
     """
-    if not kept:
+    if not selected:
         return None
-    i = bisect_right(ends, kept[0])
+    i = bisect_right(ends, selected[0])
     start = ends[i - 1] if i else 0
-    return (i, start) if start <= kept[-1] < ends[i] else None
+    return (i, start) if start <= selected[-1] < ends[i] else None
 
 
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:

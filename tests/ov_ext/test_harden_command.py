@@ -7,10 +7,13 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import openvino as ov
 import pytest
+from onnx_models import parse, save
 from openvino_models import constant, make, one_slice
 
+import sliceport
 from sliceport.cli.main import main
 from sliceport.defects.openvino import NEW_AND_SHRINK
 
@@ -78,3 +81,26 @@ def test_bad_arguments_are_refused(
     assert main(["harden", str(tmp_path / model), "-o", str(tmp_path / output)]) == 2
     assert "sliceport: " + sentence.format(f"{tmp_path}{os.sep}") in capsys.readouterr().err
     assert not (tmp_path / output).exists()
+
+
+EMPTY_AXES = "(float[4,2] x) => (float[4,2] y) <int64[0] none = {}> { z = Slice(x, none, none, none) y = Neg(z) }"
+
+
+def test_slicing_that_openvino_does_not_convert_is_rewritten_first(tmp_path: Path) -> None:
+    proto = parse(EMPTY_AXES, 13)
+    proto.graph.initializer[0].raw_data = b""  # OpenVINO reads the empty list if no field holds its elements
+    path = tmp_path / "m.onnx"
+    onnx.save(proto, path)
+    with pytest.raises(RuntimeError):
+        ov.Core().read_model(path)
+    result = sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu")
+    assert result.text().startswith("OpenVINO does not read the file as it is, so its slicing was simplified first")
+    data = np.arange(8, dtype=np.float32).reshape(4, 2)
+    assert ov.Core().compile_model(tmp_path / "o.xml", "CPU")([data])[0].tolist() == (-data).tolist()
+
+
+def test_file_that_openvino_never_reads_keeps_its_error(tmp_path: Path) -> None:
+    path = save("(float[4] x) => (float[4] y) { y = no.domain.Thing(x) }", tmp_path / "m.onnx", 13)
+    with pytest.raises(sliceport.ModelError, match="cannot be read by OpenVINO"):
+        sliceport.harden(path, tmp_path / "o.xml", target="openvino-cpu")
+    assert not (tmp_path / "o.xml").exists()

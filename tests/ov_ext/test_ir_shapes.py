@@ -16,9 +16,9 @@ import ov_ext
 from ov_ext.format import FORMAT
 from ov_ext.ir_shapes import read_declared_shapes
 from ov_ext.read import name_of
-from sliceport.batch.shapes import choose_shapes
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaresShapes, ManyFiles
+from sliceport.open_shapes import choose_shapes
 
 MANY = 2**31 - 1
 

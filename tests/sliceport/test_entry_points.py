@@ -51,7 +51,7 @@ def sliceport(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    points = {"onnx-reference": "ENGINE", "reversed": "REVERSED", "raising": "RAISING"}
+    points = {"by-onnx": "ENGINE", "reversed": "REVERSED", "raising": "RAISING"}
     return install(tmp_path_factory.mktemp("site"), **points)
 
 
@@ -62,27 +62,27 @@ def test_the_engine_of_the_page_is_short() -> None:
 def test_the_help_lists_them(folder: Path) -> None:
     done = sliceport(folder, "compare", "--help")
     onnx, openvino = done.stdout.split("executors of OpenVINO")
-    assert "onnx-reference" in onnx
-    assert "onnx-reference" not in openvino
+    assert "by-onnx" in onnx
+    assert "by-onnx" not in openvino
     assert "reversed" in openvino
 
 
 def test_engines_of_other_packages_take_part(folder: Path, models: Path) -> None:
-    names = "onnx-reference,reversed,raising"
+    names = "by-onnx,reversed,raising"
     done = sliceport(folder, "compare", str(models / "rule_coalesce.onnx"), "--executors", names, "--format", "json")
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     by_executor: dict[str, set[str]] = {}
     for comparison in found["comparisons"]:
         by_executor.setdefault(comparison["executor"], set()).add(comparison["status"])
-    assert by_executor == {"onnx-reference": {"equal"}, "reversed": {"mismatch"}, "raising": {"error"}}
+    assert by_executor == {"by-onnx": {"equal"}, "reversed": {"mismatch"}, "raising": {"error"}}
     assert "raising failed: ZeroDivisionError: it divides by 0" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("NO_ENGINE", "is not an engine: it needs name, description and run_operator or run_node."),
+        ("NO_ENGINE", "is not an engine: it needs name, description and run_operator, run_node or run_model."),
         ("MISSING", "cannot be loaded: AttributeError:"),
     ],
 )

@@ -18,7 +18,7 @@ import pytest
 import sandbox_calls
 from processes import assert_gone, ticks
 
-from sliceport.sandbox import child, supervisor
+from sliceport.sandbox import child, child_process, signals, supervisor
 
 
 def test_a_call_returns_or_raises() -> None:
@@ -97,7 +97,7 @@ def test_a_worker_at_work_ends_with_a_process_that_is_killed() -> None:
     """Even if it is deep in C, as here, where no thread of Python's gets its turn, and has no limit of time."""
     code = (
         "import os, re, threading\n"
-        "from sliceport.sandbox import supervisor\n"
+        "from sliceport.sandbox import signals, supervisor\n"
         "print(supervisor.call(os.getpid, timeout=60), flush=True)\n"
         "supervisor.call(re.match, '(a+)+b', 'a' * 40, timeout=None)\n"
     )
@@ -185,7 +185,7 @@ def test_an_answer_that_comes_with_the_end_of_the_time_costs_the_next_call_nothi
 
     read = child.read_message
     worker = supervisor.call(os.getpid, timeout=60)
-    monkeypatch.setattr(supervisor, "read_message", read_late)
+    monkeypatch.setattr(child_process, "read_message", read_late)
     assert supervisor.call(os.getpid, timeout=1) == worker
     monkeypatch.undo()
     assert supervisor.call(os.getpid, timeout=60) != worker
@@ -246,7 +246,7 @@ def test_waiting_is_interrupted() -> None:
     timer = threading.Timer(0.5, _interrupt)
     with pytest.raises(KeyboardInterrupt):
         timer.start()
-        supervisor.take(queue.Queue())
+        signals.take(queue.Queue())
     timer.join()
 
 
@@ -259,3 +259,10 @@ def _interrupt() -> None:
 
 def test_any_bound_of_memory_is_taken() -> None:
     assert supervisor.call(math.sqrt, 9, timeout=60, memory=10**12 * 2**40) == 3
+
+
+def test_repeated_call_keeps_the_time_limit_of_both_calls() -> None:
+    begun = time.monotonic()
+    with pytest.raises(supervisor.ChildTimedOut, match=r"^took longer than 2 s$"):
+        supervisor.call_twice(sandbox_calls.crash_late_or_hang, 1.5, timeout=2.0)
+    assert time.monotonic() - begun < 3.4

@@ -103,13 +103,13 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
     "node 's' (Constant) has a value_ints of type FLOATS, which must be INTS": lambda m: (
         constant(m).attribute[0].CopyFrom(helper.make_attribute("value_ints", [7.5]))
     ),
-    "node 'a' (Split) has attribute 't' of type TENSOR, which holds none": lambda m: m.graph.node[0].attribute.add(
+    "node 'a' (Split) has attribute 't' of type TENSOR without a value": lambda m: m.graph.node[0].attribute.add(
         name="t", type=AttributeProto.TENSOR
     ),
     "node 'a' (Split) has attribute 'axis' of type 0, which ONNX does not define": lambda m: m.graph.node[
         0
     ].attribute.add(name="axis", i=1),
-    "node 'q' (Relu) has a graph 'body' that is an attribute of a function, which is not read": lambda m: (
+    "node 'q' (Relu) has attribute 'body', a graph that the call of a function sets: not supported": lambda m: (
         m.functions[0].node[0].attribute.add(name="body", ref_attr_name="b", type=AttributeProto.GRAPH)
     ),
     "node 'a' (Split) has attribute 'axis' twice": lambda m: m.graph.node[0].attribute.extend(
@@ -121,10 +121,10 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
     "graph 'g' has an output without a name": lambda m: setattr(m.graph.output[1], "name", ""),
     "graph 'g' has an input without a name": lambda m: m.graph.input.add(),
     "function 'f' has output 'r', which nothing in it defines": lambda m: m.functions[0].output.__setitem__(0, "r"),
-    "function 'f' calls itself, or one that calls it": lambda m: m.functions[0].node.add(
+    "function 'f' calls itself, directly or through others": lambda m: m.functions[0].node.add(
         op_type="f", domain="own", input=["p"], output=["r"]
     ),
-    "function 'f' calls itself, or one that calls": lambda m: (
+    "function 'f' calls itself, directly or through other": lambda m: (
         m.functions[0].node.add(op_type="h", domain="own", input=["p"], output=["r"]),
         m.functions.add(name="h", domain="own", input=["p"], output=["r"]).node.add(
             op_type="f", domain="own", input=["p"], output=["r"]
@@ -254,5 +254,5 @@ def test_a_long_chain_of_functions_is_checked_in_linear_time(is_reversed: bool) 
     model.functions.add(name=f"f{count}", domain="own", input=["p"], output=["q"]).node.add(
         op_type="f100", domain="own", input=["p"], output=["q"]
     )
-    with pytest.raises(ModelError, match="function 'f100' calls itself, or one that calls it"):
+    with pytest.raises(ModelError, match="function 'f100' calls itself, directly or through others"):
         check_proto(model)

@@ -109,7 +109,7 @@ def test_a_model_that_ends_the_process_is_an_error_and_the_next_one_runs() -> No
 
 
 def test_a_bounded_run_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_cpu, "_SECONDS", 1.0)
+    monkeypatch.setattr(onnxruntime_cpu, "_BOUNDED_SECONDS", 1.0)
     with onnxruntime_cpu.bounded(), pytest.raises(Exhausted, match="onnxruntime takes more than 1 s to run the model"):
         onnxruntime_cpu.run(ENDLESS, {"x": np.array(1, np.float32)}, ["y"])
 

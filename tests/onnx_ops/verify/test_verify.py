@@ -22,7 +22,7 @@ from onnx_ops.passes.rewrite import Rewriting
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import Captured, Value
 from onnx_ops.strided_slice_op import embed_function
-from onnx_ops.verify.run_model import read_complete_model
+from onnx_ops.verify.runnable import read_complete_model
 from onnx_ops.verify.verify import Verification, verify_rewriting
 from sliceport.cli.main import main
 from sliceport.errors import ModelError

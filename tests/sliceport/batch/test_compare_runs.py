@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 import pytest
-from batch_rows import make_finding, make_header, make_row, make_rows
+from batch_rows import compare_runs, make_finding, make_header, make_row, make_rows
 
-from sliceport.batch.compare_runs import Change, RunComparison, compare_runs
+from sliceport.batch.compare_runs import Change, RunComparison
 from sliceport.batch.row import Row
 from sliceport.errors import UsageError
 

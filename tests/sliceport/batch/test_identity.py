@@ -35,7 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def key_of(model: Path) -> str:
-    job = Job("rewrite", {}, {}, str(model.parent / "run"))
+    job = Job("rewrite", str(model.parent / "run"))
     return identify(job, Task(str(model), str(model)), model.parent).key
 
 

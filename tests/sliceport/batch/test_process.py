@@ -47,7 +47,7 @@ def _deadly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    return Job("lower", {}, {"sliceport": "1"}, str(tmp_path / "run"), timeout=60.0, memory=2**31)
+    return Job("lower", str(tmp_path / "run"), versions={"sliceport": "1"}, timeout=60.0, memory=2**31)
 
 
 def do(job: Job, model: Path, name: str = "", **options: object) -> Done:

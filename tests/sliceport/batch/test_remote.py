@@ -179,7 +179,7 @@ class TestDownload:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         put(f"{root}/m.xml", b"<net/>")
         put(f"{root}/m.bin", b"weights 1")
-        job, task = Job("lower", {}, {}, str(tmp_path)), Task("m", f"{root}/m.xml")
+        job, task = Job("lower", str(tmp_path)), Task("m", f"{root}/m.xml")
         first = identify(job, task, tmp_path / "1")
         assert first.path
         again = identify(job, task, tmp_path / "2")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shutil
 import sys
 import threading
@@ -25,7 +23,7 @@ from sliceport.batch.run_folder import VIEW, join, read_run
 from sliceport.batch.sources import is_in_shard
 from sliceport.batch.store import Folder
 from sliceport.batch.summary import Summary
-from sliceport.batch.task import Done
+from sliceport.batch.task import Done, Job
 from sliceport.errors import UsageError
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -43,15 +41,21 @@ def zoo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def batch(zoo: Path, tmp_path: Path) -> Batch:
-    return Batch("lower", [str(zoo)], str(tmp_path / "run"), jobs=2)
+    return Batch(Job("lower", str(tmp_path / "run"), timeout=300.0, memory=2**32), [str(zoo)], jobs=2)
+
+
+def vary(batch: Batch, **parts: Any) -> Batch:
+    """Return a batch with other parts, of its job or of itself."""
+    of_job = {name: parts.pop(name) for name in list(parts) if name in Job.__dataclass_fields__}
+    return replace(batch, job=replace(batch.job, **of_job), **parts)
 
 
 def rows(batch: Batch) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(batch.root, VIEW).read_text("ascii").splitlines()]
+    return [json.loads(line) for line in Path(batch.job.root, VIEW).read_text("ascii").splitlines()]
 
 
 def results(batch: Batch) -> dict[str, bytes]:
-    folder = Path(batch.root, "results")
+    folder = Path(batch.job.root, "results")
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*.json"))}
 
 
@@ -72,7 +76,7 @@ def test_every_model_has_a_row(batch: Batch, zoo: Path) -> None:
     assert sorted(done.model for done in seen) == [row["model"] for row in made]
     assert finished.summary.exit_code == 2
     assert list(finished.run.rows()) == made
-    assert not Path(batch.root, "scratch").exists()
+    assert not Path(batch.job.root, "scratch").exists()
 
 
 def test_nothing_is_done_twice(batch: Batch, zoo: Path) -> None:
@@ -102,7 +106,7 @@ def test_one_that_cannot_be_read_has_a_row_without_a_key(batch: Batch, tmp_path:
     folder = tmp_path / "zoo" / "a folder.onnx"
     (tmp_path / "list.txt").write_text(f"{folder}\n")
     folder.symlink_to(tmp_path / "nowhere")
-    run_batch(replace(batch, sources=[str(tmp_path / "zoo")]))
+    run_batch(vary(batch, sources=[str(tmp_path / "zoo")]))
     (row,) = [row for row in rows(batch) if row["model"] == str(folder)]
     assert (row["key"], row["verdict"], row["result"]) == ("", "error", None)
     assert row["message"] == "it cannot be read (No such file or directory)."
@@ -111,7 +115,7 @@ def test_one_that_cannot_be_read_has_a_row_without_a_key(batch: Batch, tmp_path:
 def test_a_bad_source_is_a_row(batch: Batch, tmp_path: Path) -> None:
     missing = str(tmp_path / "none.onnx")
     (tmp_path / "list.txt").write_text(f"{tmp_path}/zoo/rule_glu.onnx\n{missing}\n")
-    batch = replace(batch, sources=[f"@{tmp_path}/list.txt"])
+    batch = vary(batch, sources=[f"@{tmp_path}/list.txt"])
     totals: list[int] = []
     finished = run_batch(batch, begin=totals.append)
     assert [(row["verdict"], row["message"]) for row in finished.run.rows()] == [
@@ -120,7 +124,7 @@ def test_a_bad_source_is_a_row(batch: Batch, tmp_path: Path) -> None:
     ]
     assert (totals, finished.run.header["models"], finished.summary.exit_code) == ([2], 2, 2)
     with pytest.raises(UsageError, match="is not there"):
-        run_batch(replace(batch, sources=[missing]))
+        run_batch(vary(batch, sources=[missing]))
 
 
 def finished_message(batch: Batch) -> str:
@@ -133,9 +137,9 @@ def test_a_run_that_is_stopped_goes_on(batch: Batch, zoo: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_batch(replace(batch, jobs=1), observe=stop)
+        run_batch(vary(batch, jobs=1), observe=stop)
     assert [Path(row["model"]).stem for row in rows(batch)] == ["damaged", "rule_glu", "rule_identity"]
-    assert not Path(batch.root, "scratch").exists()
+    assert not Path(batch.job.root, "scratch").exists()
     stored = results(batch)
     assert len(stored) >= 3  # others may have been done meanwhile
     seen: list[Done] = []
@@ -151,7 +155,7 @@ def test_two_runs_at_once_into_one_folder(batch: Batch, zoo: Path) -> None:
     for name in ("rule_alias", "rule_glu"):
         if (MODELS / f"{name}.onnx").exists():
             shutil.copy(MODELS / f"{name}.onnx", others)
-    second = replace(batch, sources=[str(others)])
+    second = vary(batch, sources=[str(others)])
     started = threading.Event()
 
     def run_the_other(_: Done) -> None:
@@ -159,13 +163,13 @@ def test_two_runs_at_once_into_one_folder(batch: Batch, zoo: Path) -> None:
             started.set()
             run_batch(second)
 
-    run_batch(replace(batch, jobs=1), observe=run_the_other)
+    run_batch(vary(batch, jobs=1), observe=run_the_other)
     expected = sorted(file.as_posix() for folder in (zoo, others) for file in folder.iterdir())
     assert [row["model"] for row in rows(batch)] == expected
 
 
 def test_a_run_is_judged_by_its_own_models_though_another_command_began_meanwhile(batch: Batch, zoo: Path) -> None:
-    only = replace(batch, sources=[str(zoo / "rule_glu.onnx")], options={"feature_level": "4.0"})
+    only = vary(batch, sources=[str(zoo / "rule_glu.onnx")], options={"feature_level": "4.0"})
     started = threading.Event()
 
     def run_the_other(_: Done) -> None:
@@ -188,34 +192,34 @@ def test_clocks_that_are_put_back_hide_no_run(batch: Batch, zoo: Path, monkeypat
         finished = run_batch(batch)
         assert (finished.summary.models, finished.summary.exit_code) == (4, 1)
         assert finished.run.header["started"] > ahead
-        assert len(rows(batch)) == len(list(read_run(Folder(batch.root)).rows())) == 4
+        assert len(rows(batch)) == len(list(read_run(Folder(batch.job.root)).rows())) == 4
 
 
 def test_a_copy_whose_files_have_other_times_is_the_same_run(batch: Batch, zoo: Path, tmp_path: Path) -> None:
     run_batch(batch)
     (zoo / "damaged.onnx").unlink()
     run_batch(batch)
-    shutil.copytree(batch.root, tmp_path / "copy", copy_function=shutil.copyfile)
+    shutil.copytree(batch.job.root, tmp_path / "copy", copy_function=shutil.copyfile)
     assert list(read_run(Folder(str(tmp_path / "copy"))).rows()) == rows(batch)
 
 
 def test_journals_of_another_form_are_left_out(batch: Batch) -> None:
     run_batch(batch)
     before = rows(batch)
-    (file,) = Path(batch.root, "runs").iterdir()
+    (file,) = Path(batch.job.root, "runs").iterdir()
     header, *lines = map(json.loads, file.read_text().splitlines())
     headers: list[Any] = [1, None, [], {}, {**header, "schema_version": 2}]
     entries: list[Any] = [1, [], None]
     journals = [[other, *lines] for other in headers] + [[header, entry] for entry in entries]
     for i, journal in enumerate(journals):
         file.with_name(f"{i}.jsonl").write_text("".join(f"{json.dumps(part)}\n" for part in journal))
-    run = read_run(Folder(batch.root))
+    run = read_run(Folder(batch.job.root))
     assert list(run.rows()) == before
 
 
 def cut_journal(batch: Batch, lines: int, tail: str = "") -> None:
     """Leave the journal of a run as it is when the run is killed after a number of models."""
-    (file,) = Path(batch.root, "runs").iterdir()
+    (file,) = Path(batch.job.root, "runs").iterdir()
     kept = [line for line in file.read_text().splitlines() if not line.startswith('{"written"')][: lines + 1]
     file.write_text("".join(f"{line}\n" for line in kept) + tail)
 
@@ -225,7 +229,7 @@ def test_a_killed_run_is_incomplete(batch: Batch, tail: str) -> None:
     finished = run_batch(batch)
     assert finished.run.describe_gap() == ""
     cut_journal(batch, 2, tail)
-    run = read_run(Folder(batch.root))
+    run = read_run(Folder(batch.job.root))
     assert (len(run), run.describe_gap()) == (2, "2 of 5 models")
     summary = Summary.of(run.rows(), run.describe_gap())
     assert summary.exit_code == 2
@@ -236,15 +240,15 @@ def test_a_killed_run_is_incomplete(batch: Batch, tail: str) -> None:
 
 def test_a_killed_shard_is_incomplete(batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # absolute names would be in other shards each time
-    batch = replace(batch, sources=["zoo"])
-    shards = [replace(batch, shard=(i, 2), root=str(tmp_path / f"shard{i}")) for i in (1, 2)]
+    batch = vary(batch, sources=["zoo"])
+    shards = [vary(batch, shard=(i, 2), root=str(tmp_path / f"shard{i}")) for i in (1, 2)]
     for shard in shards:
         run_batch(shard)
     cut_journal(shards[0], 0)
-    run = join([read_run(Folder(shard.root)) for shard in shards])
+    run = join([read_run(Folder(shard.job.root)) for shard in shards])
     assert run.unfinished > 0
     assert run.describe_gap() == f"{5 - run.unfinished} of 5 models"
-    assert read_run(Folder(shards[0].root)).describe_gap().endswith("models, without shard 2/2")
+    assert read_run(Folder(shards[0].job.root)).describe_gap().endswith("models, without shard 2/2")
 
 
 def test_a_view_is_written_on_the_way(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +257,7 @@ def test_a_view_is_written_on_the_way(batch: Batch, monkeypatch: pytest.MonkeyPa
     lengths: list[int] = []
 
     def look(_: Done) -> None:
-        lengths.append(len(rows(batch)) if Path(batch.root, VIEW).exists() else 0)
+        lengths.append(len(rows(batch)) if Path(batch.job.root, VIEW).exists() else 0)
 
     run_batch(batch, observe=look)
     assert lengths == [0, 1, 2, 3, 4]
@@ -261,48 +265,48 @@ def test_a_view_is_written_on_the_way(batch: Batch, monkeypatch: pytest.MonkeyPa
 
 def test_shards_into_one_folder_make_one_view(batch: Batch, zoo: Path) -> None:
     for i in (1, 2, 3):
-        run_batch(replace(batch, shard=(i, 3)))
+        run_batch(vary(batch, shard=(i, 3)))
     assert [row["model"] for row in rows(batch)] == sorted(file.as_posix() for file in zoo.iterdir())
-    run_batch(replace(batch, shard=(2, 3)))
+    run_batch(vary(batch, shard=(2, 3)))
     assert len(rows(batch)) == 5
 
 
 def test_shards_of_folders_of_their_own_are_joined(batch: Batch, tmp_path: Path) -> None:
-    shards = [replace(batch, shard=(i, 3), root=str(tmp_path / f"shard{i}")) for i in (1, 2, 3)]
+    shards = [vary(batch, shard=(i, 3), root=str(tmp_path / f"shard{i}")) for i in (1, 2, 3)]
     for shard in shards:
         run_batch(shard)
     run_batch(batch)
-    runs = [read_run(Folder(shard.root)) for shard in shards]
+    runs = [read_run(Folder(shard.job.root)) for shard in shards]
     assert list(join(runs).rows()) == rows(batch)
     with pytest.raises(UsageError, match="not the shards of one run"):
         join([runs[0], runs[0]])
     with pytest.raises(UsageError, match="not the shards of one run"):
-        join([runs[0], read_run(Folder(batch.root))])
+        join([runs[0], read_run(Folder(batch.job.root))])
 
 
 def test_shards_of_other_sources_are_not_of_the_run(batch: Batch, zoo: Path, tmp_path: Path) -> None:
     shutil.copytree(zoo, tmp_path / "others")
-    run_batch(replace(batch, sources=[str(tmp_path / "others")], shard=(1, 2)))
-    finished = run_batch(replace(batch, shard=(2, 2)))
+    run_batch(vary(batch, sources=[str(tmp_path / "others")], shard=(1, 2)))
+    finished = run_batch(vary(batch, shard=(2, 2)))
     second = [file.as_posix() for file in zoo.iterdir() if is_in_shard(file.as_posix(), 2, 2)]
     assert sorted(row["model"] for row in rows(batch)) == sorted(second)
     assert finished.run.describe_gap() == "without shard 1/2"
-    run_batch(replace(batch, shard=(1, 2)))
-    run = read_run(Folder(batch.root))
+    run_batch(vary(batch, shard=(1, 2)))
+    run = read_run(Folder(batch.job.root))
     assert len(run.entries) == 5
     assert run.describe_gap() == ""
 
 
 def test_other_commands_in_the_same_folder_do_not_mix(batch: Batch) -> None:
     run_batch(batch)
-    finished = run_batch(replace(batch, options={"feature_level": "4.0"}))
+    finished = run_batch(vary(batch, options={"feature_level": "4.0"}))
     assert finished.summary.models == 5
     assert {row["result"]["feature_level"] for row in rows(batch) if row["result"]} == {"4.0"}
 
 
 def test_a_header_has_the_options_that_were_given(batch: Batch) -> None:
     options = {"seed": 0, "verify": False, "passes": [], "input_shapes": {}, "executors": None, "feature_level": "4.0"}
-    finished = run_batch(replace(batch, options={**options}, sources=[]))
+    finished = run_batch(vary(batch, options={**options}, sources=[]))
     assert finished.run.header["options"] == {"seed": 0, "feature_level": "4.0"}
 
 
@@ -311,16 +315,14 @@ def test_options_of_single_models(batch: Batch, zoo: Path, tmp_path: Path) -> No
         shutil.copy(MODELS / "rule_symbolic.onnx", zoo / f"{copy}.onnx")
     file = tmp_path / "manifest.toml"
     file.write_text('[[models]]\nmodel = "zoo/given.onnx"\ninput_shapes = { x = [2, 5, 8] }\n')
-    run_batch(replace(batch, manifest=read_manifest(str(file))))
+    run_batch(vary(batch, manifest=read_manifest(str(file))))
     verdicts = {Path(row["model"]).stem: row["verdict"] for row in rows(batch)}
     assert (verdicts["given"], verdicts["open"]) == ("clean", "finding")
 
 
 def test_shapes_for_all_are_for_models_that_have_the_input(batch: Batch, zoo: Path) -> None:
     shutil.copy(MODELS / "rule_symbolic.onnx", zoo / "open.onnx")
-    run_batch(
-        replace(batch, options={"input_shapes": {"x": (2, 5, 8), "other": (3,)}}, sources=[str(zoo / "open.onnx")])
-    )
+    run_batch(vary(batch, options={"input_shapes": {"x": (2, 5, 8), "other": (3,)}}, sources=[str(zoo / "open.onnx")]))
     assert [row["verdict"] for row in rows(batch)] == ["clean"]
 
 
@@ -343,7 +345,7 @@ def test_shapes_for_all_and_for_single_models_are_both_used(batch: Batch, two: P
     found = []
     for size in (6, 9):
         options = {"input_shapes": {"a": (9, 9), "b": (size, 4)}}
-        run_batch(replace(batch, sources=[str(two)], manifest=manifest, options=options))
+        run_batch(vary(batch, sources=[str(two)], manifest=manifest, options=options))
         (row,) = rows(batch)
         found.append(
             [each["desc"]["InputTensor"]["Sizes"] for node in row["result"]["nodes"] for each in node["operators"]]
@@ -354,19 +356,19 @@ def test_shapes_for_all_and_for_single_models_are_both_used(batch: Batch, two: P
 def test_arrays_for_all_and_for_single_models_are_both_used(batch: Batch, two: Path) -> None:
     manifest = read_manifest(str(two.with_name("m.jsonl")))
     options = {"inputs": {"b": str(two.with_name("b.npy"))}}
-    run_batch(replace(batch, command="compare", sources=[str(two)], manifest=manifest, options=options))
+    run_batch(vary(batch, command="compare", sources=[str(two)], manifest=manifest, options=options))
     assert [row["verdict"] for row in rows(batch)] == ["clean"]
 
 
 def test_a_command_that_takes_no_arrays_ignores_those_of_a_manifest(batch: Batch, two: Path) -> None:
     two.with_name("a.npy").unlink()
     manifest = read_manifest(str(two.with_name("m.jsonl")))
-    run_batch(replace(batch, sources=[str(two)], manifest=manifest, options={"input_shapes": {"b": (6, 4)}}))
+    run_batch(vary(batch, sources=[str(two)], manifest=manifest, options={"input_shapes": {"b": (6, 4)}}))
     assert [row["verdict"] for row in rows(batch)] == ["clean"]
 
 
 def test_the_results_lie_in_the_sources(batch: Batch, zoo: Path) -> None:
-    batch = replace(batch, command="harden", root=str(zoo / "run"))
+    batch = vary(batch, command="harden", root=str(zoo / "run"))
     for _ in range(2):
         assert run_batch(batch).summary.models == 5
     assert len(list((zoo / "run" / "outputs").rglob("model.onnx"))) == 4
@@ -374,30 +376,28 @@ def test_the_results_lie_in_the_sources(batch: Batch, zoo: Path) -> None:
 
 @pytest.mark.parametrize("source", ["", "/**/*.onnx"])
 def test_the_results_lie_beside_the_sources(batch: Batch, zoo: Path, source: str) -> None:
-    batch = replace(batch, command="harden", root=str(zoo), sources=[f"{zoo}{source}"])
+    batch = vary(batch, command="harden", root=str(zoo), sources=[f"{zoo}{source}"])
     for _ in range(2):
         assert run_batch(batch).summary.models == 5
 
 
-def test_a_journal_that_cannot_be_written_is_told(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill_the_disk(data: object) -> str:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(json, "dumps", fill_the_disk)
-    with pytest.raises(UsageError, match=r"runs/.*\.jsonl' cannot be written \(No space left on device\)"):
+def test_a_journal_that_cannot_be_written_is_told(batch: Batch) -> None:
+    Path(batch.job.root).mkdir()
+    Path(batch.job.root, "runs").write_text("a file, and no folder")
+    with pytest.raises(UsageError, match=r"runs/.*\.jsonl' cannot be written \("):
         run_batch(batch)
-    assert not Path(batch.root, "scratch").exists()
+    assert not Path(batch.job.root, "scratch").exists()
 
 
 def test_a_result_that_is_gone_is_told(batch: Batch) -> None:
     finished = run_batch(batch)
-    shutil.rmtree(Path(batch.root, "results"))
+    shutil.rmtree(Path(batch.job.root, "results"))
     verdicts = {row["verdict"] for row in finished.run.rows()}
     assert verdicts == {"lost"}
 
 
 def test_unknown_commands_and_empty_folders() -> None:
     with pytest.raises(UsageError, match="did you mean 'lower'"):
-        run_batch(Batch("lowr", ["."], "run"))
+        run_batch(Batch(Job("lowr", "run"), ["."]))
     with pytest.raises(UsageError, match="holds no run"):
         read_run(Folder("nowhere"))

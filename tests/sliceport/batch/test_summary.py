@@ -50,7 +50,6 @@ def test_the_cause_of_a_failure_is_its_reason() -> None:
         (("clean", "clean"), 0),
         (("clean", "finding"), 1),
         *((("clean", "finding", verdict), 2) for verdict in ("error", "crash", "timeout", "memory", "lost")),
-        (("unheard of",), 2),
     ],
 )
 def test_exit_codes(verdicts: tuple[Verdict, ...], code: int) -> None:

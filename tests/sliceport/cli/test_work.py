@@ -100,6 +100,37 @@ def test_what_a_child_wrote_before_it_died_is_removed(models: Path, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child outlives a parent that is killed")
+def test_next_command_removes_what_a_killed_command_left(models: Path, tmp_path: Path) -> None:
+    action = "write_files([arguments[1]], lambda folder: os.kill(os.getppid(), signal.SIGKILL) or time.sleep(600))"
+    words = [sys.executable, "-c", PREPARED.format(action=action), "rewrite", str(models / MODEL)]
+    killed = subprocess.run([*words, "-o", str(tmp_path / "o.onnx")], capture_output=True, check=False, timeout=300)
+    assert killed.returncode == -signal.SIGKILL
+    (scratch,) = tmp_path.iterdir()
+    assert scratch.name.startswith(".sliceport-")
+    old = tmp_path / ".sliceport-old-0123456789ab"  # replaced files that a killed command could not put back
+    old.mkdir()
+    rewrite(models, tmp_path, "pass", code=0)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [old.name, "o.onnx"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_during_the_imports_ends_the_command(number: signal.Signals) -> None:
+    code = """
+import os, signal, sys
+from sliceport.cli.start import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def end(event, words):
+    if event == "import" and words[0] == "sliceport.cli.main":
+        os.kill(os.getpid(), int(sys.argv.pop()))
+sys.addaudithook(end)
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(int(number))], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (128 + number, "")
+    assert done.stderr == ("sliceport: interrupted\n" if number == signal.SIGINT else "")
+
+
 def test_a_crash_is_tried_again_isolated(models: Path, tmp_path: Path) -> None:
     last, _ = rewrite(models, tmp_path, "is_expendable() and os.abort()", code=0)
     assert last == f"sliceport: wrote {tmp_path / 'o.onnx'}"

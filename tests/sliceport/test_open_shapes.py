@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import sliceport
-from sliceport.batch.shapes import choose_shapes, choose_sizes
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaredShapes
+from sliceport.open_shapes import choose_shapes, choose_sizes
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,294 @@
+"""An ONNX model as a graph that `diff` cuts into smaller models."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from onnx_ops.model.domains import STANDARD_DOMAINS
+from onnx_ops.model.io import from_proto
+from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.runtime.session import STRING, Captured
+from onnx_ops.verify.inputs import make_inputs
+from sliceport.defects.defect import Defect
+from sliceport.diffing.graph import Body, GraphNode, Runner
+from sliceport.engines.engine import Value, WholeModel
+from sliceport.errors import UsageError
+from sliceport.formats import InputShapes
+from sliceport.wording import shorten
+
+Array = npt.NDArray[Any]
+
+_MOVES = frozenset(
+    {
+        "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
+        "GatherND", "Identity", "Pad", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice",
+        "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
+    }
+)  # fmt: skip
+_ATTEMPTS: tuple[tuple[int | None, int], ...] = ((None, 0), (None, 1), (2, 0), (1, 0))
+"""Bounds of random integers: exclusive most, and least."""
+_MAX_ITERATIONS = 100
+_SCRIPT = """\
+import glob
+import numpy as np, onnx
+from onnx import numpy_helper
+
+path = "model.onnx"
+def read(kind, values):
+    files = [f"test_data_set_0/{kind}_{i}.pb" for i in range(len(values))]
+    return [numpy_helper.to_array(onnx.load_tensor(file)) for file in files]
+graph = onnx.load(path).graph
+given = [i.name for i in graph.input if i.name not in {t.name for t in graph.initializer}]
+inputs = dict(zip(given, read("input", given)))
+expected = read("output", graph.output)
+"""
+
+
+class OnnxGraph:
+    """The main graph of an ONNX model, or one run of a body of control flow.
+
+    Args:
+        proto: The model, with its weights, functions inlined, every node named.
+        model: The same as onnx-ir has it, to make inputs; None for a body.
+    """
+
+    format = "onnx"
+
+    def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None) -> None:
+        graph = proto.graph
+        self._proto, self._model = proto, model
+        self._weights = {tensor.name: tensor for tensor in graph.initializer}
+        self._sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
+        is_constant = [node.op_type == "Constant" and node.domain in STANDARD_DOMAINS for node in graph.node]
+        pairs = list(zip(graph.node, is_constant, strict=True))
+        self._constant_nodes = {node.output[0]: node for node, is_one in pairs if is_one}
+        self._nodes = [node for node, is_one in pairs if not is_one]
+        self._types = {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+        self._constants = self._weights.keys() | self._sparse.keys() | self._constant_nodes.keys()
+        self.inputs = [value.name for value in graph.input if value.name not in self._constants]
+        self.outputs = list(dict.fromkeys(value.name for value in graph.output))
+        self.nodes = [self._describe(node) for node in self._nodes]
+        dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
+        self._is_open = any(not dim.HasField("dim_value") for dim in dims)
+
+    def _describe(self, node: onnx.NodeProto) -> GraphNode:
+        is_standard = node.domain in STANDARD_DOMAINS
+        return GraphNode(
+            node.name or next(filter(None, node.output), ""),
+            node.op_type,
+            tuple(name for name in dict.fromkeys(reads(node)) if name not in self._constants),
+            tuple(filter(None, node.output)),
+            moves=is_standard and node.op_type in _MOVES,
+            is_shape=is_standard and node.op_type in ("Shape", "Size"),
+        )
+
+    def whole(self) -> WholeModel:
+        """Return the whole model; see `Graph`."""
+        return WholeModel(self.format, self._proto.SerializeToString(), tuple(self.inputs), tuple(self.outputs))
+
+    def cut(
+        self,
+        nodes: Collection[int],
+        outputs: Sequence[str],
+        inputs: Mapping[str, Array],
+        constants: Mapping[str, Array],
+        *,
+        has_fixed_shapes: bool = False,
+    ) -> WholeModel:
+        """Return a model of some nodes; see `Graph`."""
+        proto = self._empty_model()
+        chosen = [self._nodes[i] for i in sorted(nodes)]
+        read = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
+        self._add_constants(proto.graph, read)
+        proto.graph.node.extend(chosen)
+        proto.graph.initializer.extend(to_tensor(name, array) for name, array in constants.items())
+        proto.graph.input.extend(
+            onnx.ValueInfoProto(name=name, type=self._type_of(name, array, has_fixed_shapes))
+            for name, array in inputs.items()
+        )
+        proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
+        return WholeModel(self.format, proto.SerializeToString(), tuple(inputs), tuple(outputs))
+
+    def _empty_model(self) -> onnx.ModelProto:
+        proto = onnx.ModelProto(ir_version=self._proto.ir_version, graph=onnx.GraphProto(name="cut"))
+        proto.opset_import.extend(self._proto.opset_import)
+        proto.functions.extend(self._proto.functions)
+        return proto
+
+    def _add_constants(self, graph: onnx.GraphProto, names: Collection[str]) -> None:
+        graph.node.extend(self._constant_nodes[name] for name in names if name in self._constant_nodes)
+        graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
+        graph.sparse_initializer.extend(self._sparse[name] for name in names if name in self._sparse)
+
+    def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
+        """Return the type of an input of a cut: with symbols where the model declares them, unless shapes are fixed."""
+        element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
+        declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
+        sizes: list[int | str | None] = list(array.shape)
+        if self._is_open and not has_fixed_shapes:
+            symbols = [dim.dim_param for dim in declared] if len(declared) == array.ndim else [""] * array.ndim
+            numbers = [dim.dim_value for dim in declared] if len(declared) == array.ndim else [0] * array.ndim
+            triples = zip(array.shape, symbols, numbers, strict=True)
+            sizes = [size if size == number else symbol or None for size, symbol, number in triples]
+        return onnx.helper.make_tensor_type_proto(element, sizes)
+
+    def make_inputs(
+        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
+    ) -> dict[str, Array]:
+        """Return the given arrays, and random ones for the other inputs; see `Graph`."""
+        assert self._model is not None
+        most, least = _ATTEMPTS[attempt]
+        arrays = make_inputs(self._model, shapes, inputs, seed, most, least)
+        for name in arrays.keys() & self._weights.keys():  # the caller replaces a default
+            self._weights[name].CopyFrom(to_tensor(name, arrays.pop(name)))
+        return arrays
+
+    def read_recorded(self, folder: Path) -> list[tuple[dict[str, Array], dict[str, Value]]]:
+        """Read `test_data_set_*/input_*.pb` and `output_*.pb`; see `Graph`."""
+        sets = sorted(folder.glob("test_data_set_*")) or [folder]
+        recorded = []
+        for data in sets:
+            inputs = self._read_tensors(data, "input", self.inputs)
+            recorded.append((inputs, dict(self._read_tensors(data, "output", self.outputs))))
+        return recorded
+
+    def _read_tensors(self, folder: Path, kind: str, names: Sequence[str]) -> dict[str, Any]:
+        arrays = {}
+        for i, name in enumerate(names):
+            file = folder / f"{kind}_{i}.pb"
+            try:
+                arrays[name] = Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
+            except Exception as error:  # protobuf has errors of its own
+                raise UsageError(f"'{file}' cannot be read as the {kind} {name!r} ({shorten(str(error))}).") from None
+        return arrays
+
+    def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
+        """Yield the runs of the bodies of an If, Loop or Scan; see `Graph`."""
+        proto = self._nodes[node]
+        graphs = {attribute.name: attribute.g for attribute in proto.attribute if attribute.HasField("g")}
+        if proto.domain not in STANDARD_DOMAINS or not graphs:
+            return
+        read: list[Any] = [None if not name else self._value_of(name, values) for name in proto.input]
+        if proto.op_type == "If":
+            title = "then_branch" if bool(read[0]) else "else_branch"
+            yield self._body(title, graphs[title], [], values)
+        elif proto.op_type == "Loop":
+            condition: Any
+            count = _MAX_ITERATIONS if read[0] is None else min(int(read[0]), _MAX_ITERATIONS)
+            condition, carried = np.array(read[1] is None or bool(read[1])), read[2:]
+            for i in range(count if condition else 0):
+                body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
+                yield body
+                computed = run(body.graph.whole(), body.inputs)
+                results: list[Any] = [computed[value.name] for value in graphs["body"].output]
+                condition, carried = results[0], results[1 : 1 + len(carried)]
+                if not condition:
+                    return
+        elif proto.op_type == "Scan" and len(proto.input) == len(graphs["body"].input):
+            yield from self._scan(proto, graphs["body"], read, values, run)
+
+    def _scan(
+        self, proto: onnx.NodeProto, graph: onnx.GraphProto, read: list[Any], values: Mapping[str, Array], run: Runner
+    ) -> Iterator[Body]:
+        options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
+        scanned = options["num_scan_inputs"]
+        axes = options.get("scan_input_axes") or [0] * scanned
+        backwards = options.get("scan_input_directions") or [0] * scanned
+        carried, sequences = read[:-scanned], read[-scanned:]
+        for i in range(min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
+            slices = [
+                np.take(sequence, -1 - i if backward else i, axis)
+                for sequence, axis, backward in zip(sequences, axes, backwards, strict=True)
+            ]
+            body = self._body(f"iteration {i}", graph, [*carried, *slices], values)
+            yield body
+            computed = run(body.graph.whole(), body.inputs)
+            carried = [computed[value.name] for value in graph.output[: len(carried)]]
+
+    def _value_of(self, name: str, values: Mapping[str, Array]) -> Array | None:
+        if name in self._weights:
+            return onnx.numpy_helper.to_array(self._weights[name])
+        if name in self._constant_nodes:
+            attribute = self._constant_nodes[name].attribute[0]
+            value = onnx.helper.get_attribute_value(attribute)
+            return onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.array(value)
+        return values[name]
+
+    def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
+        """Return a body as a model that reads its arguments, and what it takes from around it."""
+        proto = self._empty_model()
+        names = [value.name for value in graph.input]
+        outside = list(dict.fromkeys(free_names(graph)))
+        arrays = {name: np.asarray(array) for name, array in zip(names, arguments, strict=True)}
+        arrays |= {name: values[name] for name in outside if name in values}
+        self._add_constants(proto.graph, outside)
+        proto.graph.node.extend(graph.node)
+        proto.graph.initializer.extend(graph.initializer)
+        proto.graph.value_info.extend(graph.value_info)
+        proto.graph.output.extend(graph.output)
+        proto.graph.input.extend(
+            onnx.ValueInfoProto(name=name, type=self._type_of(name, array, has_fixed_shapes=True))
+            for name, array in arrays.items()
+        )
+        return Body(title, OnnxGraph(proto), arrays)
+
+    def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
+        """Return the known defects that hardening finds; see `Graph`."""
+        report = harden_for_directml(from_proto(onnx.ModelProto.FromString(model.data)))
+        defects = [defect for change in report.changes for defect in change.defects]
+        found = [defect for defect in defects if isinstance(defect, Defect) and engine in defect.engines]
+        return list(dict.fromkeys(found))
+
+    def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
+        """Write a model and its data in the layout of onnx's backend tests; see `Graph`."""
+        proto = onnx.ModelProto.FromString(model.data)
+        for value in proto.graph.output:
+            array = outputs.get(value.name)
+            if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):
+                value.type.CopyFrom(self._type_of(value.name, array, has_fixed_shapes=True))
+        (folder / "model.onnx").write_bytes(proto.SerializeToString())
+        data = folder / "test_data_set_0"
+        data.mkdir()
+        for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
+            for i, name in enumerate(names):
+                value = values.get(name)
+                if isinstance(value, np.ndarray):
+                    (data / f"{kind}_{i}.pb").write_bytes(to_tensor(name, value).SerializeToString())
+        return _SCRIPT
+
+
+def to_tensor(name: str, array: Array) -> onnx.TensorProto:
+    """Return an array as a TensorProto; ml_dtypes' types and strings included."""
+    captured = Captured.of(array)
+    if captured.element == STRING:
+        texts = [str(text).encode() for text in array.flat]
+        return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=texts)
+    return onnx.TensorProto(
+        name=name, data_type=captured.element, dims=captured.shape, raw_data=captured.data.tobytes()
+    )
+
+
+def reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the names of the values that a node reads, its bodies included."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in graphs_of(attribute):
+            yield from free_names(graph)
+
+
+def free_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names of the values that a body reads from around it."""
+    inside = {name for node in graph.node for name in node.output}
+    inside |= {value.name for value in (*graph.input, *graph.initializer)}
+    inside |= {tensor.values.name for tensor in graph.sparse_initializer}
+    for node in graph.node:
+        yield from (name for name in reads(node) if name not in inside)
+    yield from (value.name for value in graph.output if value.name not in inside)

@@ -1,0 +1,61 @@
+"""Whole models on OpenVINO: by Model.evaluate, or compiled for the CPU plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+import openvino as ov
+
+from ov_ext.error_text import last_sentence
+from ov_ext.files import read_bytes
+from ov_ext.tensors import to_array, to_tensor
+from sliceport.engines.engine import Value, WholeModel
+from sliceport.errors import ModelError
+
+
+def run_model(
+    whole: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], options: Mapping[str, str], *, is_compiled: bool
+) -> dict[str, Value]:
+    """Run a model and return its outputs by name.
+
+    Args:
+        whole: The model.
+        inputs: An array for each input.
+        options: With `precision`, the type that the CPU plugin computes in.
+        is_compiled: Whether the CPU plugin runs the model, instead of Model.evaluate.
+
+    Raises:
+        ModelError: OpenVINO does not read or run the model.
+    """
+    model = read_bytes(whole.data, whole.weights)
+    try:
+        if len(model.inputs) != len(whole.inputs):
+            raise ModelError(f"OpenVINO reads it as a model of {len(model.inputs)} inputs for {len(whole.inputs)}.")
+        named = {name: value for value in model.inputs for name in value.get_names()}
+        values = [named.get(name, value) for name, value in zip(whole.inputs, model.inputs, strict=True)]
+        arrays = {v.get_node().get_friendly_name(): inputs[n] for n, v in zip(whole.inputs, values, strict=True)}
+        tensors = [to_tensor(arrays[v.get_node().get_friendly_name()], v.get_element_type()) for v in model.inputs]
+        results = _infer(model, tensors, options) if is_compiled else _evaluate(model, tensors)
+        arrays_of = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=False)}
+    except RuntimeError as error:
+        raise ModelError(last_sentence(error)) from None
+    return {name: array for name, array in arrays_of.items() if array is not None}
+
+
+def _infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
+    hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
+    request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
+    for i, tensor in enumerate(tensors):
+        request.set_input_tensor(i, tensor)
+    request.start_async()  # With one thread, `infer` loses errors.
+    request.wait()
+    return [request.get_output_tensor(i) for i in range(len(model.outputs))]
+
+
+def _evaluate(model: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
+    results = [ov.Tensor(output.get_element_type(), ov.Shape([0])) for output in model.outputs]
+    if not model.evaluate(results, tensors):
+        raise ModelError("Model.evaluate cannot compute the model.")
+    return results

@@ -1,0 +1,51 @@
+"""OpenVINO's tensors as NumPy's arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import openvino as ov
+
+Array = npt.NDArray[Any]
+_TYPES: dict[str, Any] = {
+    "boolean": np.bool_,
+    "string": object,
+    "bf16": ml_dtypes.bfloat16,
+    "f8e4m3": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+} | {
+    f"{kind}{bits}": np.dtype(f"{kind}{bits // 8}")
+    for kind in "fiu"
+    for bits in (8, 16, 32, 64)
+    if (kind, bits) != ("f", 8)
+}
+
+
+def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
+    """Return NumPy's type for elements; None for elements of less than a byte."""
+    name = element.get_type_name()
+    return np.dtype(_TYPES[name]) if name in _TYPES else None
+
+
+def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
+    """Return an array as a tensor of elements of the same width."""
+    if array.dtype == object:
+        return ov.Tensor(array.astype(str))
+    tensor = ov.Tensor(element, ov.Shape(list(array.shape)))
+    if array.size:
+        tensor.data.reshape(-1).view(np.uint8)[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return tensor
+
+
+def to_array(tensor: ov.Tensor) -> Array | None:
+    """Return a copy of a tensor as an array; None if NumPy has no such elements."""
+    dtype = numpy_type(tensor.element_type)
+    if dtype is None:
+        return None
+    if dtype.kind == "O":
+        return np.array(tensor.str_data, dtype=object).reshape(tuple(tensor.shape))
+    data = np.array(tensor.data)
+    return data if data.dtype == dtype else data.reshape(-1).view(dtype).reshape(tuple(tensor.shape))

@@ -1,0 +1,25 @@
+"""The start of the command line: signals are handled before the other modules are imported, which takes a while."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+
+from sliceport.sandbox.signals import Stopped, stoppable
+
+
+def main() -> int:
+    """Run the command line of this process and return its exit code. A child does the work."""
+    try:
+        with stoppable():
+            from sliceport.cli.main import run_words
+
+            code = run_words(sys.argv[1:], is_supervised=True)
+    except Stopped as stopped:
+        if stopped.number == signal.SIGINT and sys.stderr is not None:
+            print("sliceport: interrupted", file=sys.stderr, flush=True)
+        os._exit(128 + stopped.number)  # at once: another signal would end the interpreter on its way out
+    gc.freeze()  # the process ends, so a search for garbage in its modules is wasted time
+    return code

@@ -1,0 +1,43 @@
+"""`diff`: two engines, or two models, side by side, and the node behind a difference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sliceport import progress
+from sliceport.commands.outcome import Finding, Options, Outcome, finding
+from sliceport.diffing.report import DiffReport
+
+
+def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
+    """Compare a model's file; write the smallest part that fails into the folder `output`, if any."""
+    from sliceport.diffing.diff import diff
+    from sliceport.diffing.save import save
+    from sliceport.report.diff import diff_summary, diff_text
+
+    progress.say(f"comparing {model}")
+    report = diff(model, **options)
+    is_saved = output is not None and report.part is not None
+    if output is not None and is_saved:
+        save(report, output, overwrite=overwrite)
+    return Outcome(
+        is_clean=report.is_equal,
+        summary=lambda: diff_summary(report),
+        to_json=report.to_json,
+        text=lambda _, columns: diff_text(report, columns),
+        list_findings=lambda: _list_findings(report),
+        output=output / "issue.md" if output is not None and is_saved else None,
+    )
+
+
+def _list_findings(report: DiffReport) -> list[Finding]:
+    if report.failure is None:
+        return []
+    message, engine = report.failure.message, report.on.partition(" ")[0]
+    if report.part is None:
+        return [finding(report.failure.kind, message=message, engine=engine)]
+    node = report.part.case.culprit
+    return [
+        finding(report.failure.kind, node.op_type, node.name, message, engine=engine, defect=defect)
+        for defect in [defect.id for defect in report.part.defects] or [""]
+    ]

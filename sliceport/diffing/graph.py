@@ -1,0 +1,167 @@
+"""The protocol of graphs: models that `diff` cuts into smaller models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from sliceport.engines.engine import Value, WholeModel
+from sliceport.formats import InputShapes, Path
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from sliceport.defects.defect import Defect
+
+    Array = npt.NDArray[Any]
+
+Values = Mapping[str, Value]
+Runner = Callable[[WholeModel, Mapping[str, "Array"]], dict[str, Value]]
+"""Runs a model and returns its outputs."""
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A node of the main graph that is not a constant.
+
+    Attributes:
+        name: Its name, or that of its first output.
+        op_type: Its operator.
+        reads: The values that it reads, without constants; those that its bodies read included.
+        writes: The values that it writes.
+        moves: Whether it only moves elements.
+        is_shape: Whether it returns the shape of what it reads, so that its values follow from shapes alone.
+    """
+
+    name: str
+    op_type: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    moves: bool = False
+    is_shape: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.op_type} {self.name!r}"
+
+
+@dataclass(frozen=True)
+class Body:
+    """One run of a body of control flow, as a model of its own.
+
+    Attributes:
+        title: The place of the body, such as `then_branch` or `body, iteration 3`.
+        graph: The body.
+        inputs: The values that the good side hands to it.
+    """
+
+    title: str
+    graph: Graph
+    inputs: Mapping[str, Array]
+
+
+class Graph(Protocol):
+    """A model that can be cut.
+
+    Attributes:
+        format: The name of its format.
+        nodes: The nodes of the main graph, each after those that it reads from.
+        inputs: The names of the inputs that a caller has to give.
+        outputs: The names of the outputs.
+    """
+
+    @property
+    def format(self) -> str: ...  # noqa: D102 - see the class
+
+    @property
+    def nodes(self) -> Sequence[GraphNode]: ...  # noqa: D102 - see the class
+
+    @property
+    def inputs(self) -> Sequence[str]: ...  # noqa: D102 - see the class
+
+    @property
+    def outputs(self) -> Sequence[str]: ...  # noqa: D102 - see the class
+
+    def whole(self) -> WholeModel:
+        """Return the whole model."""
+        ...
+
+    def cut(
+        self,
+        nodes: Collection[int],
+        outputs: Sequence[str],
+        inputs: Mapping[str, Array],
+        constants: Mapping[str, Array],
+        *,
+        has_fixed_shapes: bool = False,
+    ) -> WholeModel:
+        """Return a model of some nodes.
+
+        Args:
+            nodes: Their numbers.
+            outputs: Names of values; they become its outputs.
+            inputs: The values that the nodes read and none of them writes: they become its inputs.
+            constants: More of these values: they become constants.
+            has_fixed_shapes: Whether inputs get the sizes of the arrays, even if the model leaves sizes open.
+        """
+        ...
+
+    def make_inputs(
+        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
+    ) -> dict[str, Array]:
+        """Return the given arrays, and random ones for the other inputs.
+
+        Args:
+            inputs: Arrays that are used as they are.
+            shapes: Sizes for inputs with open shapes.
+            seed: For the random arrays.
+            attempt: From 0 to 3. A later attempt has smaller integers, as indices and divisors may need.
+
+        Raises:
+            UsageError: An array does not fit, or a shape is open.
+        """
+        ...
+
+    def read_recorded(self, folder: FilePath) -> Sequence[tuple[dict[str, Array], dict[str, Value]]]:
+        """Read inputs and outputs that were recorded, in the layout of onnx's backend tests.
+
+        Raises:
+            UsageError: The folder holds none for this model.
+        """
+        ...
+
+    def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
+        """Yield the runs of the bodies of a node of control flow, in order; nothing for other nodes.
+
+        Args:
+            node: Its number.
+            values: The values that it reads.
+            run: Runs a model on the good side, which computes what the next iteration reads.
+        """
+        ...
+
+    def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
+        """Return the known defects of an engine in a model that was cut from this one."""
+        ...
+
+    def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Values, folder: FilePath) -> str:
+        """Write a model with data for it into a folder.
+
+        Returns:
+            Lines of Python that set `path`, `inputs` and `expected` from the files in the current folder.
+        """
+        ...
+
+
+@runtime_checkable
+class Diffable(Protocol):
+    """A format with an optional method that opens models for `diff`."""
+
+    def open_graph(self, model: Path) -> Graph:
+        """Read a model's file.
+
+        Raises:
+            ModelError: The model cannot be read.
+        """
+        ...

@@ -1,0 +1,129 @@
+"""The result of `diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sliceport.diffing.difference import Failure, OutputDiff
+from sliceport.diffing.search import Case
+from sliceport.diffing.side import Side
+from sliceport.engines.engine import Value, WholeModel
+
+if TYPE_CHECKING:
+    from sliceport.defects.defect import Defect
+
+_MAX_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """The smallest part of a model that fails.
+
+    Attributes:
+        case: The part, with its inputs and its failure.
+        bad: The engine at fault.
+        good: The other engine.
+        model: The part as a model.
+        got: The outputs of the engine at fault, or its failure.
+        expected: The outputs of the other engine.
+        cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
+        defects: The known defects that explain the failure.
+    """
+
+    case: Case
+    bad: Side
+    good: Side
+    model: WholeModel
+    got: Mapping[str, Value] | Failure
+    expected: Mapping[str, Value] | Failure
+    cause: str = ""
+    defects: tuple[Defect, ...] = ()
+
+    @property
+    def fusion(self) -> str:
+        """The sentence about a fusion that is to blame, or an empty string."""
+        if not self.case.is_fusion:
+            return ""
+        return "a fusion is to blame: with the values between these nodes as outputs, too, the result is right"
+
+    @property
+    def sentences(self) -> list[str]:
+        """The findings, one sentence each."""
+        case = self.case
+        count = len(case.nodes)
+        listed = ", ".join(map(str, case.nodes[:_MAX_LISTED])) + ", ..." * (count > _MAX_LISTED)
+        inside = f" in {'; '.join(case.scope)}" if case.scope else ""
+        lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.culprit}{inside}"]
+        if count > 1:
+            lines.append(f"it takes {count} nodes together: {listed}")
+        lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")
+        lines += [line for line in (self.fusion, self.cause, case.note) if line]
+        lines += [f"a known defect: {defect.id} ({defect.reason})" for defect in self.defects] or ["not a known defect"]
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the part as JSON values."""
+        case = self.case
+        return {
+            "node": case.culprit.name,
+            "op_type": case.culprit.op_type,
+            "scope": list(case.scope),
+            "nodes": [{"name": node.name, "op_type": node.op_type} for node in case.nodes],
+            "kind": case.failure.kind,
+            "output": case.failure.output,
+            "message": case.failure.message,
+            "is_fusion": case.is_fusion,
+            "cause": self.cause,
+            "note": case.note,
+            "defects": [defect.id for defect in self.defects],
+        }
+
+
+@dataclass(frozen=True)
+class DiffReport:
+    """The result of a comparison.
+
+    Attributes:
+        on: The engine in question, with its options and version.
+        against: The engine that computes what is expected, or the source of recorded outputs.
+        outputs: The comparison of each output; empty if an engine did not run the model.
+        seed: The seed of the random inputs.
+        failed: The engine that did not run the model, or an empty string.
+        failure: The first failure; None if all outputs are equal or close.
+        part: The smallest part of the model that fails; None if the search found no part.
+        notes: Sentences about what was not found, and why.
+        runs: The number of runs of engines.
+    """
+
+    on: str
+    against: str
+    outputs: tuple[OutputDiff, ...]
+    seed: int
+    failed: str = ""
+    failure: Failure | None = None
+    part: Part | None = None
+    notes: tuple[str, ...] = ()
+    runs: int = 0
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all outputs are equal or close."""
+        return self.failure is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "schema_version": 1,
+            "on": self.on,
+            "against": self.against,
+            "equal": self.is_equal,
+            "seed": self.seed,
+            "outputs": [output.to_json() for output in self.outputs],
+            "failed": self.failed,
+            "failure": None if self.failure is None else self.failure.message,
+            "part": None if self.part is None else self.part.to_json(),
+            "notes": list(self.notes),
+            "runs": self.runs,
+        }

@@ -1,0 +1,96 @@
+"""A folder with the smallest model that fails, its data, a script without sliceport, and the draft of a report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sliceport.diffing.difference import Failure
+from sliceport.diffing.report import DiffReport, Part
+from sliceport.engines.engine import Value, WritesScript
+from sliceport.sandbox.place import fill_folder
+
+_MARK = "issue.md"
+_FILES = ("run.py", "model.*", "*.npy", "test_data_set_0/*.pb")
+_COMPARE = """\
+for name, a, b in zip(names, got, expected):
+    a, b = np.asarray(a), np.asarray(b)
+    same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    print(name, "equal" if same else f"differs: expected {b.ravel()[:8]}, got {a.ravel()[:8]}")
+"""
+_MAX_SHOWN = 8
+
+
+def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write the smallest model that fails, its data, `run.py` and `issue.md` into a new folder.
+
+    Args:
+        report: A report with a part.
+        directory: The folder.
+        overwrite: Whether to replace a folder that this function wrote.
+
+    Raises:
+        UsageError: The folder exists and is to be kept, or cannot be made.
+    """
+    part = report.part
+    assert part is not None
+    expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
+
+    def fill(folder: Path) -> None:
+        head = part.case.graph.write(part.model, part.case.inputs, expected, folder)
+        engine = part.bad.engine
+        run = (
+            engine.script(part.bad.options)
+            if isinstance(engine, WritesScript)
+            else f"got = ...  # run {engine.name} on path with inputs\n"
+        )
+        (folder / "run.py").write_text(f"{head}names = {list(part.model.outputs)!r}\n{run}{_COMPARE}")
+        (folder / _MARK).write_text(_issue(part))
+
+    fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
+
+
+def _issue(part: Part) -> str:
+    """Return a draft of a report in Markdown."""
+    case = part.case
+    nodes = ", ".join(dict.fromkeys(node.op_type for node in case.nodes))
+    is_of_run = case.failure.is_of_run
+    wrong = "does not run" if is_of_run else f"wrong {case.failure.kind}"
+    inputs = [f"`{name}`: {array.dtype}{list(array.shape)}" for name, array in case.inputs.items()]
+    seen = case.failure.message if is_of_run else f"output `{case.failure.output}`: {case.failure.message}"
+    lines = [
+        f"# {nodes}: {wrong} on {part.bad.engine.name}",
+        "",
+        f"Versions: {part.bad.title}; expected values by {part.good.title}; {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}.",
+        "",
+        "## Steps",
+        f"Run `python run.py` beside the attached model, which was cut from a larger one. Its nodes: "
+        f"{', '.join(map(str, case.nodes))}. Its inputs: {', '.join(inputs) or 'none'}.",
+        *([f"It was cut out of {'; '.join(case.scope)}."] if case.scope else []),
+        "",
+        "## Expected",
+        *(_show(part.expected) or ["The model runs."]),
+        "",
+        "## Seen",
+        *(_show(part.got) if not is_of_run else []),
+        f"{seen}.",
+        *(f"{line[0].upper()}{line[1:]}." for line in (part.fusion, part.cause) if line),
+        *(f"This looks like a known defect: {defect.id} ({defect.reason})." for defect in part.defects),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _show(outputs: Mapping[str, Value] | Failure) -> list[str]:
+    """Return a line about the first elements of each output."""
+    if isinstance(outputs, Failure):
+        return []
+    return [
+        f"- `{name}`: {value.dtype}{list(value.shape)} {value.reshape(-1)[:_MAX_SHOWN].tolist()}"
+        for name, value in outputs.items()
+        if isinstance(value, np.ndarray)
+    ]

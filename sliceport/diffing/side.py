@@ -1,0 +1,152 @@
+"""One side of a comparison: an engine with its options, whose runs may crash, hang or lack memory."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sliceport.diffing.difference import Failure
+from sliceport.engines.engine import ModelEngine, Value, WholeModel
+from sliceport.engines.registry import model_engines
+from sliceport.errors import MissingExtra, SliceportError, UsageError, unknown_name
+from sliceport.sandbox import supervisor
+from sliceport.wording import shorten
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+
+class BudgetSpent(SliceportError):
+    """The time for the search is over."""
+
+
+class RunFailed(SliceportError):
+    """A run that failed.
+
+    Attributes:
+        failure: Its failure.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass
+class Budget:
+    """The time that a search may take, and the number of its runs.
+
+    Attributes:
+        seconds: The time; None for no limit.
+    """
+
+    seconds: float | None = None
+    runs: int = 0
+    _start: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float | None:
+        """Return the seconds that are left; None for no limit.
+
+        Raises:
+            BudgetSpent: No time is left.
+        """
+        if self.seconds is None:
+            return None
+        left = self._start + self.seconds - time.monotonic()
+        if left <= 0:
+            raise BudgetSpent(f"the search was ended after {self.seconds:g} s")
+        return left
+
+
+@dataclass(frozen=True)
+class Side:
+    """An engine with its options.
+
+    Attributes:
+        engine: The engine.
+        options: Its options.
+        budget: The budget that its runs count on.
+    """
+
+    engine: ModelEngine
+    options: Mapping[str, str]
+    budget: Budget = field(default_factory=Budget)
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.engine.name}{':' * bool(options)}{options}"
+
+    @property
+    def title(self) -> str:
+        """The name with options and version."""
+        return f"{self} {self.engine.version()}"
+
+    def with_options(self, options: Mapping[str, str]) -> Side:
+        """Return the same engine with other options."""
+        return replace(self, options=dict(options))
+
+    def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
+        """Run a model.
+
+        Raises:
+            RunFailed: The engine refuses the model, fails or crashes.
+            BudgetSpent: The time is over.
+            MissingExtra: A package is not installed.
+        """
+        timeout = self.budget.left()
+        self.budget.runs += 1
+        try:
+            if getattr(self.engine, "is_isolated", False):
+                return self.engine.run_model(model, inputs, self.options)
+            outputs: dict[str, Value] = supervisor.call(
+                _run, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
+            )
+        except (MissingExtra, UsageError, supervisor.ChildLost):
+            raise
+        except supervisor.ChildTimedOut:
+            self.budget.left()
+            raise BudgetSpent("a run took longer than the time that was left") from None
+        except supervisor.ChildDied as error:
+            raise RunFailed(Failure("crash", "", f"its process {error}")) from None
+        except SliceportError as error:
+            raise RunFailed(Failure("error", "", shorten(str(error)).rstrip("."))) from None
+        except MemoryError:
+            raise RunFailed(Failure("error", "", "it needs more memory than there is")) from None
+        except Exception as error:  # an engine of another package may raise anything
+            message = f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}"
+            raise RunFailed(Failure("error", "", message)) from None
+        return outputs
+
+
+def _run(name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
+    """Run a model inside a child."""
+    return model_engines()[name].run_model(model, inputs, options)
+
+
+def read_side(text: str, format_name: str, option: str, budget: Budget) -> Side:
+    """Return the engine that a text names, as in `onnxruntime-cpu:level=basic`.
+
+    Args:
+        text: The name, and after a colon options separated by commas.
+        format_name: The format of the model that it runs.
+        option: The option of the caller, for messages.
+        budget: The budget of its runs.
+
+    Raises:
+        UsageError: The engine or the option is unknown, or the engine does not run models of the format.
+    """
+    name, _, rest = text.partition(":")
+    engines = {name: one for name, one in model_engines().items() if format_name in one.model_formats}
+    if name not in engines:
+        raise unknown_name(f"{option}: engine", name, list(engines))
+    options = dict(re.fullmatch(r"([^=]*)=?(.*)", part).groups() for part in rest.split(",") if part)  # type: ignore[union-attr,misc]
+    for key, value in options.items():
+        if key not in engines[name].options or not value:
+            known = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
+            raise UsageError(f"{option}: {name!r} has no option {f'{key}={value}'!r}; its options are: {known}.")
+    return Side(engines[name], options, budget)

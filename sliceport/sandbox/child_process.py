@@ -1,0 +1,366 @@
+"""A child process as its parent sees it: start it, send it a request, wait for the answer, end it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import pickle
+import queue
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import IO, Any
+
+from sliceport import progress
+from sliceport.errors import SliceportError
+from sliceport.sandbox.child import (
+    ANNOUNCEMENT,
+    ANSWER,
+    HAS_PIPE_SIGNALS,
+    NO_PIPE,
+    PROGRESS,
+    read_message,
+    redirect_standard_streams,
+    serve,
+    this_process,
+    write_message,
+)
+from sliceport.sandbox.signals import STOPPING, take
+
+_START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.sandbox.child import main; main()"
+_MAX_STDERR = 2000
+_GRACE = 2.0
+"""Seconds in which a child that closed its pipe may end by itself, which gives its exit status."""
+
+logger = logging.getLogger(__name__)
+
+
+class ChildDied(SliceportError):
+    """The child ended, or was ended; the message is a predicate, such as `was ended by SIGSEGV`.
+
+    Attributes:
+        stderr: The end of what the child wrote to stderr during the call.
+    """
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        super().__init__(message)
+        self.stderr = stderr
+
+
+class ChildTimedOut(ChildDied):
+    """The child was ended because it took too long."""
+
+
+class ChildCrashed(ChildDied):
+    """The child was ended by a signal of a crash, such as SIGSEGV or SIGABRT."""
+
+
+class ChildLost(ChildDied):
+    """The machine ended the child, for a reason other than the call."""
+
+
+class ChildTerminated(ChildLost):
+    """SIGTERM ended the child, as it ends all processes when a machine or a job of a cluster shuts down."""
+
+
+class ChildKilled(ChildLost):
+    """SIGKILL of another process ended the child, such as that of a system without memory."""
+
+
+class ChildNotStarted(ChildLost):
+    """The system has no process, memory or disk space for a child."""
+
+
+_BY_SIGNAL: dict[int, type[ChildDied]] = {signal.SIGTERM: ChildTerminated}
+if sys.platform != "win32":
+    _BY_SIGNAL |= {signal.SIGKILL: ChildKilled, signal.SIGBUS: ChildCrashed, signal.SIGTRAP: ChildCrashed}
+_BY_SIGNAL |= dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE), ChildCrashed)
+
+
+if sys.platform != "win32":
+
+    class ForkedProcess:
+        """A child forked from this process, with the attributes of `subprocess.Popen` that `ChildProcess` reads.
+
+        It starts in 2 ms with all modules that this process has imported, so this process must have started no thread.
+        """
+
+        returncode: int | None = None
+
+        def __init__(self, log: int, parent: int, ours: IO[bytes] | None) -> None:
+            requests, to_child = os.pipe()
+            from_child, answers = os.pipe()
+            # Python loses an exception of a signal handler that runs within its hooks of a fork.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+            try:
+                self.pid = os.fork()
+                if self.pid == 0:
+                    try:
+                        os.setpgid(0, 0)
+                        for stream in (to_child, from_child):
+                            os.close(stream)
+                        if ours is not None:
+                            ours.close()  # or the pipe would not break when the parent dies
+                        redirect_standard_streams(log)
+                        serve(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"), parent)
+                    finally:
+                        os._exit(0)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            with contextlib.suppress(OSError):  # the child has done so already
+                os.setpgid(self.pid, self.pid)
+            os.close(requests)
+            os.close(answers)
+            self.stdin, self.stdout = os.fdopen(to_child, "wb"), os.fdopen(from_child, "rb")
+
+        def wait(self) -> int:
+            """Wait for the end of the child."""
+            if self.returncode is None:
+                self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            return self.returncode
+
+
+class ChildProcess:
+    """A child process.
+
+    Args:
+        forks: Whether to fork the child instead of starting an interpreter.
+        log: The descriptor that the child writes its own output to; by default a file for `ChildDied.stderr`.
+
+    Attributes:
+        must_be_replaced: Whether the child must not serve another call.
+    """
+
+    must_be_replaced = False
+
+    def __init__(self, *, forks: bool = False, log: int | None = None) -> None:
+        self._process: Any
+        self._log: IO[bytes] | None = None
+        try:
+            if log is None:
+                self._log = _open_log()
+            with _open_parent_pipe() as (end, self._pipe):
+                descriptor = log if self._log is None else self._log.fileno()
+                assert descriptor is not None
+                if sys.platform != "win32" and forks:
+                    self._process = ForkedProcess(descriptor, end, self._pipe)
+                else:
+                    self._process = _start(descriptor, end)
+        except OSError as error:  # a full disk, for one
+            if self._log is not None:
+                self._log.close()
+            raise ChildNotStarted(f"could not be started ({error.strerror or error})") from None
+        self._stdout = self._process.stdout.detach()  # unbuffered: `_has_message` looks at the descriptor alone
+        self._job = _open_job(self._process.pid)
+        self._has_expired = False
+
+    def call(self, request: bytes, timeout: float | None) -> tuple[bool, Any]:
+        """Send a request and wait for its answer: whether it is an error, and the value.
+
+        Raises:
+            ChildDied: The child ended before it answered.
+        """
+        if self._log is not None:
+            self._log.seek(0)  # for the child, too, which shares the position
+            self._log.truncate()
+        timer = None if timeout is None else threading.Timer(timeout, self._expire)
+        try:
+            if timer is not None:
+                timer.daemon = True
+                timer.start()
+            answer = self._exchange(request)
+        except OSError:
+            answer = None
+        except BaseException:  # such as Ctrl-C: the answer would be read as that of the next call
+            self.close()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if answer is None:
+            raise self._describe_death(timeout)
+        try:
+            is_error, value, self.must_be_replaced = pickle.loads(answer)  # noqa: S301 - from the own child
+        except Exception as error:
+            self.close()
+            raise ChildDied(f"sent an answer that cannot be read ({type(error).__name__})") from None
+        self.must_be_replaced |= self._has_expired  # the timer ended the child just after its answer
+        return is_error, value
+
+    def _describe_death(self, timeout: float | None) -> ChildDied:
+        if not self._has_expired:
+            self._wait_for_exit()
+        self.kill()
+        code = self._process.wait()
+        stderr = self._read_log()
+        self.close()
+        if self._has_expired:
+            return ChildTimedOut(f"took longer than {timeout:g} s", stderr)
+        if code >= 0:
+            kind = ChildCrashed if code > 0xFF else ChildDied  # a status of Windows
+            return kind(f"ended with exit code {code if code <= 0xFF else hex(code)}", stderr)
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return _BY_SIGNAL.get(-code, ChildDied)(f"was ended by {name}", stderr)
+
+    def _exchange(self, request: bytes) -> bytes | None:
+        """Return the answer to a request; None if the child ended. Ctrl-C interrupts the wait."""
+        if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
+            write_message(self._process.stdin, request)
+            return self._await_answer()
+        answers: queue.Queue[bytes | None] = queue.Queue()
+
+        def exchange() -> None:
+            answer = None
+            with contextlib.suppress(OSError, ValueError):  # the pipe is closed when the main thread was interrupted
+                write_message(self._process.stdin, request)
+                answer = self._await_answer()
+            answers.put(answer)
+
+        threading.Thread(target=exchange, daemon=True).start()
+        return take(answers)
+
+    def _await_answer(self) -> bytes | None:
+        """Read messages until an answer comes or the child ends; pass progress on."""
+        listeners = {PROGRESS: progress.say, ANNOUNCEMENT: progress.announce}
+        with _open_process(self._process.pid) as process:
+            while self._has_message(process):
+                message = read_message(self._stdout)
+                if message is None or message[0] == ANSWER:
+                    return None if message is None else message[1]
+                listeners[message[0]](message[1].decode())
+        return None
+
+    def _has_message(self, process: int | None) -> bool:
+        """Wait for a message or the end of the child. The pipe stays open after it if a grandchild holds the pipe."""
+        if sys.platform == "win32" or process is None:
+            return True
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        poll.register(process, select.POLLIN)
+        return any(descriptor != process for descriptor, _ in poll.poll())
+
+    def is_alive(self) -> bool:
+        """Return whether the process runs. An ended one stays a zombie, so that its group can still be killed."""
+        if sys.platform == "win32" or not hasattr(os, "waitid"):
+            return self._process.poll() is None
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
+
+    def _wait_for_exit(self) -> None:
+        """Give a child that has closed its pipe time to end by itself, because `kill` would hide its exit status."""
+        deadline = time.monotonic() + _GRACE
+        can_poll = hasattr(os, "waitid") or sys.platform == "win32"  # other systems cannot ask without reaping it
+        while can_poll and self.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+    def _expire(self) -> None:
+        self._has_expired = True
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process and its descendants. On POSIX, all descendants of the outermost child are in its group."""
+        if self._process.returncode is not None:
+            return
+        if sys.platform == "win32":
+            if self._job is not None:
+                self._job.kill()
+            with contextlib.suppress(PermissionError):  # the process is just ending
+                self._process.kill()
+        else:
+            end, target = (os.kill if this_process.is_child else os.killpg), self._process.pid
+            with contextlib.suppress(ProcessLookupError):
+                end(target, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End the process and log its output; do nothing the second time."""
+        if self._stdout.closed:
+            return
+        self.kill()
+        self._process.wait()
+        if output := self._read_log():
+            logger.debug("child: %s", output)
+        for stream in (self._process.stdin, self._stdout, self._log, self._pipe, self._job):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _read_log(self) -> str:
+        if self._log is None:
+            return ""
+        self._log.seek(0, io.SEEK_END)
+        self._log.seek(max(self._log.tell() - _MAX_STDERR, 0))
+        return self._log.read().decode(errors="replace").strip()
+
+
+def _open_log() -> IO[bytes]:
+    """Open a file without a name; in memory on Linux, where containers may have no folder for temporary files."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("stderr"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _start(log: int, parent: int) -> Any:
+    """Start an interpreter that serves calls."""
+    if not sys.executable:
+        raise OSError("there is no Python to run")
+    return subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", _START, str(parent), *(path or os.getcwd() for path in sys.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        pass_fds=[] if parent == NO_PIPE else [parent],
+        process_group=None if this_process.is_child or os.name != "posix" else 0,
+    )
+
+
+@contextlib.contextmanager
+def _open_process(process: int) -> Iterator[int | None]:
+    """Open a descriptor that becomes readable when a process ends; None on systems other than Linux."""
+    if sys.platform == "win32" or not hasattr(os, "pidfd_open") or not hasattr(select, "poll"):
+        yield None
+        return
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError:  # an old kernel, or no descriptor is left
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_job(process: int) -> Any:
+    """Return the job object that ends a child with its descendants on Windows; None elsewhere."""
+    if sys.platform == "win32":
+        from sliceport.sandbox.windows import Job
+
+        with contextlib.suppress(OSError):
+            return Job(process)
+    return None
+
+
+@contextlib.contextmanager
+def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
+    """Open a pipe that breaks when this process ends: the child's end, while the context lasts, and this process's."""
+    if not HAS_PIPE_SIGNALS:
+        yield NO_PIPE, None
+        return
+    theirs, ours = os.pipe()
+    kept = os.fdopen(ours, "wb")
+    try:
+        yield theirs, kept
+    except BaseException:
+        kept.close()
+        raise
+    finally:
+        os.close(theirs)

@@ -1,0 +1,76 @@
+"""Signals that stop a command: an exception where the command may stop, and none during steps that belong together."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, TypeVar
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+"""Signals that stop a command: Ctrl-C of a user, or the shutdown of a system."""
+T = TypeVar("T")
+_TURN = 0.2
+"""Seconds after which Ctrl-C is noticed on Windows, where it interrupts no wait."""
+
+
+def take(waiting: queue.Queue[T]) -> T:
+    """Return the next item of a queue. Ctrl-C interrupts the wait."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return waiting.get(timeout=_TURN if sys.platform == "win32" else None)
+
+
+class Stopped(BaseException):
+    """A signal that ends this process.
+
+    Attributes:
+        number: The signal: SIGINT or SIGTERM.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+_is_shielded = False
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Raise `Stopped` for the first SIGINT or SIGTERM, unless the process ignores it; only in the main thread.
+
+    The next ones are ignored until the process ends, so that they do not interrupt the clean-up.
+    """
+    stopped: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        if not (stopped or _is_shielded):
+            stopped.append(number)
+            raise Stopped(number)
+
+    numbers: list[int] = []
+    if threading.current_thread() is threading.main_thread():
+        usual = (signal.SIG_DFL, signal.default_int_handler)
+        numbers = [each for each in STOPPING if signal.getsignal(each) in usual]
+    before: dict[int, Any] = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items() if not stopped else ():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def shielded() -> Iterator[None]:
+    """Ignore SIGINT and SIGTERM within `stoppable`: for short steps that belong together, such as renaming files."""
+    global _is_shielded  # noqa: PLW0603 - signals are the process's
+    _is_shielded = True
+    try:
+        yield
+    finally:
+        _is_shielded = False
