@@ -11,7 +11,7 @@ from onnx_ops.passes.first_look import CUTTING, STARTS
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
 
-_LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape"}
+_LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape", "MatMul"}
 """The operators that passes ask for."""
 
 

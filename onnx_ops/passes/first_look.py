@@ -26,7 +26,7 @@ def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
     return any(
-        node.op_type in STARTS
+        node.op_type in (*STARTS, "MatMul")
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )
