@@ -17,7 +17,7 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the version of each package that computes something, and the edition of DirectML that is installed."""
+    """Return the version of each package that computes something, and the recipe of the installed DirectML."""
     required = {_normalize(name) for name in _requirements()}
     by_name = {
         name: distribution.version
@@ -27,8 +27,8 @@ def versions() -> dict[str, str]:
     points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]
     by_name |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
     by_name |= {"sliceport": __version__}
-    editions = [name for name, full in (("slicing", False), ("full", True)) if _is_installed(full=full)]
-    return dict(sorted(by_name.items())) | ({"directml": " and ".join(editions)} if editions else {})
+    is_runnable = install.missing() is None and install.is_installed()
+    return dict(sorted(by_name.items())) | ({"directml": install.folder().name} if is_runnable else {})
 
 
 def _requirements() -> list[str]:
@@ -40,10 +40,6 @@ def _requirements() -> list[str]:
         for requirement in requirements
         if not ((named := extra.search(requirement)) and named[1] in _IRRELEVANT)
     ]
-
-
-def _is_installed(*, full: bool) -> bool:
-    return install.missing(full=full) is None and install.is_installed(full=full)
 
 
 def _normalize(name: str) -> str:
