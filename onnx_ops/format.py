@@ -15,6 +15,7 @@ from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
     DeclaredShapes,
+    InputShapes,
     LowerOptions,
     Path,
     Result,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.onnx_graph import OnnxGraph
     from onnx_ops.verify.verify import Verification
+    from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -89,6 +91,12 @@ class ONNX:
         from onnx_ops.lowering import lower
 
         return lower(model, **options)
+
+    def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
+        """Check the nodes of a model; see `onnx_ops.checking.check`."""
+        from onnx_ops.checking import check
+
+        return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare executors on a model; see `onnx_ops.verify.compare`."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
+from onnx_ops.model.nodes import node_name
 from onnx_ops.model.views import GRAPH, GRAPHS, AttributeView, GraphView, NodeView
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
         yield node
         for graph in graphs_in(node):
             yield from all_nodes(graph)
+
+
+def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Yield the nodes of a graph and of the graphs in it, each with the names of the nodes and attributes around it."""
+    for node in graph:
+        yield scope, node
+        if graphs_in(node):
+            for name, attribute in node.attributes.items():
+                for subgraph in graphs_of(attribute):
+                    yield from scoped_nodes(subgraph, (*scope, f"{node_name(node)}.{name}"))
 
 
 @overload

@@ -19,7 +19,7 @@ CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that cut."""
 STARTS = frozenset((*CUTTING, "StridedSlice"))
 """The operators that passes of `rewrite` start from."""
-_LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape"}
+_LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape", "MatMul"}
 """The operators that passes ask for."""
 
 
@@ -77,7 +77,7 @@ def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
     return any(
-        node.op_type in STARTS
+        node.op_type in (*STARTS, "MatMul")
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )

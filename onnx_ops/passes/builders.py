@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ops.model.nodes import SLICE_INPUTS_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 
-SLICE_INPUTS_OPSET = 10
-SPLIT_INPUT_OPSET = 13
 AXES_INPUT_OPSET = 13
 
 

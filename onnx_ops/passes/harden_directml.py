@@ -12,13 +12,19 @@ from onnx_ops.model.nodes import SLICING
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.base import NodePass, run_until_stable
 from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.matmul_for_directml import MatMulForDirectMLPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import DIRECTML_PROVIDER
 from sliceport.hardening import Change, Hardening, InvalidNode
 
-HARDEN_DIRECTML: tuple[type[NodePass], ...] = (SplitForDirectMLPass, SliceForDirectMLPass, ReshapeForDirectMLPass)
+HARDEN_DIRECTML: tuple[type[NodePass], ...] = (
+    SplitForDirectMLPass,
+    SliceForDirectMLPass,
+    ReshapeForDirectMLPass,
+    MatMulForDirectMLPass,
+)
 
 
 def harden_for_directml(model: ir.Model) -> Hardening:

@@ -12,15 +12,15 @@ from onnx_ops.model.nodes import (
     constant,
     contested,
     is_operator,
+    known_split,
     node_name,
     read_elements,
     read_int,
     read_ints,
     slice_spec,
-    split_spec,
 )
 from onnx_ops.model.views import Array
-from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
+from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import AxisSlice, SplitSpec, progression
@@ -76,17 +76,7 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
             of the axis; or the node is contested.
     """
     _check_uncontested(node, opset, shape)
-    axis = read_int(node, "axis", 0)
-    in_range = shape is not None and -len(shape) <= axis < len(shape)
-    size = shape[axis] if shape is not None and in_range else None
-    is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
-    if not is_written and size is None:
-        raise Skip(f"it splits axis {axis} of {data_of(node).name!r} evenly, and the size of that axis is not known")
-    known = tuple([dim or 0 for dim in shape]) if shape is not None else (0,)
-    spec = split_spec(node, opset, known)
-    if size is not None and sum(spec.sizes) != size:
-        raise Skip(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {data_of(node).name!r} has {size}")
-    return SplitSpec(axis % len(shape), spec.sizes) if shape is not None and in_range else spec
+    return known_split(node, opset, shape)
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:

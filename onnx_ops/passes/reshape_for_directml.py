@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import MAX_AXES, is_operator, read_elements, read_int
+from onnx_ops.model.conditions import reshape_defects, reshape_entries
+from onnx_ops.model.nodes import read_int
+from onnx_ops.model.views import Array
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
-from sliceport.defects.onnxruntime import ALLOWZERO
 
 Part = ir.Value | int
 """One entry of a shape that is written out, or a value that holds entries."""
@@ -42,29 +43,20 @@ class ReshapeForDirectMLPass(NodePass):
         data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
         if shape is None or not read_int(node, "allowzero", 0):
             return
-        parts = self._read_parts(shape)
-        if parts.count(-1) != 1 or 0 in parts:
+        parts: list[Part] = reshape_entries(shape, self._constant)
+        defects = reshape_defects(node, parts)
+        if not defects:
             return
         if all(isinstance(part, int) for part in parts):
             node.attributes.pop("allowzero")
-            self.report_change(node, "Reshape without allowzero", (ALLOWZERO,))
+            self.report_change(node, "Reshape without allowzero", defects)
             return
         self._replace_minus_one(node, data, parts)
-        self.report_change(node, "Reshape without -1", (ALLOWZERO,))
+        self.report_change(node, "Reshape without -1", defects)
 
-    def _read_parts(self, shape: ir.Value) -> list[Part]:
-        """Return the entries of a shape as far as they are known, those of a Concat operand by operand."""
-        producer = shape.producer()
-        operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
-        parts: list[Part] = []
-        for operand in operands:
-            if operand is None:
-                return []
-            entries = read_elements(operand, MAX_AXES)
-            if entries is None and (known := self.value_info.constants.get(operand)) is not None:
-                entries = known.data
-            parts += [operand] if entries is None else [int(entry) for entry in entries.flat]
-        return parts
+    def _constant(self, value: ir.Value) -> Array | None:
+        known = self.value_info.constants.get(value)
+        return None if known is None else known.data
 
     def _replace_minus_one(self, node: ir.Node, data: ir.Value, parts: Sequence[Part]) -> None:
         position = parts.index(-1)

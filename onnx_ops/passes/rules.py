@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.passes.builders import SLICE_INPUTS_OPSET
+from onnx_ops.model.nodes import SLICE_INPUTS_OPSET
 from onnx_ops.passes.compose_slices import compose_entries, keeps_all
 from onnx_ops.passes.matchers import read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip

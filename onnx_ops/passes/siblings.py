@@ -10,9 +10,9 @@ from math import prod
 
 import onnx_ir as ir
 
+from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import has_its_values
 from onnx_ops.passes.edits import Identities, is_used
-from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo

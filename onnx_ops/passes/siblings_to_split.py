@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
 from onnx_ops.passes.edits import annotate_nodes
-from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
+from onnx_ops.passes.gating import WOULD_BE_GATED
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.siblings import Part
 from sliceport.slicing.tiling import fill_gaps

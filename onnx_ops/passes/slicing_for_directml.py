@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import contested, node_name
+from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
+from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, build_empty, build_slice
+from onnx_ops.passes.builders import build_empty, build_slice
 from onnx_ops.passes.edits import is_used
-from onnx_ops.passes.gating import is_gated
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.names import derive_name
 from onnx_ops.passes.outcome import SKIPS
-from onnx_ops.passes.value_info import Sizes, read_static
-from sliceport.defects.defect import Defect
-from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED
-from sliceport.defects.onnxruntime import (
-    BELOW_THE_AXIS,
-    EMPTY_PART,
-    FROM_THE_LEAST,
-    MORE_THAN_EIGHT_AXES,
-    NOTHING_SELECTED,
-    ONE_PART_GATES_ANOTHER,
-    STEPS_WITHOUT_AXES,
-)
+from onnx_ops.passes.value_info import read_static
 from sliceport.slicing import AxisSlice, SplitSpec
-from sliceport.slicing.spec import cut_shape
-
-_MAX_AXES = 8
-_INT32_MIN = -(2**31)
-_STEPS = 4
 
 
 class SliceForDirectMLPass(NodePass):
@@ -60,60 +42,20 @@ class SliceForDirectMLPass(NodePass):
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
         shape = self.sizes(data)
-        # A replacement of such a Slice would compute something else on an engine.
-        if (defect := _find_unfixable(node, opset, shape)) is not None:
-            self.report_change(node, None, (defect,))
+        defects = slice_defects(node, opset, shape)
+        if not defects:
             return
-        if opset < SLICE_INPUTS_OPSET:
+        entries = {} if defects[0].handling == "named" else read_slice_by_spec(node, opset, shape)
+        empty, dtype = empty_shape(entries, shape), self.value_info.dtype(data)
+        if defects[0].handling == "named" or (empty is not None and dtype is None):
+            self.report_change(node, None, defects)
             return
-        entries = read_slice_by_spec(node, opset, shape)
-        empty = _empty_shape(entries, shape)
-        dtype = self.value_info.dtype(data)
         if empty is not None and dtype is not None:
-            defects, new = [NOTHING_SELECTED], [build_empty(empty, dtype)]
+            new = [build_empty(empty, dtype)]
         else:
-            defects = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
-            defects += _find_refused(entries, shape)
-            if not defects:
-                return
-            new = build_slice(data, _adapt_bounds(entries, shape), opset)
+            new = build_slice(data, adapt_bounds(entries, shape), opset)
         self.replace_node(node, new)
-        self.report_change(node, new[-1].op_type, tuple(defects))
-
-
-def _find_unfixable(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
-    """Return the defect that no replacement avoids: too many axes, or another result on onnxruntime's CPU provider."""
-    if shape is not None and len(shape) > _MAX_AXES:
-        return MORE_THAN_EIGHT_AXES
-    disagreement = contested(node, opset, shape)
-    if disagreement is None or not {ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED}.intersection(disagreement.engines):
-        return None
-    return disagreement
-
-
-def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:
-    """Return the shape of the output, if that has no elements and the data have a known shape with some."""
-    known = read_static(shape)
-    kept = () if known is None or 0 in known else cut_shape(entries, known)
-    return kept if 0 in kept else None
-
-
-def _find_refused(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[Defect]:
-    """Return the defects that make the provider refuse bounds."""
-    adapted = _adapt_bounds(entries, shape)
-    changed = [entry for axis, entry in entries.items() if adapted[axis] != entry]
-    return list(dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in changed))
-
-
-def _adapt_bounds(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return equivalent bounds that the provider accepts."""
-    adapted = {}
-    for axis, entry in entries.items():
-        size = shape[axis] if shape is not None else None
-        is_below = entry.start <= _INT32_MIN or (size is not None and entry.start < -size)
-        is_refused = is_below if entry.step < 0 else entry.start <= _INT32_MIN and entry.end < 0
-        adapted[axis] = entry._replace(start=0) if is_refused else entry
-    return adapted
+        self.report_change(node, new[-1].op_type, defects)
 
 
 class SplitForDirectMLPass(NodePass):
@@ -136,25 +78,12 @@ class SplitForDirectMLPass(NodePass):
         """Rewrite a node that matches; see the class."""
         data = data_of(node)
         shape = self.sizes(data)
-        defect = _find_unfixable(node, opset, shape)
-        if defect is MORE_THAN_EIGHT_AXES:
-            self.report_change(node, None, (defect,))
-            return
-        if not any(map(is_used, node.outputs)):
-            return
-        if defect is not None:
-            self.report_change(node, None, (defect,))
-            return
-        parts = self._read_parts(node, opset)
-        defects = []
-        if is_gated(node.outputs):
-            defects.append(ONE_PART_GATES_ANOTHER)
-        if parts is not None and 0 in parts.sizes:
-            defects.append(EMPTY_PART)
+        defects = split_defects(node, opset, shape)
         if not defects:
             return
-        if parts is None:
-            self.report_change(node, None, tuple(defects))
+        parts = self._read_parts(node, opset)
+        if parts is None or defects[0].handling == "named":
+            self.report_change(node, None, defects)
             return
         new: list[ir.Node] = []
         slices: list[ir.Node] = []
@@ -166,7 +95,7 @@ class SplitForDirectMLPass(NodePass):
                 successors[output] = new[-1].outputs[0]
                 slices.append(new[-1])
         self.replace_nodes([node], new, successors, slices)
-        self.report_change(node, "Slice", tuple(defects))
+        self.report_change(node, "Slice", defects)
 
     def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:
