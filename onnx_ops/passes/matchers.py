@@ -23,7 +23,7 @@ from onnx_ops.model.views import Array
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
-from sliceport.slicing import AxisSlice, SplitSpec, as_range
+from sliceport.slicing import AxisSlice, SplitSpec, progression
 from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
@@ -99,7 +99,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     """Return the axis of a Gather, its constant indices, and whether they are a scalar, which drops the axis.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: The indices are not constant, not an arithmetic as_range or out of range;
+        Skip, InvalidSlice, DynamicSlice: The indices are not constant, not an arithmetic progression or out of range;
             or the size of the axis is not known, so that the Gather may fail where a Slice selects fewer elements.
     """
     tensor = None if node.inputs[1] is None else constant(node.inputs[1])
@@ -121,14 +121,14 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     except Exception as error:  # stored outside the model
         raise Skip(f"its indices cannot be read ({error})") from None
     if kept is None or (opset < _NEGATIVE_INDICES_OPSET and least < 0):
-        raise Skip(f"its indices are out of range for axis {axis} of size {size}, or not an arithmetic as_range")
+        raise Skip(f"its indices are out of range for axis {axis} of size {size}, or not an arithmetic progression")
     return axis, kept, len(tensor.shape) == 0
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
     """Return the indices of an axis of `size` as a range, or None, and the smallest index as it is written."""
     listed = [int(index) for index in tensor.numpy().reshape(-1)]
-    return as_range(listed, size), min(listed, default=0)
+    return progression(listed, size), min(listed, default=0)
 
 
 def read_view_axes(node: ir.Node, opset: int) -> list[int]:
