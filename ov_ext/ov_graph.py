@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import openvino as ov
 
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.defects import BuiltInNode, find_defects
 from ov_ext.files import read_bytes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import kind_of
@@ -150,7 +150,7 @@ class OpenVINOGraph:
         for node in read_bytes(model.data, model.weights).get_ordered_ops():
             if kind_of(node) in SLICES | STRIDED_SLICES:
                 try:
-                    triggered += [defect for defect in defects(BuiltInNode(node)) if engine in defect.engines]
+                    triggered += [defect for defect in find_defects(BuiltInNode(node)) if engine in defect.engines]
                 except (InvalidSlice, RuntimeError):  # the engine refuses the node with an error of its own
                     continue
         return list(dict.fromkeys(triggered))
