@@ -63,7 +63,7 @@ class Provider:
 
 
 def find_refusals(
-    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Kind, message: str, hint: str
+    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Kind, message: str
 ) -> tuple[Finding, ...]:
     """Find the nodes of the main graph that the provider, with the CPU to fall back on, does not run.
 
@@ -76,13 +76,12 @@ def find_refusals(
         inputs: The inputs that it ran on.
         kind: The kind of the failure; a node that fails in another way is not its cause.
         message: The message of the failure.
-        hint: Advice for an adapter that cannot compile an operator, or an empty string.
     """
     graph = OnnxGraph(proto)
     bad, good = Side(Provider(device), {}), _reference()
     found = _find_refused_alone(graph, device, good, inputs, kind)
     if found:
-        return tuple(Finding("refused", node.name, node.op_type, _sentence(node, why, hint)) for node, why in found)
+        return tuple(Finding("refused", node.name, node.op_type, _sentence(node, why)) for node, why in found)
     case = Search(graph, bad, good, inputs, Failure("error", "", message)).run()
     if case is None:
         return ()
@@ -146,9 +145,9 @@ def _reference() -> Side:
     return Side(model_engines()[ONNXRUNTIME_CPU], {"level": "none"})
 
 
-def _sentence(node: GraphNode, why: str, hint: str) -> str:
+def _sentence(node: GraphNode, why: str) -> str:
     if CANNOT_COMPILE in why:
-        return f"{node} cannot be compiled by this adapter ({why}){f'; {hint}' if hint else ''}."
+        return f"{node} cannot be compiled by this adapter ({why})."
     return f"{node} is refused by the DirectML provider ({why})."
 
 
