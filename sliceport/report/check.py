@@ -29,6 +29,7 @@ class Group:
         detail: The values that cause it.
         nodes: The nodes, each with the names of the nodes and attributes around its graph.
         model: The model's file.
+        is_reported: Whether only reports support it.
     """
 
     kind: str
@@ -38,21 +39,20 @@ class Group:
     detail: str
     nodes: tuple[str, ...]
     model: str
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether the group holds only because of reports."""
-        return self.kind == "defect" and self.entry["evidence"] == "reported"
+    is_reported: bool
 
     @property
     def effects(self) -> str:
-        """The behaviour of each engine."""
+        """The behaviour of each engine; that which is only reported belongs to a group of its own."""
+        if self.entry["evidence"] == "reported" and not self.is_reported:
+            return ""
         engines: dict[str, list[str]] = {}
         for one in self.entry["engines"]:
             engines.setdefault(one["does"], []).append(" ".join(filter(None, (one["engine"], one["versions"]))))
-        effects = [f"{' and '.join(names)} {does}" for does, names in engines.items()]
+        effects = [f"{'each of ' * (len(names) > 1)}{_join(names)} {does}" for does, names in engines.items()]
         if self.entry["is_contested"] and effects:
-            effects.append(f"{' and '.join(self.entry['right_on'])} differ: {self.entry['right']}")
+            right_on = self.entry["right_on"]
+            effects.append(f"{_join(right_on)} {'is' if len(right_on) == 1 else 'are'} right: {self.entry['right']}")
         return "; ".join(effects)
 
     @property
@@ -76,16 +76,25 @@ class Group:
         return f"{': '.join(filter(None, parts))}; {self.help}"
 
 
+def _join(names: Sequence[str]) -> str:
+    """Join names by commas and "and"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
 def group_findings(result: Result) -> list[Group]:
     """Group the findings about a model, those of each kind together."""
     nodes: dict[tuple[str, ...], list[str]] = {}
     for one in result["findings"]:
         key = (one["kind"], one["rule"], one["op"], one["detail"])
         nodes.setdefault(key, []).append("/".join([*one["scope"], one["node"]]))
-    groups = [
-        Group(kind, rule, result["rules"][rule], op, detail, tuple(names), result["model"])
-        for (kind, rule, op, detail), names in nodes.items()
-    ]
+    groups = []
+    for (kind, rule, op, detail), names in nodes.items():
+        entry = result["rules"][rule]
+        is_report = entry["evidence"] == "reported"
+        for is_reported in [False] * (kind != "defect" or not is_report) + [True] * (
+            is_report and bool(entry["engines"])
+        ):
+            groups.append(Group(kind, rule, entry, op, detail, tuple(names), result["model"], is_reported))
     return sorted(groups, key=lambda group: (group.is_reported, KINDS.index(group.kind)))
 
 
@@ -95,7 +104,7 @@ def summarize(result: Result) -> str:
     counts = [
         f"{count} {kind}"
         for kind in ("invalid", "fragile")
-        if (count := sum(len(group.nodes) for group in groups if group.kind == kind))
+        if (count := sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported))
     ]
     defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     engines = count_of(len(result["engines"]), "engine")
