@@ -189,10 +189,10 @@ def _check_keeps_data(model: Path, output: Path) -> None:
     Raises:
         UsageError: The output would replace a data file.
     """
-    one = format_of(model)
-    if one.name == OpenVINO.name or not isinstance(one, ManyFiles):
+    format_ = format_of(model)
+    if format_.name == OpenVINO.name or not isinstance(format_, ManyFiles):
         return
-    data = [os.path.join(os.path.dirname(model), name) for name in one.files_beside(model)]
+    data = [os.path.join(os.path.dirname(model), name) for name in format_.files_beside(model)]
     stem, _ = os.path.splitext(output)
     check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data)
 

@@ -285,7 +285,7 @@ class TestOnnx:
             assert ran == with_shapes(example.right)
 
     @pytest.mark.parametrize("name", examples_of(OnnxCase, "rewritten"))
-    def test_hardened_the_directml_provider_is_right(self, directml: Device, name: str) -> None:
+    def test_directml_provider_is_right_on_the_hardened_model(self, directml: Device, name: str) -> None:
         _, example = examples_of(OnnxCase)[name]
         graph = from_proto(model_of(example))
         harden_for_directml(graph)
@@ -340,7 +340,7 @@ class TestOpenVINO:
         check_seen(defect, in_full(example), engine, seen, OPENVINO_VERSION)
 
     @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(*ASKED))
-    def test_hardened_and_ours_it_is_right(self, defect: Defect, example: Example, engine: str) -> None:
+    def test_hardened_model_and_ours_are_right(self, defect: Defect, example: Example, engine: str) -> None:
         key = (defect.id, defect.examples.index(example), engine)
         if key not in answers_to_all(harden=True):
             assert defect.handling != "rewritten" or engine not in defect.engines
@@ -353,7 +353,7 @@ class TestOpenVINO:
             assert as_outcome(got) == with_shapes(example.right)
 
     @pytest.mark.parametrize("name", examples_of(OpenVINOCase, "unseen"))
-    def test_what_shows_at_run_time_ours_does_right(self, name: str) -> None:
+    def test_ours_is_right_about_defects_seen_at_run_time(self, name: str) -> None:
         """By Model.evaluate, where no plugin stands before it."""
         _, example = examples_of(OpenVINOCase)[name]
         ours = as_outcome(answer(ask(example, OPENVINO, ours=True)))
@@ -410,7 +410,7 @@ def test_every_divergence_is_shown(defect: Defect) -> None:
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.id)
-def test_its_words_fit_into_sentences(defect: Defect) -> None:
+def test_words_of_a_defect_fit_into_sentences(defect: Defect) -> None:
     words = [defect.trigger, defect.right, defect.workaround, *(one.does for one in defect.divergences)]
     assert all(text and not text.endswith(".") and "|" not in text for text in words)
     assert defect.right.startswith("by ")
