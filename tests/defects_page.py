@@ -46,7 +46,10 @@ KINDS = {
     "invalid": "invalid: the node breaks the standard of its operator, and engines then differ",
     "fragile": "fragile: the node is right for some sizes or values only",
 }
-EVIDENCE = {"proved": f"proved by a test on each engine, last on {LAST_PROVED}", "reported": "reported by users, not reproduced here"}
+EVIDENCE = {
+    "proved": f"proved by a test on each engine, last on {LAST_PROVED}",
+    "reported": "reported by users, not reproduced here",
+}
 ABOUT = {
     ONNXRUNTIME_DML: "The package is onnxruntime-directml. `sliceport harden --target onnxruntime-dml`, the default for ONNX "
     "models, rewrites what it can.",

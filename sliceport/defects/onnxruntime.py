@@ -182,7 +182,6 @@ MATMUL_OF_MANY_AXES = Defect(
             },
         ),
     ),
-    handling="named",
     workaround="a Reshape before it joins the leading axes, and one behind it parts them again",
 )
 
