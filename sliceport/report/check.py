@@ -43,13 +43,17 @@ class Group:
 
     @property
     def effects(self) -> str:
-        """The behaviour of each engine; that which is only reported belongs to a group of its own."""
+        """The behaviour of the engines, those with the same behaviour together; what is reported has its own group."""
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
-        engines: dict[str, list[str]] = {}
-        for one in self.entry["engines"]:
-            engines.setdefault(one["does"], []).append(" ".join(filter(None, (one["engine"], one["versions"]))))
-        effects = [f"{'each of ' * (len(names) > 1)}{_join(names)} {does}" for does, names in engines.items()]
+        names_by_behaviour: dict[str, list[str]] = {}
+        for engine in self.entry["engines"]:
+            name = " ".join(filter(None, (engine["engine"], engine["versions"])))
+            names_by_behaviour.setdefault(engine["does"], []).append(name)
+        effects = [
+            f"{'each of ' * (len(names) > 1)}{_join(names)} {behaviour}"
+            for behaviour, names in names_by_behaviour.items()
+        ]
         if self.entry["is_contested"] and effects:
             right_on = self.entry["right_on"]
             effects.append(f"{_join(right_on)} {'is' if len(right_on) == 1 else 'are'} right: {self.entry['right']}")
@@ -58,16 +62,16 @@ class Group:
     @property
     def sources(self) -> list[str]:
         """The page of the entry, and the reports about it."""
-        issues = [issue for one in self.entry["engines"] for issue in one["issues"]]
+        issues = [issue for engine in self.entry["engines"] for issue in engine["issues"]]
         return [self.entry["page"], *dict.fromkeys(issues)]
 
     @property
     def help(self) -> str:
-        """The command or the change that helps."""
+        """The command to run, or the change to make by hand."""
         advice: str = self.entry["help"]
         if not advice.startswith("sliceport harden"):
             return advice
-        is_read_by_openvino = all(one["engine"].startswith("openvino") for one in self.entry["engines"])
+        is_read_by_openvino = all(engine["engine"].startswith("openvino") for engine in self.entry["engines"])
         output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not self.model.endswith(".xml") else "OUT"
         return f"{join(['sliceport', 'harden', self.model])} -o {output}"
 
@@ -84,17 +88,16 @@ def _join(names: Sequence[str]) -> str:
 def group_findings(result: Result) -> list[Group]:
     """Group the findings about a model, those of each kind together."""
     nodes: dict[tuple[str, ...], list[str]] = {}
-    for one in result["findings"]:
-        key = (one["kind"], one["rule"], one["op"], one["detail"])
-        nodes.setdefault(key, []).append("/".join([*one["scope"], one["node"]]))
+    for finding in result["findings"]:
+        key = (finding["kind"], finding["rule"], finding["op"], finding["detail"])
+        nodes.setdefault(key, []).append("/".join([*finding["scope"], finding["node"]]))
     groups = []
     for (kind, rule, op, detail), names in nodes.items():
         entry = result["rules"][rule]
         is_report = entry["evidence"] == "reported"
-        for is_reported in [False] * (kind != "defect" or not is_report) + [True] * (
-            is_report and bool(entry["engines"])
-        ):
-            groups.append(Group(kind, rule, entry, op, detail, tuple(names), result["model"], is_reported))
+        # What is fragile is listed for every engine, and what users report of it apart.
+        sections = [False] * (kind != "defect" or not is_report) + [True] * (is_report and bool(entry["engines"]))
+        groups += [Group(kind, rule, entry, op, detail, tuple(names), result["model"], apart) for apart in sections]
     return sorted(groups, key=lambda group: (group.is_reported, KINDS.index(group.kind)))
 
 
