@@ -15,7 +15,7 @@ from ov_ext.read import SPLITS, bind_shapes, nodes_with_scope, resolve
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
-from sliceport.defects.reported import STEP_AT_RUN_TIME
+from sliceport.defects.reported import REPORTED
 from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
 from sliceport.errors import DynamicSlice, InvalidSlice
 
@@ -67,7 +67,11 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
             yield defect, "defect", ""
     steps = view.values[2] if len(view.values) > 2 else [1]
     if steps is None or None in steps:
-        yield STEP_AT_RUN_TIME, "fragile", f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
+        yield (
+            REPORTED["step at run time"],
+            "fragile",
+            f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}",
+        )
     inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
     if inputs:
         yield NARROWED, "fragile", f"wrong where {' or '.join(map(repr, inputs))} needs more than 32 bits"
