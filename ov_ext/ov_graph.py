@@ -87,6 +87,7 @@ class OpenVINOGraph:
             tuple(own),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
+            constants=tuple(dict.fromkeys(key[0] for key in keys if key not in names)),
         )
 
     def whole(self) -> WholeModel:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.difference import EXACT, Failure, OutputDiff, Tolerance, compare_outputs
+from sliceport.diffing.difference import (
+    EXACT,
+    Failure,
+    OutputDiff,
+    Tolerance,
+    compare_outputs,
+    narrow_tolerance_of,
+    tolerance_of,
+)
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
@@ -348,9 +356,19 @@ class _Comparison:
             if isinstance(bad.engine, NamesCause):
                 with suppress(BudgetSpent):
                     cause = bad.engine.find_cause(bad.options, lambda options: self._fails(case, bad, good, options))
-        return Part(
-            case, bad, good, model, got, expected, cause, tuple(case.graph.find_defects(model, bad.engine.name))
-        )
+        outputs = self._compare_part(case, got, expected)
+        defects = tuple(case.graph.find_defects(model, bad.engine.name))
+        return Part(case, bad, good, model, got, expected, outputs, cause, defects)
+
+    def _compare_part(self, case: Case, got: Result, expected: Result) -> tuple[OutputDiff, ...]:
+        if isinstance(got, Failure) or isinstance(expected, Failure):
+            return ()
+        default = tolerance_of if self.first is self.second else narrow_tolerance_of
+        tolerances = {
+            name: EXACT if only_moves(case.graph, case.numbers, name) else self.tolerance or default(value)
+            for name, value in expected.items()
+        }
+        return compare_outputs(got, expected, tolerances)
 
     def _fails(self, case: Case, bad: Side, good: Side, options: Mapping[str, str]) -> bool:
         other = bad.with_options(options)

@@ -36,6 +36,7 @@ class Tolerance:
 
 EXACT = Tolerance()
 _BY_TYPE = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
+_MAX_SAMPLES = 10
 _NARROW = Tolerance(1e-1, 1e-1)
 """For bfloat16 and floats of 8 bits or less."""
 
@@ -92,6 +93,21 @@ def _signature(message: str) -> str:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """An element that differs.
+
+    Attributes:
+        index: Its index.
+        got: The element, as text.
+        expected: The expected element, as text.
+    """
+
+    index: tuple[int, ...]
+    got: str
+    expected: str
+
+
+@dataclass(frozen=True)
 class OutputDiff:
     """The comparison of one output.
 
@@ -107,6 +123,7 @@ class OutputDiff:
         relative: The same over the largest expected magnitude.
         ulps: The largest difference in floats that lie between; None for other types.
         distribution: A line about the differences of all elements, or an empty string.
+        samples: The first elements that differ, by more than the tolerance if the elements have one.
     """
 
     name: str
@@ -120,6 +137,7 @@ class OutputDiff:
     relative: float = 0.0
     ulps: float | None = None
     distribution: str = ""
+    samples: tuple[Sample, ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -193,12 +211,12 @@ def _compare_arrays(name: str, got: Array, expected: Array, tolerance: Tolerance
     if not unequal.any():
         return OutputDiff(name, **about)
     if a.dtype == object or not _is_arithmetic(a.dtype):
-        return _different(name, "values", _first(unequal, a, b, got.shape), **about)
+        return _different(name, "values", **_first(unequal, a, b, got.shape), **about)
     for kind, is_special in (("nan", np.isnan), ("infinity", _signed_infinity)):
         if tolerance != EXACT and a.dtype.kind not in "iu":
             special = is_special(widen(a)) != is_special(widen(b))
             if special.any():
-                return _different(name, kind, _first(special, a, b, got.shape), **about)  # type: ignore[arg-type]
+                return _different(name, kind, **_first(special, a, b, got.shape), **about)  # type: ignore[arg-type]
     return _compare_finite(name, a, b, unequal, tolerance, about)
 
 
@@ -228,8 +246,8 @@ def _compare_finite(
         f"difference is {quantiles[0]:.2g} at the median, {quantiles[1]:.2g} at 90 %, {quantiles[2]:.2g} at 99 % and "
         f"{error.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
     )
-    detail = _first(is_wrong, a, b, about["shape"])
-    return _different(name, "values", detail, **about, **measures, distribution=distribution)
+    first = _first(is_wrong, a, b, about["shape"])
+    return _different(name, "values", **first, **about, **measures, distribution=distribution)
 
 
 def _bytes(flat: Array) -> Array:
@@ -265,8 +283,16 @@ def _ulps(a: Array, b: Array, finite: Array) -> Array:
     return np.where(finite, steps, 0.0)
 
 
-def _first(where: Array, a: Array, b: Array, shape: tuple[int, ...]) -> str:
-    at = int(np.flatnonzero(where)[0])
-    index = [int(i) for i in np.unravel_index(at, shape)]
-    count = int(np.count_nonzero(where))
-    return f"first at index {index}, {a[at]!s} for {b[at]!s} ({count} of {a.size} elements)"
+def _first(where: Array, a: Array, b: Array, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the `detail` and the `samples` about the elements of a mask."""
+    places = np.flatnonzero(where)
+    samples = tuple(
+        Sample(tuple(int(i) for i in np.unravel_index(at, shape)), str(a[at]), str(b[at]))
+        for at in places[:_MAX_SAMPLES]
+    )
+    first = samples[0]
+    count = f"({len(places)} of {a.size} elements)"
+    return {
+        "detail": f"first at index {list(first.index)}, {first.got} for {first.expected} {count}",
+        "samples": samples,
+    }
