@@ -65,7 +65,7 @@ class NativeOperators(BuildHookInterface):  # type: ignore[type-arg]
         self._folder = tempfile.TemporaryDirectory(prefix="sliceport-")
         folder = Path(self._folder.name)
         try:
-            build.put(folder, *build.find_openvino())
+            build.build_into(folder, *build.find_openvino())
         except build.BuildError as error:
             raise SystemExit(f"{VARIABLE}=yes asks for the operators in C++, but {error}") from None
         build_data["force_include"] |= {str(file): f"{LIBRARY_FOLDER}/{file.name}" for file in folder.iterdir()}

@@ -15,6 +15,7 @@ from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
     DeclaredShapes,
+    InputShapes,
     LowerOptions,
     Path,
     Result,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.onnx_graph import OnnxGraph
     from onnx_ops.verify.verify import Verification
+    from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
@@ -96,6 +98,12 @@ class ONNX:
 
         return lower(model, **options)
 
+    def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
+        """Check the nodes of a model; see `onnx_ops.checking.check`."""
+        from onnx_ops.checking import check
+
+        return check(model, input_shapes)
+
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare executors on a model; see `onnx_ops.verify.compare`."""
         from onnx_ops.verify import compare
@@ -120,8 +128,9 @@ class ONNX:
         self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
     ) -> Result:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
+        from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
-        from onnx_ops.passes.first_look import can_rewrite
+        from onnx_ops.passes.first_look import may_need_rewriting
         from onnx_ops.passes.rewrite import report_nothing
         from onnx_ops.verify.verify import verify_rewriting
 
@@ -134,7 +143,7 @@ class ONNX:
         return _change(
             model,
             output,
-            lambda proto: bool(optimizers) or can_rewrite(proto),
+            lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
             lambda: report_nothing(names),
             change,
             verify_rewriting,
@@ -149,14 +158,14 @@ class ONNX:
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
-        from onnx_ops.passes.first_look import can_harden
+        from onnx_ops.passes.first_look import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
         from onnx_ops.verify.verify_directml import verify_hardening
 
         return _change(
             model,
             output,
-            can_harden,
+            may_need_hardening,
             lambda: build_hardening_report(0),
             lambda before: (before, harden_for_directml(before)),
             verify_hardening,
@@ -187,7 +196,6 @@ def _change(
     from onnx_ops.model.clone import clone_sorted
     from onnx_ops.model.io import data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
-    from onnx_ops.passes.first_look import is_kept_as_read
     from onnx_ops.verify.verify import write_verified
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
@@ -196,8 +204,8 @@ def _change(
         before = clone_sorted(model)  # shares the weights
     else:
         checked = read_to_change(model)
-        # onnx-ir is loaded only if a pass, or the conversion to onnx-ir alone, changes something.
-        if not (is_verified or can_change(checked.proto)) and is_kept_as_read(checked.proto, checked.findings):
+        # onnx-ir is loaded only if a pass may change something.
+        if not (is_verified or can_change(checked.proto)) and not checked.findings.has_external_data:
             if output is not None:
                 write_proto(checked.proto, output, overwrite=overwrite)
             return Result(report_nothing(), model=None if is_path(model) else checked.proto)

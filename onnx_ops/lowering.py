@@ -58,7 +58,7 @@ def lower(
     options = Options(
         FeatureLevel.parse(feature_level), freeze_layout(input_layout), freeze_layout(output_layout), views=views
     )
-    with _view(model) as (view, source):
+    with open_view(model) as (view, source):
         program = replace(lower_nodes(read_slicing_nodes(view, input_shapes), options), source=source)
     if strict:
         program.raise_refused()
@@ -66,7 +66,7 @@ def lower(
 
 
 @contextmanager
-def _view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
+def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     """Yield a view of the model and the source of its program; data files are closed at the end of the context."""
     if is_onnx_ir(model):
         from onnx_ops.model.clone import clone_sorted

@@ -42,47 +42,47 @@ def backend() -> Backend:
     The environment variable SLICEPORT_BACKEND forces one: `python` or `native`.
 
     Raises:
-        UsageError: The variable has another value, or asks for native operators, which are missing.
+        UsageError: The variable has another value, or requests native operators, which are missing.
     """
-    asked = os.environ.get(VARIABLE, "")
-    if asked not in _ANY:
-        raise UsageError(f"{VARIABLE} must be python or native, got {asked!r}.")
-    if asked == "python":
+    requested = os.environ.get(VARIABLE, "")
+    if requested not in _ANY:
+        raise UsageError(f"{VARIABLE} must be python or native, got {requested!r}.")
+    if requested == "python":
         return Backend("python", f"{VARIABLE}=python asks for it")
-    found = _find_native()
-    if asked == "native" and found.name != "native":
-        raise UsageError(f"{VARIABLE}=native asks for operators in C++, but {found.reason}.")
-    return found
+    chosen = _find_native()
+    if requested == "native" and chosen.name != "native":
+        raise UsageError(f"{VARIABLE}=native asks for operators in C++, but {chosen.reason}.")
+    return chosen
 
 
 def diagnose_native() -> Diagnosis:
     """Return whether the operators in C++ are used, for `sliceport doctor`."""
     name = "operators in C++"
     try:
-        found = backend()
+        chosen = backend()
     except UsageError as error:
         return Diagnosis(name, "broken", str(error), f"run: {BUILD_COMMAND}")
-    if found.path is not None:
-        return Diagnosis(name, "ok", f"used, as {found.reason}")
-    detail = f"those in Python are used, as {found.reason.partition('; ')[0]}"
+    if chosen.path is not None:
+        return Diagnosis(name, "ok", f"used, as {chosen.reason}")
+    detail = f"those in Python are used, as {chosen.reason.partition('; ')[0]}"
     if os.environ.get(VARIABLE):
         return Diagnosis(name, "ok", detail)
-    lacking = missing_tools()
-    advice = f"run: {BUILD_COMMAND}" if lacking is None else f"{lacking}, then run: {BUILD_COMMAND}"
+    missing_tool = missing_tools()
+    advice = f"run: {BUILD_COMMAND}" if missing_tool is None else f"{missing_tool}, then run: {BUILD_COMMAND}"
     return Diagnosis(name, "broken" if find_library(ov.__version__).path else "missing", detail, advice)
 
 
 @cache
 def _find_native() -> Backend:
-    found = find_library(ov.__version__)
-    if found.path is None:
-        return Backend("python", f"{found.reason}; run: {BUILD_COMMAND}")
+    library = find_library(ov.__version__)
+    if library.path is None:
+        return Backend("python", f"{library.reason}; run: {BUILD_COMMAND}")
     try:
-        load_factory(found.path)
+        load_factory(library.path)
     except RuntimeError as error:
         reason = last_sentence(error).rstrip(".")
-        return Backend("python", f"'{found.path}' cannot be loaded ({reason}); remove it and run: {BUILD_COMMAND}")
-    return Backend("native", found.reason, found.path)
+        return Backend("python", f"'{library.path}' cannot be loaded ({reason}); remove it and run: {BUILD_COMMAND}")
+    return Backend("native", library.reason, library.path)
 
 
 @cache

@@ -46,9 +46,9 @@ def compare(
 ) -> Report:
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
-    Model.evaluate computes the expected outputs. If a known defect makes it wrong, all engines are compared with the
-    specification instead. No engine runs a node that would end its process by a known defect. A difference that a known
-    defect explains names that defect.
+    Model.evaluate computes the expected outputs. If it has a known defect or fails, all engines and Model.evaluate are
+    compared with the specification instead. No engine runs a node that would end its process by a known defect. A
+    difference that a known defect explains names that defect.
 
     Args:
         model: A file's path, or an `openvino.Model`.
@@ -63,56 +63,61 @@ def compare(
         ModelError: The model cannot be read.
     """
     shapes, seed = read_input_shapes(input_shapes), read_seed(seed)
-    asked = DEFAULT_EXECUTORS if executors is None else executors
-    engines = choose_engines(asked, "openvino", REFERENCE)
+    executor_names = DEFAULT_EXECUTORS if executors is None else executors
+    engines = choose_engines(executor_names, "openvino", REFERENCE)
     prepared = read_with_shapes(model, shapes)
     program = lower_nodes(read_slicing_nodes(prepared), Options(FeatureLevel.parse(feature_level)))
     comparisons: list[Comparison] = []
-    for lowered, written in zip(program.nodes, slicing_nodes(prepared), strict=True):
+    for lowered, node_in_model in zip(program.nodes, slicing_nodes(prepared), strict=True):
         if lowered.reason is not None:
             comparisons.append(Comparison(lowered, "", "refused", lowered.reason.message))
         elif lowered.verdict == "folded":
             comparisons.append(Comparison(lowered, "", "folded"))
         else:
-            comparisons += _compare(lowered, OneNode(lowered.resolved, written), engines, seed)
+            comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), engines, seed)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
         input_shapes=shapes,
         feature_level=program.feature_level,
         seed=seed,
-        executors=None if tuple(asked) == DEFAULT_EXECUTORS else (REFERENCE, *(engine.name for engine in engines)),
+        executors=None
+        if tuple(executor_names) == DEFAULT_EXECUTORS
+        else (REFERENCE, *(engine.name for engine in engines)),
     )
     return Report(tuple(comparisons), program, f"{REFERENCE} {ov.__version__}", command)
 
 
-def _compare(lowered: LoweredNode, alone: OneNode, engines: Sequence[Engine], seed: int) -> Iterator[Comparison]:
+def _compare_node(
+    lowered: LoweredNode, one_node: OneNode, engines: Sequence[Engine], seed: int
+) -> Iterator[Comparison]:
+    """Yield the comparison of each engine on one node, or one refusal or error for all."""
     node = lowered.resolved
     if isinstance(node.spec, SplitSpec):
-        engines = [engine for engine in engines if engine.name != ours.OURS.name]  # We have no Split.
+        engines = [engine for engine in engines if engine.name != ours.OURS.name]  # ov_ext has no Split.
     if node.element not in ELEMENT_BITS:
         yield Comparison(lowered, "", "refused", f"{node.label}: elements of type {node.element} are not compared.")
         return
-    size = alone.count_bytes()
+    size = one_node.count_bytes()
     if size > _MAX_BYTES:
         detail = f"{node.label}: its data of {size} bytes are more than the {_MAX_BYTES} that are compared."
         yield Comparison(lowered, REFERENCE, "error", detail, alone=True)
         return
     try:
-        data = alone.random_data(seed, _MAX_RANDOM)
+        data = one_node.random_data(seed, _MAX_RANDOM)
     except ValueError as error:  # NumPy limits the number of axes.
         yield Comparison(lowered, REFERENCE, "error", f"{node.label}: its data cannot be made ({error}).", alone=True)
         return
     reference, outputs = REFERENCE, None
-    if not alone.known_of(REFERENCE):
-        with suppress(ModelError):  # Below, Model.evaluate is compared with the specification and fails again.
-            outputs = alone.run(REFERENCE, data)
+    if not one_node.defects_on(REFERENCE):
+        with suppress(ModelError):  # Fails again below, where Model.evaluate is compared with the specification
+            outputs = one_node.run(REFERENCE, data)
     if outputs is None:
-        reference, outputs = _SPECIFICATION, alone.select(data)
+        reference, outputs = _SPECIFICATION, one_node.select(data)
         engines = [ours.EVALUATE, *engines]
     values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}
     for cut, output in zip(node.cuts, outputs, strict=True):
         values[cut.output] = TensorBytes(output, cut.region.output_shape)
     for engine in engines:
-        found = compare_node(lowered, engine, values, {}, reference=reference, model=alone, alone=True)
-        is_explained = found.status == "mismatch"  # The message of an error names the defect itself.
-        yield explain(found, engine.name, alone.known_of(engine.name)) if is_explained else found
+        comparison = compare_node(lowered, engine, values, {}, reference=reference, model=one_node, alone=True)
+        is_explained = comparison.status == "mismatch"  # An error already names its defect.
+        yield explain(comparison, engine.name, one_node.defects_on(engine.name)) if is_explained else comparison

@@ -17,8 +17,8 @@ from sliceport.slicing import Region
 
 Array = npt.NDArray[Any]
 
-WORTH_A_THREAD = 2 * 2**20
-"""The least bytes of output for which a second thread pays: to hand work over takes 60 to 100 us."""
+MIN_PARALLEL_BYTES = 2 * 2**20
+"""The least output size in bytes for which a second thread pays, because starting it takes 60 to 100 us."""
 _MAX_THREADS = 4
 _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset(range(os.cpu_count() or 1))
 _COPIED_AS_BITS = frozenset("?bBhHiIlLqQefd")
@@ -48,17 +48,17 @@ class Plan:
         if self._is_empty:
             return
         if source.dtype.char not in _COPIED_AS_BITS or source.dtype != target.dtype:
-            source, target = by_width(source), by_width(target)
+            source, target = as_unsigned(source), as_unsigned(target)
         selected = (source if self._sizes is None else source.reshape(self._sizes))[self._index]
         flat = target if self._target is None else target.reshape(self._target)
-        if target.nbytes < WORTH_A_THREAD or len(_CORES) == 1:
+        if target.nbytes < MIN_PARALLEL_BYTES or len(_CORES) == 1:
             np.copyto(flat, selected)
         else:
             _copy_in_parts(selected, flat)
 
 
 def _copy_in_parts(source: Array, target: Array) -> None:
-    """Copy by several threads. Each copies a part of the outermost axis that has an element for each thread."""
+    """Copy by several threads: each copies a part of the outermost axis with at least as many elements as threads."""
     count = min(_MAX_THREADS, len(_CORES))
     axis = next((axis for axis, size in enumerate(target.shape) if size >= count), None)
     if axis is None:
@@ -67,19 +67,19 @@ def _copy_in_parts(source: Array, target: Array) -> None:
     size = target.shape[axis]
     bounds = [size * i // count for i in range(count + 1)]
     parts = [(slice(None),) * axis + (slice(a, b),) for a, b in pairwise(bounds)]
-    waiting = [_submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+    futures = [_submit(np.copyto, target[part], source[part]) for part in parts[1:]]
     np.copyto(target[parts[0]], source[parts[0]])
-    for future in waiting:
+    for future in futures:
         future.result()
 
 
 @lru_cache(1)
 def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process needs threads of its own
-    return ThreadPoolExecutor(min(_MAX_THREADS, len(_CORES)), "ov_ext-copy", initializer=_leave_core)
+    return ThreadPoolExecutor(min(_MAX_THREADS, len(_CORES)), "ov_ext-copy", initializer=_allow_all_cores)
 
 
-def _leave_core() -> None:
-    """Let this thread run on any core: it inherits the one core to which OpenVINO pins the thread that starts it."""
+def _allow_all_cores() -> None:
+    """Let this thread run on any core. OpenVINO pins the thread that starts it to one core, which it inherits."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, _CORES)
 
@@ -88,14 +88,14 @@ def _submit(function: Callable[..., None], *arguments: Any) -> Future[None]:
     return _pool_of(os.getpid()).submit(function, *arguments)
 
 
-def by_width(array: Array) -> Array:
-    """Return a view as unsigned integers of the same width, so that NumPy copies bits."""
+def as_unsigned(array: Array) -> Array:
+    """Return a view as unsigned integers of the same width, if NumPy has them, so that NumPy copies bits."""
     kind = _BY_WIDTH.get(array.dtype.itemsize)
     return array if kind is None or array.dtype == kind else array.view(kind)
 
 
 def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) -> Array:
-    """Return the packed bytes of a region of a packed tensor whose elements have less than a byte.
+    """Return the packed bytes of a region of a packed tensor whose elements are smaller than a byte.
 
     Args:
         region: The region to copy.

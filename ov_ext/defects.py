@@ -10,7 +10,7 @@ import numpy as np
 import openvino as ov
 
 from ov_ext.inference import Bounds
-from ov_ext.passes import BUILT_IN, custom, inputs_of, kind_of, masks_of
+from ov_ext.passes import BUILT_IN, build_custom, inputs_of, kind_of, masks_of
 from ov_ext.static_values import bounds_of, list_bounds, list_length
 from sliceport.defects.defect import Defect
 from sliceport.defects.openvino import (
@@ -36,11 +36,11 @@ from sliceport.defects.openvino import (
 )
 from sliceport.slicing import Entry, Masks, Region, SliceSpec, StridedSliceSpec
 
-FLOAT_EXACT = 2**24
+FLOAT_EXACT = 2**24  # all integers up to it are exact in 32-bit floats
 _INT32_MIN = -(2**31)
 SUB_BYTES = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
 _UNPACKED = frozenset({"u4", "i4"})
-"""The types of less than a byte that the CPU plugin converts to bytes."""
+"""The types of less than a byte whose elements the CPU plugin converts to bytes."""
 
 
 class BuiltInNode:
@@ -63,7 +63,7 @@ class BuiltInNode:
         self.node = node
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
-        self.values = [_exact(list_bounds(source)) for source in self.inputs[1:]]
+        self.values = [_exact_values(list_bounds(source)) for source in self.inputs[1:]]
         self.at_run_time = any(values is None or None in values for values in self.values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
         lengths = [list_length(source) for source in self.inputs[1:]]
@@ -74,23 +74,24 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """Return the entries of a StridedSlice, aligned with the axes; none if rank or number of entries is open."""
+        """Return the entries of a StridedSlice, aligned with the axes; empty if the rank or their number is open."""
         return [] if self.rank is None else self._align(self.rank)
 
     @cached_property
-    def may_reverse_an_empty_axis(self) -> bool:
+    def may_reverse_empty_axis(self) -> bool:
         """Return whether an entry of StridedSlice may walk backward through an empty axis."""
         if self.count is None:  # Any axis may have an entry.
             shape = self.inputs[0].get_partial_shape()
             is_open = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and is_open
+        # With an open rank, entries can be aligned as if each of them had an axis.
         entries = self.entries if self.rank is not None else self._align(self.count)
-        return any(map(self.may_reverse_nothing, entries))
+        return any(map(self.entry_may_reverse_empty_axis, entries))
 
     @cached_property
-    def ours(self) -> ov.Node:
-        """Return our operator on the same inputs, which computes the right result."""
-        return custom(self.node)
+    def custom_node(self) -> ov.Node:
+        """Return the operator of ov_ext on the same inputs, which computes the right result."""
+        return build_custom(self.node)
 
     @cached_property
     def region(self) -> Region | None:
@@ -113,10 +114,10 @@ class BuiltInNode:
     @property
     def all_values(self) -> list[list[int]] | None:
         """Return the elements of all index inputs, or None if one is not known."""
-        known = [values for values in self.values if values is not None and None not in values]
-        return known if len(known) == len(self.values) else None  # type: ignore[return-value]
+        lists = [values for values in self.values if values is not None and None not in values]
+        return lists if len(lists) == len(self.values) else None  # type: ignore[return-value]
 
-    def may_reverse_nothing(self, entry: Entry) -> bool:
+    def entry_may_reverse_empty_axis(self, entry: Entry) -> bool:
         """Return whether an entry of StridedSlice slices an axis that may be empty by a stride that may be negative."""
         if entry.kind != "slice":
             return False
@@ -134,17 +135,17 @@ class BuiltInNode:
 
     @cached_property
     def bits(self) -> Masks:
-        """Return the masks with one bit for each entry. If the number of entries is open, the longest mask gives it."""
+        """Return the masks with one bit for each entry, or as long as the longest mask if the number is open."""
         count = max(map(len, self.masks.attributes.values())) if self.count is None else self.count
         return self.masks.align(count)
 
 
 def defects(view: BuiltInNode) -> list[Defect]:
     """Return the defects of OpenVINO that a node triggers."""
-    return [*_of_masks(view), *_of_values(view), *_of_data(view)]
+    return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 
 
-def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
+def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     if view.op != "StridedSlice":
         return
     new, shrink, ellipsis = view.bits.new_axis, view.bits.shrink_axis, view.bits.ellipsis
@@ -167,15 +168,15 @@ def _of_masks(view: BuiltInNode) -> Iterator[Defect]:
         yield ELLIPSIS_THEN_NEW
 
 
-def _of_values(view: BuiltInNode) -> Iterator[Defect]:
+def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     if view.count == 0 and view.at_run_time:
         yield NO_ENTRIES
     elif view.count == 0 and view.op == "Slice" and view.inputs[0].get_partial_shape().is_dynamic:
         narrow = [source for source in view.inputs[1:] if source.get_element_type().bitwidth <= 8]
         if narrow:
             yield NARROW_NO_ENTRIES
-    known = [values is not None and None not in values for values in view.values]
-    if view.op == "Slice" and known == [True, True, True, False] and view.inputs[0].get_partial_shape().is_static:
+    is_constant = [values is not None and None not in values for values in view.values]
+    if view.op == "Slice" and is_constant == [True, True, True, False] and view.inputs[0].get_partial_shape().is_static:
         yield AXES_AT_RUN_TIME
     if view.count != 0 and any(source.get_element_type().bitwidth < 8 for source in view.inputs[1:]):
         yield PACKED_INDEX
@@ -190,7 +191,7 @@ def _of_values(view: BuiltInNode) -> Iterator[Defect]:
             return
 
 
-def _of_data(view: BuiltInNode) -> Iterator[Defect]:
+def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
     data = view.inputs[0]
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and view.all_values is not None
@@ -200,17 +201,17 @@ def _of_data(view: BuiltInNode) -> Iterator[Defect]:
         yield STRINGS
     if view.op == "StridedSlice" and _may_be_scalar(view):
         yield SCALAR
-    if view.may_reverse_an_empty_axis:
+    if view.may_reverse_empty_axis:
         yield REVERSED_NOTHING
     if shape.rank.is_dynamic:
         return
-    exact = view.ours.output(0).get_partial_shape()
+    exact = view.custom_node.output(0).get_partial_shape()
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and exact.is_static and 0 not in exact.to_shape():
         yield FIXED_SHAPE
     if exact.rank.is_static and inferred.rank.is_static and not _contains(inferred, exact):
         yield WRONG_BOUNDS
-    if exact.rank.is_static and exact != shape and any(map(_is_counted_in_floats, exact)):
+    if exact.rank.is_static and exact != shape and any(map(_is_rounded_by_plugin, exact)):
         yield MANY_ELEMENTS
 
 
@@ -221,20 +222,20 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
     return all(map(or_, view.bits.new_axis, view.bits.ellipsis))
 
 
-def _is_counted_in_floats(size: ov.Dimension) -> bool:
-    """Return whether a size certainly is not exact in 32-bit floats, in which the CPU plugin counts."""
+def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
+    """Return whether every possible size is rounded by the CPU plugin, which counts in 32-bit floats."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > FLOAT_EXACT)
 
 
 def _contains(inferred: ov.PartialShape, exact: ov.PartialShape) -> bool:
-    """Return whether all exact sizes are within the inferred ones. Impossible ones have the lower bound -1."""
+    """Return whether the inferred shape allows all sizes of the exact one. OpenVINO writes impossible sizes with -1."""
     if len(inferred) != len(exact):
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, exact), strict=True)
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
 
 
-def _exact(bounds: Sequence[Bounds] | None) -> list[int | None] | None:
+def _exact_values(bounds: Sequence[Bounds] | None) -> list[int | None] | None:
     return None if bounds is None else [bound.low if bound.is_exact else None for bound in bounds]

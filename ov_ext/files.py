@@ -23,7 +23,7 @@ from sliceport.sandbox.place import write_files
 
 @with_openvino_lock
 def read_model(path: str | os.PathLike[str]) -> ov.Model:
-    """Read an IR file, or another file that OpenVINO reads. Operators of `ov_ext` in it stay what they are.
+    """Read an IR file, or another file that OpenVINO reads. Operators of `ov_ext` in it are read as such.
 
     Args:
         path: The file.
@@ -64,7 +64,7 @@ def read_bytes(data: bytes, weights: bytes = b"") -> ov.Model:
 def _new_core() -> ov.Core:
     """Return a Core that reads our operators."""
     core = ov.Core()
-    if sys.platform == "win32":  # Windows does not replace files that are mapped, so nobody could write the model anew.
+    if sys.platform == "win32":  # Windows cannot replace a mapped file, so the model could not be overwritten.
         core.set_property({"ENABLE_MMAP": False})
     for extension in (*operator_extensions(), strided_slice_extension()):
         core.add_extension(extension)
@@ -83,34 +83,34 @@ def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = No
         UsageError: `model` is of another type; see also `bind_shapes`.
         ModelError: See `read_model`.
     """
-    read = read_input_shapes(shapes)
+    checked_shapes = read_input_shapes(shapes)
     if isinstance(model, ov.Model):
         copy = model.clone()
     elif is_path(model):
         copy = read_model(model)
     else:
         raise UsageError(f"a model is a file's path or an openvino.Model, got {type(model).__name__}.")
-    bind_shapes(copy, read)
+    bind_shapes(copy, checked_shapes)
     return copy
 
 
 @with_openvino_lock
 def write_model(model: ov.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write an IR file, `.xml` and `.bin`, or neither. Weights keep their types.
+    """Write an IR model as an `.xml` and a `.bin` file, both or neither. Weights keep their types.
+
+    If the model has operators of ov_ext, its `rt_info` and the file get a note about where these come from.
 
     Args:
         model: The model.
         path: The `.xml` file.
         overwrite: Whether to replace existing files.
 
-    If the model has our operators, its `rt_info` and the file note where they come from.
-
     Raises:
-        UsageError: The name does not end in .xml, the file exists and is to be kept, or it cannot be written.
+        UsageError: The name does not end in .xml, a file exists and `overwrite` is false, or it cannot be written.
     """
     target = Path(path)
     if target.suffix != ".xml":
-        raise UsageError(f"output '{target}' must end in .xml: OpenVINO's own format is what is written.")
+        raise UsageError(f"output '{target}' must end in .xml, because only OpenVINO's own format is written.")
 
     def save(folder: Path) -> None:
         try:

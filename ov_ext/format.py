@@ -19,6 +19,7 @@ from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
     DeclaredShapes,
+    InputShapes,
     LowerOptions,
     ManyFiles,
     Path,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
     from ov_ext.ov_graph import OpenVINOGraph
+    from sliceport.checking import NodeFindings
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
 
@@ -82,6 +84,13 @@ class OpenVINO:
         from ov_ext import lower
 
         return lower(model, **options)
+
+    def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
+        """Check the nodes of a model; see `ov_ext.checking.check`."""
+        from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
+        from ov_ext.checking import check
+
+        return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare engines on each node alone, on random data; see `ov_ext.compare`."""
@@ -180,10 +189,10 @@ def _check_keeps_data(model: Path, output: Path) -> None:
     Raises:
         UsageError: The output would replace a data file.
     """
-    one = format_of(model)
-    if one.name == OpenVINO.name or not isinstance(one, ManyFiles):
+    format_ = format_of(model)
+    if format_.name == OpenVINO.name or not isinstance(format_, ManyFiles):
         return
-    data = [os.path.join(os.path.dirname(model), name) for name in one.files_beside(model)]
+    data = [os.path.join(os.path.dirname(model), name) for name in format_.files_beside(model)]
     stem, _ = os.path.splitext(output)
     check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data)
 

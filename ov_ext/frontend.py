@@ -24,20 +24,20 @@ def onnx_extensions() -> list[Any]:
     Raises:
         UsageError: SLICEPORT_BACKEND asks for native operators, which are missing.
     """
-    return [ConversionExtension("Slice", "", partial(_slice, backend())), strided_slice_extension()]
+    return [ConversionExtension("Slice", "", partial(_convert_slice, backend())), strided_slice_extension()]
 
 
 def strided_slice_extension() -> Any:
     """Return the extension for `ov_ext::StridedSlice`, which OpenVINO cannot read without it."""
-    return ConversionExtension("StridedSlice", DOMAIN, partial(_strided_slice, backend()))
+    return ConversionExtension("StridedSlice", DOMAIN, partial(_convert_strided_slice, backend()))
 
 
-def _slice(using: Backend, node: Any) -> list[ov.Output]:
+def _convert_slice(using: Backend, node: Any) -> list[ov.Output]:
     """Convert ONNX Slice. Its bounds are attributes up to opset 9 and inputs from opset 10 on."""
-    inputs = [_input(node, i) for i in range(node.get_input_size())]
+    inputs = [_get_input(node, i) for i in range(node.get_input_size())]
     if len(inputs) == 1:
-        start, stop = (_constant(node.get_attribute(name)) for name in ("starts", "ends"))
-        axes = _constant(node.get_attribute("axes")) if node.has_attribute("axes") else None
+        start, stop = (_make_constant(node.get_attribute(name)) for name in ("starts", "ends"))
+        axes = _make_constant(node.get_attribute("axes")) if node.has_attribute("axes") else None
         step = None
     else:
         start, stop, axes, step = [*inputs, None, None][1:5]
@@ -47,19 +47,19 @@ def _slice(using: Backend, node: Any) -> list[ov.Output]:
     return make_node(SLICE, arguments, using=using).outputs()  # type: ignore[no-any-return]
 
 
-def _strided_slice(using: Backend, node: Any) -> list[ov.Output]:
-    inputs = [_input(node, i) for i in range(node.get_input_size())]
+def _convert_strided_slice(using: Backend, node: Any) -> list[ov.Output]:
+    inputs = [_get_input(node, i) for i in range(node.get_input_size())]
     masks = Masks.of({name: node.get_attribute(name) for name in MASK_ATTRIBUTES if node.has_attribute(name)})
     while inputs and inputs[-1] is None:
         inputs.pop()
     return make_node(STRIDED_SLICE, inputs, masks, using=using).outputs()  # type: ignore[no-any-return]
 
 
-def _input(node: Any, index: int) -> ov.Output | None:
+def _get_input(node: Any, index: int) -> ov.Output | None:
     """Return an input, or None if it is optional and left out."""
     source = node.get_input(index)
     return None if source.get_node().get_type_name() == "NullNode" else source
 
 
-def _constant(values: list[int]) -> ov.Node:
+def _make_constant(values: list[int]) -> ov.Node:
     return as_constant(np.array(values, np.int64))

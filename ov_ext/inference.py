@@ -66,12 +66,13 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
     if step is None:
         return SlicedSize(Bounds(0, axis.high), axis.high == 0)
     low, high, keeps_size = INT64_MAX, 0, True
-    for first in _ends(start):
-        for end in _ends(stop):
-            for size in _turning_sizes(axis, first, end):
+    for first in _extreme_indices(start):
+        for end in _extreme_indices(stop):
+            for size in _extreme_sizes(axis, first, end):
                 count = len(resolve_axis(first, end, step, size))
                 low, high = min(low, count), max(high, count)
                 keeps_size = keeps_size and count == size
+    # A slice of an unbounded axis is unbounded if it takes a constant part of the axis.
     if axis.high == INT64_MAX and high >= INT64_MAX // abs(step) // 2:
         high = INT64_MAX
     return SlicedSize(Bounds(low, high), keeps_size)
@@ -103,7 +104,8 @@ def check_shrunk_index(entry: int, axis: int, size: Bounds, index: Bounds) -> No
     raise InvalidSlice(f"entry {entry} shrinks axis {axis} to {indices}, but {actual}")
 
 
-def _ends(index: Bounds | None) -> tuple[int | None, ...]:
+def _extreme_indices(index: Bounds | None) -> tuple[int | None, ...]:
+    """Return the indices at which a size may be extreme: the bounds, and -1 and 0 between them."""
     if index is None:
         return (None,)
     if index.low < 0 <= index.high:
@@ -111,7 +113,8 @@ def _ends(index: Bounds | None) -> tuple[int | None, ...]:
     return tuple({index.low, index.high})
 
 
-def _turning_sizes(axis: Bounds, first: int | None, end: int | None) -> Iterator[int]:
+def _extreme_sizes(axis: Bounds, first: int | None, end: int | None) -> Iterator[int]:
+    """Yield the axis sizes at which the result may be extreme: the bounds, and sizes at which an index meets an end."""
     yield axis.low
     yield axis.high
     for index in (first, end):

@@ -36,7 +36,7 @@ def read_declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
 def _parameters(path: str) -> Iterator[ElementTree.Element]:
     """Yield the layers that are inputs of the main graph. Bodies of control flow lie deeper in the file."""
     open_tags: list[str] = []
-    for event, element in ElementTree.iterparse(path, ("start", "end")):  # noqa: S314 - expat ends what expands too far
+    for event, element in ElementTree.iterparse(path, ("start", "end")):  # noqa: S314 - expat limits the expansion of entities
         if event == "start":
             open_tags.append(element.tag)
             continue
@@ -51,8 +51,8 @@ def _name_of(layer: ElementTree.Element) -> str:
     """Return the least tensor name or else the node's name, as `ov_ext.read.name_of` does."""
     port = layer.find("output/port")
     names = "" if port is None else port.get("names", "")
-    listed = [name.replace("\\,", ",") for name in re.split(r"(?<!\\),", names) if name]
-    return min(listed) if listed else layer.get("name", "")
+    tensor_names = [name.replace("\\,", ",") for name in re.split(r"(?<!\\),", names) if name]
+    return min(tensor_names) if tensor_names else layer.get("name", "")
 
 
 def _read_shape(layer: ElementTree.Element) -> list[DeclaredDim] | None:

@@ -1,4 +1,4 @@
-"""A slicing node of an OpenVINO model that each engine runs alone, as it is written."""
+"""A slicing node of an OpenVINO model that each engine runs alone, unchanged."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ OURS = "ov_ext"
 
 
 class OneNode:
-    """A slicing node of known shape and indices, without the rest of its model.
+    """A slicing node of known shape and indices, run in a model of its own.
 
     Args:
         node: The node as it was read.
-        written: The same node in its model.
+        node_in_model: The same node in its model.
     """
 
-    def __init__(self, node: Resolved, written: ov.Node) -> None:
+    def __init__(self, node: Resolved, node_in_model: ov.Node) -> None:
         self._node = node
-        self._written = written
-        self._element = written.get_input_element_type(0)
+        self._node_in_model = node_in_model
+        self._element = node_in_model.get_input_element_type(0)
         self._shape = node.cuts[0].region.input_shape
 
     @cached_property
     def defects(self) -> list[Defect]:
         """Return the defects of OpenVINO that the built-in operator triggers."""
-        if kind_of(self._written) in SPLITS:
+        if kind_of(self._node_in_model) in SPLITS:
             return []
         try:
-            node = self._model(ours=False).get_results()[0].input_value(0).get_node()
+            node = self._make_model(ours=False).get_results()[0].input_value(0).get_node()
             return defects(BuiltInNode(node))
-        except (InvalidSlice, RuntimeError):  # OpenVINO refuses the node, and each engine says why.
+        except (InvalidSlice, RuntimeError):  # OpenVINO refuses the node, and each engine reports why.
             return []
 
-    def known_of(self, engine: str) -> list[Defect]:
-        """Return the defects of one engine."""
+    def defects_on(self, engine: str) -> list[Defect]:
+        """Return the defects that the node triggers on one engine."""
         return [defect for defect in self.defects if engine in defect.engines]
 
     def run(self, engine: str, data: Bytes) -> list[Bytes]:
@@ -64,7 +64,7 @@ class OneNode:
         Raises:
             ModelError: The engine fails, or would end the process by a known defect.
         """
-        unsafe = [defect for defect in self.known_of(engine) if defect.is_unsafe_on(engine)]
+        unsafe = [defect for defect in self.defects_on(engine) if defect.is_unsafe_on(engine)]
         if unsafe:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"it was not run, as it is known to end the process with such a node ({reasons}).")
@@ -73,21 +73,21 @@ class OneNode:
         except RuntimeError as error:
             raise ModelError(last_sentence(error)) from None
 
-    def _evaluate(self, data: Bytes, *, ours: bool = False) -> list[Bytes]:
+    def _run_model_evaluate(self, data: Bytes, *, ours: bool = False) -> list[Bytes]:
         results = [ov.Tensor(self._element, ov.Shape([0])) for _ in self._node.cuts]
-        self._model(ours).evaluate(results, [self._tensor(data)])
-        return list(map(_bytes_of, results))
+        self._make_model(ours).evaluate(results, [self._make_tensor(data)])
+        return list(map(_copy_bytes, results))
 
-    def _infer(self, data: Bytes) -> list[Bytes]:
-        request = ov.Core().compile_model(self._model(ours=False), "CPU").create_infer_request()
-        request.set_input_tensor(self._tensor(data))
-        request.start_async()  # With one thread, `infer` loses errors.
+    def _run_cpu_plugin(self, data: Bytes) -> list[Bytes]:
+        request = ov.Core().compile_model(self._make_model(ours=False), "CPU").create_infer_request()
+        request.set_input_tensor(self._make_tensor(data))
+        request.start_async()  # With one thread, the synchronous `infer` loses errors.
         request.wait()
-        return [_bytes_of(request.get_output_tensor(i)) for i in range(len(self._node.cuts))]
+        return [_copy_bytes(request.get_output_tensor(i)) for i in range(len(self._node.cuts))]
 
     def select(self, data: Bytes) -> list[Bytes]:
         """Return the bytes of each output, as the specification selects them."""
-        return [_select(cut.region, data, self._element) for cut in self._node.cuts]
+        return [_select_bytes(cut.region, data, self._element) for cut in self._node.cuts]
 
     def count_bytes(self) -> int:
         """Return the size of the data in bytes."""
@@ -104,38 +104,38 @@ class OneNode:
             flat[...] = random.integers(0, below, flat.size, np.uint8).astype(flat.dtype)
         return np.array(flat.view(np.uint8))
 
-    def _model(self, ours: bool) -> ov.Model:
+    def _make_model(self, ours: bool) -> ov.Model:
         source = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
-        indices = [_constant(source) for source in inputs_of(self._written)[1:]]
-        made = self._build([source.output(0), *indices], ours)
-        return ov.Model(made.outputs(), [source], "node")
+        indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
+        operator = self._build_node([source.output(0), *indices], ours)
+        return ov.Model(operator.outputs(), [source], "node")
 
-    def _build(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
-        kind = kind_of(self._written)
+    def _build_node(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
+        kind = kind_of(self._node_in_model)
         if kind == ("Split", "opset1"):
-            return opset1.split(*inputs, self._written.get_output_size())
+            return opset1.split(*inputs, self._node_in_model.get_output_size())
         if kind in SPLITS:
             return opset1.variadic_split(*inputs)
         if kind in SLICES:
             return make_node(SLICE, inputs) if ours else opset8.slice(*inputs)
-        masks = masks_of(self._written)
+        masks = masks_of(self._node_in_model)
         if ours:
             return make_node(STRIDED_SLICE, inputs, masks)
         return strided_slice([*inputs, *([ones_like(inputs[1])] if len(inputs) == 3 else [])], masks)
 
-    def _tensor(self, data: Bytes) -> ov.Tensor:
+    def _make_tensor(self, data: Bytes) -> ov.Tensor:
         tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
         if data.size:
             tensor.data.reshape(-1).view(np.uint8)[...] = data
         return tensor
 
 
-def _bytes_of(tensor: ov.Tensor) -> Bytes:
+def _copy_bytes(tensor: ov.Tensor) -> Bytes:
     array = np.array(tensor.data).reshape(-1)
     return array.view(np.uint8) if array.size else np.zeros(0, np.uint8)
 
 
-def _constant(source: ov.Output) -> ov.Output:
+def _make_constant(source: ov.Output) -> ov.Output:
     """Return an index input as a constant. An input that is computed becomes a constant of 64 bits."""
     if source.get_node().get_type_name() == "Constant":
         return source
@@ -144,7 +144,7 @@ def _constant(source: ov.Output) -> ov.Output:
     return as_constant(np.array(values, np.int64).reshape(tuple(shape.to_shape()))).output(0)
 
 
-def _select(region: Region, data: Bytes, element: ov.Type) -> Bytes:
+def _select_bytes(region: Region, data: Bytes, element: ov.Type) -> Bytes:
     if region.is_empty:
         return np.zeros(0, np.uint8)
     if element.bitwidth < 8:
@@ -154,7 +154,7 @@ def _select(region: Region, data: Bytes, element: ov.Type) -> Bytes:
 
 
 _RUNS: dict[str, Callable[[OneNode, Bytes], list[Bytes]]] = {
-    OPENVINO: OneNode._evaluate,
-    OPENVINO_CPU: OneNode._infer,
-    OURS: partial(OneNode._evaluate, ours=True),
+    OPENVINO: OneNode._run_model_evaluate,
+    OPENVINO_CPU: OneNode._run_cpu_plugin,
+    OURS: partial(OneNode._run_model_evaluate, ours=True),
 }

@@ -26,7 +26,7 @@ def with_openvino_lock(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _renew_lock() -> None:
-    # A forked process has only one thread. If another thread of its parent held the lock, nobody would release it.
+    # A forked process has only one thread. A lock that another thread of the parent held would never be released.
     global _lock  # noqa: PLW0603
     _lock = threading.RLock()
 

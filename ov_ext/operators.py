@@ -24,7 +24,7 @@ _SENTENCE = re.compile(rf"({SLICE}|{STRIDED_SLICE}) '([^'\n]*)': ([^\n]*)")
 def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
     """Build a node of OpenVINO's Slice-8: operator `Slice8` of version `ov_ext`, of the kind that `backend` chooses.
 
-    Shape inference is exact, where OpenVINO's is not: it gives all sizes that the bounds allow.
+    Shape inference is exact, unlike OpenVINO's: the output has the least and greatest sizes that the bounds allow.
 
     Args:
         inputs: `data` of any type and rank from 1 up; `start`, `stop`, `step` and, optionally, `axes`: lists of
@@ -69,8 +69,8 @@ def StridedSlice(  # noqa: N802
     Raises:
         InvalidSlice: The inputs or masks break the rules of the operator.
     """
-    given = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
-    return make_node(STRIDED_SLICE, inputs, Masks(*[tuple(map(int, mask)) for mask in given]))
+    masks = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
+    return make_node(STRIDED_SLICE, inputs, Masks(*[tuple(map(int, mask)) for mask in masks]))
 
 
 def make_node(
@@ -147,5 +147,5 @@ def _translate_error(error: Exception, kind: str, name: str | None) -> Exception
     if not sentences:
         return error
     # The native operator is built before it has its friendly name.
-    _, made_up_name, rest = sentences[-1]
-    return InvalidSlice(f"{kind} '{made_up_name if name is None else name}': {rest}")
+    _, generated_name, sentence = sentences[-1]
+    return InvalidSlice(f"{kind} '{generated_name if name is None else name}': {sentence}")

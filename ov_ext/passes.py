@@ -18,7 +18,7 @@ NOTE = (
     "elsewhere load the library that 'python -m ov_ext.native --path' prints"
 )
 """A note in IR files with our operators, for readers without them. OpenVINO does not write notes of nodes."""
-_NOTED = "sliceport"
+_NOTE_KEY = "sliceport"
 OURS = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
 
 
@@ -40,7 +40,7 @@ def use_custom_ops(model: ov.Model) -> int:
     Returns:
         The number of replaced nodes.
     """
-    count = replace_nodes(model, lambda node: custom(node) if kind_of(node) in BUILT_IN else None)
+    count = replace_nodes(model, lambda node: build_custom(node) if kind_of(node) in BUILT_IN else None)
     note_operators(model)
     return count
 
@@ -54,36 +54,36 @@ def use_builtin_ops(model: ov.Model) -> int:
     Returns:
         The number of replaced nodes.
     """
-    count = replace_nodes(model, lambda node: _built_in(node) if kind_of(node) in OURS else None)
+    count = replace_nodes(model, lambda node: _build_built_in(node) if kind_of(node) in OURS else None)
     note_operators(model)
     return count
 
 
 def note_operators(model: ov.Model) -> None:
-    """Write to a model's rt_info where our operators come from, or remove that note if the model has none of them."""
-    if _has_ours(model):
-        model.set_rt_info(NOTE, [_NOTED, "note"])
-    elif model.has_rt_info([_NOTED]):
-        del model.rt_info[_NOTED]
+    """Note in a model's rt_info where operators of ov_ext come from, or remove the note if it has none of them."""
+    if _has_custom_ops(model):
+        model.set_rt_info(NOTE, [_NOTE_KEY, "note"])
+    elif model.has_rt_info([_NOTE_KEY]):
+        del model.rt_info[_NOTE_KEY]
 
 
 def name_unnamed_nodes(model: ov.Model) -> None:
     """Give names to the nodes that have none, so that the file of a model has the same bytes in every process.
 
-    OpenVINO would name them by a count of all nodes that the process has made.
+    Otherwise OpenVINO names them by a count of all nodes that the process has built.
     """
-    taken = {node.get_friendly_name() for node in model.get_ops()}
+    used_names = {node.get_friendly_name() for node in model.get_ops()}
     numbers = count()
     for node in model.get_ordered_ops():
         for body in _bodies(node):
             name_unnamed_nodes(body)
-        if node.get_friendly_name() == node.get_name():  # the count is the default of the friendly name
+        if node.get_friendly_name() == node.get_name():  # OpenVINO's default, which ends in the count
             names = (f"{node.get_type_name()}_{i}" for i in numbers)
-            node.set_friendly_name(next(name for name in names if name not in taken))
+            node.set_friendly_name(next(name for name in names if name not in used_names))
 
 
-def _has_ours(model: ov.Model) -> bool:
-    return any(kind_of(node) in OURS or any(map(_has_ours, _bodies(node))) for node in model.get_ops())
+def _has_custom_ops(model: ov.Model) -> bool:
+    return any(kind_of(node) in OURS or any(map(_has_custom_ops, _bodies(node))) for node in model.get_ops())
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
@@ -96,10 +96,10 @@ def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) ->
     for node in model.get_ordered_ops():
         for body in _bodies(node):
             replaced += replace_nodes(body, make)
-        new = make(node)
-        if new is not None:
-            _keep_names(node, new)
-            ov.utils.replace_node(node, new)
+        replacement = make(node)
+        if replacement is not None:
+            _copy_names(node, replacement)
+            ov.utils.replace_node(node, replacement)
             replaced += 1
     if replaced:
         model.validate_nodes_and_infer_types()
@@ -113,14 +113,14 @@ def _bodies(node: ov.Node) -> list[ov.Model]:
     return [node.get_function()] if kind in ("Loop", "TensorIterator") else []
 
 
-def _keep_names(old: ov.Node, new: ov.Node) -> None:
+def _copy_names(old: ov.Node, new: ov.Node) -> None:
     new.set_friendly_name(old.get_friendly_name())
     new.output(0).get_tensor().set_names(old.output(0).get_tensor().get_names())
     info = new.get_rt_info()
     for key, entry in old.get_rt_info().items():
         try:
             value = entry.value
-        except TypeError:  # Python does not know its type.
+        except TypeError:  # OpenVINO's Python API cannot read a value of this type.
             continue
         if isinstance(value, (str, int)):
             info[key] = value
@@ -136,8 +136,8 @@ def masks_of(node: ov.Node) -> Masks:
     return Masks.of(node.get_attributes())
 
 
-def custom(node: ov.Node) -> ov.Node:
-    """Build our operator for a built-in one.
+def build_custom(node: ov.Node) -> ov.Node:
+    """Build the operator of ov_ext for a built-in one.
 
     Raises:
         InvalidSlice: The node breaks the rules of its operator.
@@ -146,7 +146,7 @@ def custom(node: ov.Node) -> ov.Node:
     return make_node(kind, inputs_of(node), masks, name=node.get_friendly_name())
 
 
-def _built_in(node: ov.Node) -> ov.Node:
+def _build_built_in(node: ov.Node) -> ov.Node:
     inputs = inputs_of(node)
     if kind_of(node) == ("Slice8", "ov_ext"):
         return opset8.slice(*inputs)

@@ -21,7 +21,7 @@ SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
 STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
 SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
 _NEVER_CONSTANT = {"RandomUniform", "Multinomial", "ReadValue"}
-_ELEMENTS = {
+_ONNX_NAMES = {
     "f32": "FLOAT",
     "f16": "FLOAT16",
     "f64": "DOUBLE",
@@ -39,20 +39,21 @@ _ELEMENTS = {
 
 def element_type(element: str) -> ov.Type:
     """Return OpenVINO's type for an ONNX name."""
-    return getattr(ov.Type, next(name for name, known in _ELEMENTS.items() if known == element))
+    return getattr(ov.Type, next(name for name, onnx_name in _ONNX_NAMES.items() if onnx_name == element))
 
 
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
     """Reshape a model to the shapes of its inputs.
 
     Raises:
-        UsageError: `input_shapes` holds something else (see `read_input_shapes`), no input has that name, or the model
-            cannot have that shape.
+        UsageError: A shape is invalid (see `read_input_shapes`), no input has its name, or the model cannot have it.
     """
     shapes = {}
     for name, shape in read_input_shapes(input_shapes).items():
-        known = [value for value in model.inputs if name in (*value.get_names(), value.get_node().get_friendly_name())]
-        if not known:
+        matching = [
+            value for value in model.inputs if name in (*value.get_names(), value.get_node().get_friendly_name())
+        ]
+        if not matching:
             names = ", ".join(repr(name_of(value)) for value in model.inputs)
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {names}.")
         if any(size >= INT64_MAX for size in shape):
@@ -60,10 +61,10 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
                 f"the shape of input {name!r} must have sizes below 2**63 - 1, which OpenVINO reads as open, "
                 f"got {list(shape)}."
             )
-        if not known[0].get_partial_shape().compatible(ov.PartialShape(list(shape))):
-            declared = known[0].get_partial_shape()
+        if not matching[0].get_partial_shape().compatible(ov.PartialShape(list(shape))):
+            declared = matching[0].get_partial_shape()
             raise UsageError(f"input {name!r} is declared {declared}, but its given shape is {list(shape)}.")
-        shapes[known[0]] = ov.PartialShape(list(shape))
+        shapes[matching[0]] = ov.PartialShape(list(shape))
     if shapes:
         try:
             model.reshape(shapes)
@@ -73,7 +74,7 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
 
 
 def name_of(value: ov.Output) -> str:
-    """Return a value's least tensor name, or else its node's name, with the output's number if there are several."""
+    """Return the first tensor name of a value in sorted order, or else its node's name, and the output's number."""
     names = value.get_names()
     if names:
         return str(min(names))
@@ -86,7 +87,7 @@ def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
     """Read the slicing nodes of a model in its order, built-in ones and ours, and those of bodies of control flow."""
     constants: dict[int, bool] = {}
     hint = _shapes_hint(model)
-    return [_read(node, scope, constants, hint) for scope, node in _slicing_nodes(model)]
+    return [_read_node(node, scope, constants, hint) for scope, node in _slicing_nodes(model)]
 
 
 def slicing_nodes(model: ov.Model) -> list[ov.Node]:
@@ -95,44 +96,47 @@ def slicing_nodes(model: ov.Model) -> list[ov.Node]:
 
 
 def _slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
-    return ((scope, node) for scope, node in _nodes(model, ()) if kind_of(node) in SLICES | STRIDED_SLICES | SPLITS)
+    return (
+        (scope, node) for scope, node in nodes_with_scope(model) if kind_of(node) in SLICES | STRIDED_SLICES | SPLITS
+    )
 
 
-def _nodes(model: ov.Model, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+    """Yield the nodes of a model and of the bodies in it, each with the names of the nodes and bodies around it."""
     for node in model.get_ordered_ops():
         yield scope, node
         kind, name = node.get_type_name(), node.get_friendly_name()
         bodies = {"If": ("then_body", "else_body"), "Loop": ("body",), "TensorIterator": ("body",)}.get(kind, ())
         for i, title in enumerate(bodies):
             body = node.get_function(i) if kind == "If" else node.get_function()
-            yield from _nodes(body, (*scope, f"{name}.{title}"))
+            yield from nodes_with_scope(body, (*scope, f"{name}.{title}"))
 
 
-def _find_constant(node: ov.Node, known: dict[int, bool]) -> bool:
+def _is_constant(node: ov.Node, is_constant: dict[int, bool]) -> bool:
     """Return whether a node's outputs follow from constants and static shapes, and so are known before the model runs.
 
-    `known` caches the answers by the nodes' instance numbers.
+    `is_constant` caches the answers by the nodes' instance numbers.
     """
-    waiting = [node]
-    while waiting:
-        top = waiting[-1]
-        key = top.get_instance_id()
-        if key in known:
-            waiting.pop()
+    stack = [node]
+    while stack:
+        current = stack[-1]
+        key = current.get_instance_id()
+        if key in is_constant:
+            stack.pop()
             continue
-        sources = inputs_of(top)
-        kind = top.get_type_name()
+        sources = inputs_of(current)
+        kind = current.get_type_name()
         if kind == "ShapeOf":
-            known[key] = sources[0].get_partial_shape().is_static
+            is_constant[key] = sources[0].get_partial_shape().is_static
         elif kind == "Constant" or not sources or kind in _NEVER_CONSTANT:
-            known[key] = kind == "Constant"
+            is_constant[key] = kind == "Constant"
         else:
-            open_ones = [s.get_node() for s in sources if s.get_node().get_instance_id() not in known]
-            if open_ones:
-                waiting += open_ones
+            undecided = [s.get_node() for s in sources if s.get_node().get_instance_id() not in is_constant]
+            if undecided:
+                stack += undecided
                 continue
-            known[key] = all(known[s.get_node().get_instance_id()] for s in sources)
-    return known[node.get_instance_id()]
+            is_constant[key] = all(is_constant[s.get_node().get_instance_id()] for s in sources)
+    return is_constant[node.get_instance_id()]
 
 
 def _shapes_hint(model: ov.Model) -> str:
@@ -141,8 +145,8 @@ def _shapes_hint(model: ov.Model) -> str:
     for value in model.inputs:
         shape = value.get_partial_shape()
         if shape.is_dynamic:
-            known = shape.rank.is_static
-            shapes[name_of(value)] = [None if d.is_dynamic else d.get_length() for d in shape] if known else None
+            dims = [None if d.is_dynamic else d.get_length() for d in shape] if shape.rank.is_static else None
+            shapes[name_of(value)] = dims
     return f"; give sizes, as in {example_shapes(shapes)} (an example)" if shapes else ""
 
 
@@ -151,31 +155,31 @@ class _Selection(NamedTuple):
     regions: tuple[Region, ...]
 
 
-def _read(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool], hint: str) -> SlicingNode:
+def _read_node(node: ov.Node, scope: tuple[str, ...], constants: dict[int, bool], hint: str) -> SlicingNode:
     kind, version = kind_of(node)
     data = node.input_value(0)
     op_type, number = (kind[:-1], kind[-1]) if version == "ov_ext" else (kind, version.removeprefix("opset"))
     name = node.get_friendly_name()
     outputs = tuple(name_of(output) for output in node.outputs())
-    element = _ELEMENTS.get(data.get_element_type().get_type_name(), data.get_element_type().get_type_name().upper())
+    element = _ONNX_NAMES.get(data.get_element_type().get_type_name(), data.get_element_type().get_type_name().upper())
     domain = version if version == "ov_ext" else ""
-    place = (name, op_type, domain, int(number), scope, name_of(data), element, outputs)
-    if _find_constant(node, constants):
-        return Folded(*place)
+    fields = (name, op_type, domain, int(number), scope, name_of(data), element, outputs)
+    if _is_constant(node, constants):
+        return Folded(*fields)
     label = f"{op_type} {name!r}"
     try:
-        spec, regions = _resolve(node)
+        spec, regions = resolve(node)
     except InvalidSlice as error:
-        return Refused(*place, refusal=Refusal("invalid", f"{label}: {error}."))
+        return Refused(*fields, refusal=Refusal("invalid", f"{label}: {error}."))
     except DynamicSlice as error:
         code = "dynamic_parameter" if data.get_partial_shape().is_static else "missing_shape"
         refusal = Refusal(code, f"{label}: {error}{hint if code == 'missing_shape' else ''}.")
-        return Refused(*place, refusal=refusal)
+        return Refused(*fields, refusal=refusal)
     used = [bool(output.get_target_inputs()) for output in node.outputs()]
-    return Resolved(*place, cuts=tuple(map(Cut, outputs, regions, used)), spec=spec)
+    return Resolved(*fields, cuts=tuple(map(Cut, outputs, regions, used)), spec=spec)
 
 
-def _resolve(node: ov.Node) -> _Selection:
+def resolve(node: ov.Node) -> _Selection:
     """Return the spec of a node, and the region that each output selects.
 
     Raises:
@@ -190,24 +194,24 @@ def _resolve(node: ov.Node) -> _Selection:
     if kind in SPLITS:
         spec = _split_spec(node, sizes)
         return _Selection(spec, spec.resolve(sizes))
-    lists = [_list(source) for source in inputs_of(node)[1:]]
-    cut: SliceSpec | StridedSliceSpec
+    lists = [_read_indices(source) for source in inputs_of(node)[1:]]
+    slice_spec: SliceSpec | StridedSliceSpec
     if kind in SLICES:
-        cut = SliceSpec(lists[0], lists[1], lists[3] if len(lists) > 3 else None, lists[2])
+        slice_spec = SliceSpec(lists[0], lists[1], lists[3] if len(lists) > 3 else None, lists[2])
     else:
-        cut = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, masks_of(node))
-    return _Selection(cut, (cut.resolve(sizes),))
+        slice_spec = StridedSliceSpec(lists[0], lists[1], lists[2] if len(lists) > 2 else None, masks_of(node))
+    return _Selection(slice_spec, (slice_spec.resolve(sizes),))
 
 
 def _split_spec(node: ov.Node, sizes: tuple[int, ...]) -> SplitSpec:
     """Return the spec of Split-1, with equal parts, or of VariadicSplit-1, where a length of -1 stands for the rest."""
-    (axis,) = _list(node.input_value(1))
+    (axis,) = _read_indices(node.input_value(1))
     if kind_of(node)[0] == "Split":
         return SplitSpec.evenly(axis, sizes, node.get_output_size())
-    return SplitSpec.with_rest(axis, sizes, _list(node.input_value(2)))
+    return SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
 
 
-def _list(source: ov.Output) -> tuple[int, ...]:
+def _read_indices(source: ov.Output) -> tuple[int, ...]:
     """Return the elements of an index input.
 
     Raises:

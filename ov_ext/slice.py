@@ -51,11 +51,11 @@ class Slice(SlicingOp):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return bounds of each output size, with the input axis whose size it certainly is."""
+        """Return the bounds of each output size with the input axis that always has this size, if any."""
         output: list[tuple[Bounds, int | None]] = [(size, axis) for axis, size in enumerate(sizes)]
         start, stop, step, *rest = indices
         count = self.entry_count()
-        axes = self._axes(rest, count, len(sizes))
+        axes = self._list_axes(rest, count, len(sizes))
         if axes is None:
             return [(Bounds(0, size.high), None) for size in sizes]
         for i, axis in enumerate(axes):
@@ -63,8 +63,8 @@ class Slice(SlicingOp):
             first, end = (ANY_INDEX if index is None else index[i] for index in (start, stop))
             if stride == 0:
                 raise InvalidSlice(f"the step of axis {axis} is 0, but it must not be")
-            found = sliced_size(sizes[axis], first, end, stride)
-            output[axis] = (found.bounds, axis if found.keeps_size else None)
+            sliced = sliced_size(sizes[axis], first, end, stride)
+            output[axis] = (sliced.bounds, axis if sliced.keeps_size else None)
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
@@ -72,15 +72,15 @@ class Slice(SlicingOp):
         start, stop, step, *axes = indices
         return SliceSpec(start, stop, axes[0] if axes else None, step).resolve(shape)
 
-    def _axes(self, given: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
+    def _list_axes(self, index_bounds: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
         """Return the axis of each entry, or None if the axes are not known."""
-        if not given:
+        if not index_bounds:
             if count is not None and count > rank:
                 raise InvalidSlice(f"{count} entries are more than the rank {rank} of data")
             return None if count is None else list(range(count))
-        if given[0] is None or not all(bounds.is_exact for bounds in given[0]):
+        if index_bounds[0] is None or not all(bounds.is_exact for bounds in index_bounds[0]):
             return None
-        axes = [normalize_axis(bounds.low, rank) for bounds in given[0]]
+        axes = [normalize_axis(bounds.low, rank) for bounds in index_bounds[0]]
         if len(set(axes)) < len(axes):
-            raise InvalidSlice(f"an axis is named twice in axes={[bounds.low for bounds in given[0]]}")
+            raise InvalidSlice(f"an axis is named twice in axes={[bounds.low for bounds in index_bounds[0]]}")
         return axes

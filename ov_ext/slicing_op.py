@@ -49,20 +49,20 @@ class _Cache:
         self._results: dict[Any, _Results] = {}
         self._last: tuple[list[ov.Output], _Results] | None = None
 
-    def of_constants(self, sources: list[ov.Output]) -> _Results | None:
-        """Return the results for index inputs, or None if one is not a Constant."""
+    def get_for_constants(self, sources: list[ov.Output]) -> _Results | None:
+        """Return the results for constant index inputs, or None if an input is not a Constant."""
         last = self._last
         if last is not None and last[0] == sources:
             return last[1]
         nodes = [source.get_node() for source in sources]
         if not all(isinstance(node, ov.op.Constant) for node in nodes):
             return None
-        results = self.of([index_array(node) for node in nodes])
+        results = self.get([index_array(node) for node in nodes])
         self._last = sources, results
         return results
 
-    def of(self, indices: Sequence[Any]) -> _Results:
-        """Return the results for arrays of indices."""
+    def get(self, indices: Sequence[Any]) -> _Results:
+        """Return the results for arrays of indices; empty ones if these are new."""
         key = tuple([(array.dtype.char, array.shape, array.tobytes()) for array in indices])
         results = self._results.get(key)
         if results is None:
@@ -110,7 +110,7 @@ class SlicingOp(ov.Op):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return bounds of each output size, with the input axis of certainly that size; None if the rank is open."""
+        """Return bounds of each output size, and the input axis that always has this size; None if the rank is open."""
         raise NotImplementedError
 
     def check_inputs(self) -> None:
@@ -168,7 +168,7 @@ class SlicingOp(ov.Op):
             InvalidSlice: The inputs or attributes break the rules of the operator.
         """
         try:
-            self._infer()
+            self._infer_output()
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
 
@@ -186,12 +186,12 @@ class SlicingOp(ov.Op):
                 _NOT_WHOLE_BYTES[element](region, data, outputs[0])
                 return True
             source = data.data
-            # OpenVINO passes a TensorVector with the constants that are connected. To read these from the tensors takes
-            # longer than to copy a small tensor.
+            # OpenVINO passes a TensorVector, with tensors of the connected constants. Reading these takes longer than
+            # copying a small tensor.
             is_from_openvino = type(inputs) is TensorVector
-            results = self._cache.of_constants(self._index_sources()) if is_from_openvino else None
+            results = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
             if results is None:
-                results = self._cache.of(_index_arrays(inputs))
+                results = self._cache.get(_index_arrays(inputs))
             plan = results.plans.get(source.shape)
             if plan is None:
                 plan = Plan(self.region(source.shape, _list_indices(_index_arrays(inputs))))
@@ -232,7 +232,7 @@ class SlicingOp(ov.Op):
         Raises:
             InvalidSlice: An attribute is not a list of integers.
         """
-        if self.get_output_size() or not self.get_input_size():
+        if self.get_output_size() or not self.get_input_size():  # The node is built already, or not connected yet.
             return
         lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
         try:
@@ -242,24 +242,24 @@ class SlicingOp(ov.Op):
         fixed = {name: values for name, values in lists.items() if values and values != [_NO_ATTRIBUTE]}
         if not fixed:
             return
-        data, *given = self.input_values()
-        rest = iter(given)
-        indices = [as_indices(fixed[name]).output(0) if name in fixed else next(rest, None) for name in names]
+        data, *connected = self.input_values()
+        remaining = iter(connected)
+        indices = [as_indices(fixed[name]).output(0) if name in fixed else next(remaining, None) for name in names]
         self.set_arguments([data, *(source for source in indices if source is not None)])
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
         """Return the element type of the data, which must be that of the output and of the node."""
-        declared, found = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
-        if found[0] != found[1] or (declared != found[0] and declared.is_static()):
-            got = " and ".join(element.get_type_name() for element in found)
+        declared, types = self.get_input_element_type(0), (data.get_element_type(), output.get_element_type())
+        if types[0] != types[1] or (declared != types[0] and declared.is_static()):
+            got = " and ".join(element.get_type_name() for element in types)
             raise InvalidSlice(f"{self.label()}: data and output must hold {declared.get_type_name()}, got {got}.")
-        return str(found[0].get_type_name())
+        return str(types[0].get_type_name())
 
-    def _infer(self) -> None:
+    def _infer_output(self) -> None:
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
         sources = self._index_sources()
-        results = self._cache.of_constants(sources)
+        results = self._cache.get_for_constants(sources)
         cached = None if results is None else results.shapes.get(str(shape))
         if cached is not None:
             self.set_output_type(0, element, _join_dimensions(shape, cached))
@@ -273,7 +273,7 @@ class SlicingOp(ov.Op):
             return
         dims = [dimension(bounds) if axis is None else axis for bounds, axis in output]
         self.set_output_type(0, element, _join_dimensions(shape, dims))
-        # The output of a vector may have known values, too, which have to be passed on each time.
+        # The output of a vector may also have known values, which must be set each time, so it is not cached.
         if len(sizes) != 1 and results is not None:
             _store_in_cache(results.shapes, str(shape), dims)
         if len(sizes) == 1 and all(index is not None for index in indices):
@@ -285,23 +285,23 @@ class SlicingOp(ov.Op):
         if any(len(values) != len(index or ()) for values, index in zip(exact, indices, strict=True)):
             return
         source = self.input_value(0)
-        found = element_bounds(source)
-        if found is None:
+        bounds = element_bounds(source)
+        if bounds is None:
             return
-        region = self.region(found[0].shape, tuple(map(tuple, exact)))
+        region = self.region(bounds[0].shape, tuple(map(tuple, exact)))
         index = region.slices
         target, element = self.get_output_tensor(0), self.get_output_element_type(0)
-        lower, upper = (np.ascontiguousarray(values[index]).reshape(region.output_shape) for values in found)
+        lower, upper = (np.ascontiguousarray(values[index]).reshape(region.output_shape) for values in bounds)
         if not lower.size:
             return
-        target.set_lower_value(_tensor(lower, element))
-        target.set_upper_value(_tensor(upper, element))
+        target.set_lower_value(_make_tensor(lower, element))
+        target.set_upper_value(_make_tensor(upper, element))
         symbols = source.get_tensor().get_value_symbol()
-        if len(symbols) == found[0].size:
+        if len(symbols) == bounds[0].size:
             target.set_value_symbol([symbols[i] for i in region.ranges[0]])
 
 
-def _tensor(values: Any, element: ov.Type) -> ov.Tensor:
+def _make_tensor(values: Any, element: ov.Type) -> ov.Tensor:
     tensor = ov.Tensor(element, ov.Shape(values.shape))
     tensor.data[...] = values
     return tensor

@@ -27,9 +27,9 @@ class _FarIndex(int):
         return str(_INT32_MAX if self > 0 else _INT32_MIN)
 
 
-_FAR: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIndex(INT64_MIN)}
+_WIDENED: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIndex(INT64_MIN)}
 _MAX_ELEMENTS = 1024
-"""The most elements of a value whose bounds are evaluated: shape arithmetic has fewer."""
+"""Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer."""
 
 
 def as_constant(array: Array) -> ov.Node:
@@ -42,8 +42,8 @@ def as_constant(array: Array) -> ov.Node:
 
 def as_indices(values: list[int]) -> ov.Node:
     """Return a constant of indices, of 32 bits if `to_index_list` reads the same numbers from it."""
-    near = {far: value for value, far in _FAR.items()}
-    narrow = [near.get(value, value) for value in values]
+    narrowed = {far: value for value, far in _WIDENED.items()}
+    narrow = [narrowed.get(value, value) for value in values]
     fits = all(_INT32_MIN <= value <= _INT32_MAX for value in narrow)
     return as_constant(np.array(narrow, np.int32) if fits else np.array(values, np.int64))
 
@@ -114,10 +114,10 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
         return [Bounds(value, value) for value in to_index_list(index_array(node))]
     if kind in ("Constant", "Parameter"):
         return None
-    found = element_bounds(source)
-    if found is None:
+    bounds = element_bounds(source)
+    if bounds is None:
         return None
-    return [Bounds(low, high) for low, high in zip(*map(to_index_list, found), strict=True)]
+    return [Bounds(low, high) for low, high in zip(*map(to_index_list, bounds), strict=True)]
 
 
 def index_array(source: ov.Tensor | ov.Node) -> Array:
@@ -135,12 +135,12 @@ def to_index_list(values: Array) -> list[int]:
     """Return the elements of a list of indices.
 
     INT32_MIN and INT32_MAX mean "as far as possible" and are widened to INT64_MIN and INT64_MAX: the CPU plugin narrows
-    constants so, and OpenVINO writes unbounded 32-bit bounds so.
+    constants to these values, and OpenVINO writes unbounded 32-bit bounds as these values.
     """
-    listed: list[int] = values.reshape(-1).tolist()
-    if values.dtype == np.int32 and (_INT32_MAX in listed or _INT32_MIN in listed):
-        return [_FAR.get(value, value) for value in listed]
-    return listed
+    indices: list[int] = values.reshape(-1).tolist()
+    if values.dtype == np.int32 and (_INT32_MAX in indices or _INT32_MIN in indices):
+        return [_WIDENED.get(value, value) for value in indices]
+    return indices
 
 
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
@@ -152,20 +152,20 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
         return None
     if not 0 < shape[0].get_length() <= _MAX_ELEMENTS:
         return None
-    _ask_for_bounds(source)
+    _make_openvino_evaluate_bounds(source)
     tensor = source.get_tensor()
     try:
         lower, upper = tensor.get_lower_value().data, tensor.get_upper_value().data
     except RuntimeError:  # OpenVINO found no bounds.
         return None
-    wanted = tuple(shape.to_shape())
-    return (lower, upper) if lower.shape == upper.shape == wanted else None
+    expected_shape = tuple(shape.to_shape())
+    return (lower, upper) if lower.shape == upper.shape == expected_shape else None
 
 
-def _ask_for_bounds(source: ov.Output) -> None:
-    """Make OpenVINO evaluate bounds.
+def _make_openvino_evaluate_bounds(source: ov.Output) -> None:
+    """Make OpenVINO evaluate the bounds of a value and store them in its tensor.
 
-    OpenVINO has no function for it, so this builds a built-in operator that needs the bounds, and drops it.
+    OpenVINO has no function for this, but building a StridedSlice on the value does it. The node is dropped.
     """
     count = source.get_partial_shape()[0].get_length()
     if source.get_element_type() not in (ov.Type.i32, ov.Type.i64):

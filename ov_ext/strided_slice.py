@@ -38,8 +38,8 @@ class StridedSlice(SlicingOp):
             InvalidSlice: The inputs or masks break the rules of StridedSlice.
         """
         super().__init__()
-        given = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
-        self._masks = Masks(*[tuple(map(int, mask)) for mask in given])
+        masks = (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)
+        self._masks = Masks(*[tuple(map(int, mask)) for mask in masks])
         if inputs is not None:
             self.set_inputs(inputs)
 
@@ -78,7 +78,7 @@ class StridedSlice(SlicingOp):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return bounds of each output size, with the input axis whose size it certainly is."""
+        """Return the bounds of each output size with the input axis that always has this size, if any."""
         count = self.entry_count()
         if count is None:
             return None
@@ -98,8 +98,8 @@ class StridedSlice(SlicingOp):
                 if stride == 0:
                     raise InvalidSlice(f"the stride of axis {axis} (entry {i}) is 0, but it must not be")
                 first, stop = _bound(begin, masks.begin[i], i), _bound(end, masks.end[i], i)
-                found = sliced_size(sizes[axis], first, stop, stride)
-                output.append((found.bounds, axis if found.keeps_size else None))
+                sliced = sliced_size(sizes[axis], first, stop, stride)
+                output.append((sliced.bounds, axis if sliced.keeps_size else None))
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:

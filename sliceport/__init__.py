@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sliceport.lazy import lazy
 
 if TYPE_CHECKING:
-    from sliceport.api import compare, harden, lower, rewrite
+    from sliceport.api import check, compare, harden, lower, rewrite
     from sliceport.errors import (
         DynamicSlice,
         InvalidDescriptor,
@@ -41,6 +41,7 @@ __all__ = [
     "UnsupportedSlice",
     "UsageError",
     "__version__",
+    "check",
     "compare",
     "harden",
     "lower",
@@ -50,7 +51,7 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
     __getattr__, __dir__ = lazy(
         __name__,
-        dict.fromkeys(("compare", "harden", "lower", "rewrite"), "sliceport.api")
+        dict.fromkeys(("check", "compare", "harden", "lower", "rewrite"), "sliceport.api")
         | {name: "sliceport.errors" for name in __all__ if name[0].isupper()},
         defined=("__version__",),
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sliceport.arguments import check_path, is_path, read_input_shapes, read_inputs, read_names, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.errors import UsageError
-from sliceport.formats import Arrays, InputShapes, Path, Result, RunOptions, choose_target, format_of
+from sliceport.formats import Arrays, InputShapes, Path, Result, RunOptions, choose_target, format_of, formats
 
 if TYPE_CHECKING:
+    from sliceport.checking import CheckReport
     from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
@@ -52,6 +54,45 @@ def lower(
         output_layout=output_layout,
         views=views,
         strict=strict,
+    )
+
+
+def check(
+    model: Any,
+    *,
+    engines: Sequence[str] | None = None,
+    engine_versions: Mapping[str, str] | None = None,
+    input_shapes: InputShapes | None = None,
+) -> CheckReport:
+    """Find the nodes of a model that are invalid, fragile, or have a known defect on an engine; no engine runs.
+
+    Args:
+        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
+        engines: Names of engines or of their families, such as `openvino`; `all` adds every engine that users have
+            reported defects of. By default the engines that the tests of sliceport run.
+        engine_versions: Versions by engine or family; defects that do not concern them are left out.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: An engine is not known, or no installed format reads the model.
+        MissingExtra: A package that reads the format is not installed.
+    """
+    from sliceport.checking import CheckReport, Selection
+
+    names = None if engines is None else tuple(read_names(engines, "engines"))
+    selection = Selection(names, dict(engine_versions or {}))
+    shapes = read_input_shapes(input_shapes)
+    own = format_of(model)
+    checked = [own.check(model, shapes)]
+    for other in formats().values() if is_path(model) else ():
+        for engine, suffixes in other.targets.items():
+            if other is not own and os.fspath(model).endswith(suffixes) and selection.names_engine(engine):
+                checked.append(other.check(model, shapes))
+    return CheckReport(
+        tuple(node for one in checked for node in one.nodes),
+        tuple(engine for one in checked for engine in one.engines),
+        selection,
     )
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+Rule = Literal["list", "sizes", "count", "no sizes", "uneven", "num_outputs above", "num_outputs below"]
 
 
 class SliceportError(Exception):
@@ -15,7 +18,15 @@ class SliceportError(Exception):
 
 
 class InvalidSlice(SliceportError, ValueError):
-    """A node breaks its operator's specification (step 0, parts that do not sum, an axis out of range, ...)."""
+    """A node breaks its operator's specification (step 0, parts that do not sum, an axis out of range, ...).
+
+    Attributes:
+        rule: The rule that it breaks, if the table of defects has an entry of its own for that.
+    """
+
+    def __init__(self, message: str = "", rule: Rule | None = None) -> None:
+        super().__init__(message)
+        self.rule = rule
 
 
 class UnsupportedSlice(SliceportError, ValueError):

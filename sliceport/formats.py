@@ -13,6 +13,7 @@ from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
+    from sliceport.checking import NodeFindings
     from sliceport.directml.feature_levels import FeatureLevel
     from sliceport.directml.layouts import Layout
     from sliceport.directml.program import Program
@@ -179,6 +180,10 @@ class Format(Protocol):
         """Lower every slicing node of a model, a file or an object, to DirectML operators."""
         ...
 
+    def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
+        """Find the nodes of a model, a file or an object, that are invalid, fragile, or have a defect on an engine."""
+        ...
+
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
         """Compare the outputs that engines compute for the slicing nodes of a model, a file or an object."""
         ...
@@ -243,6 +248,9 @@ class NamesNodes(Protocol):
 
 
 _METHODS = ("passes", "lower", "compare", "run_on_directml", "rewrite", "harden")
+
+
+_METHODS = ("passes", "lower", "check", "compare", "run_on_directml", "rewrite", "harden")
 
 
 @cache

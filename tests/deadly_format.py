@@ -176,7 +176,7 @@ class Deadly:
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise UsageError("models of this format are only lowered.")
 
-    compare = rewrite = harden = run_on_directml = _refuse
+    check = compare = rewrite = harden = run_on_directml = _refuse
 
 
 FORMAT = Deadly()

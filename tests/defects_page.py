@@ -1,12 +1,15 @@
-"""Script that writes `docs/defects.md`."""
+"""Script that writes `docs/defects.md`, the pages of `docs/defects` and the table that the package ships."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import sliceport.defects
 from sliceport.defects.defect import Accepts, Bits, Defect, Divergence, EndsProcess, Fails, Gives, Outcome, Unwritten
 from sliceport.defects.engines import (
+    ALL_TITLES,
     DIRECTML,
     ONNX_REFERENCE,
     ONNXRUNTIME_CPU,
@@ -14,28 +17,42 @@ from sliceport.defects.engines import (
     ONNXRUNTIME_DML,
     OPENVINO,
     OPENVINO_CPU,
+    OPENVINO_ONNX,
     TITLES,
 )
-from sliceport.defects.table import defects_of
+from sliceport.defects.table import DEFECTS, defects_of, to_json
 
-PAGE = Path(__file__).parent.parent / "docs" / "defects.md"
+ROOT = Path(__file__).parent.parent
+INDEX, FOLDER = ROOT / "docs" / "defects.md", ROOT / "docs" / "defects"
+TABLE = Path(sliceport.defects.__path__[0]) / "table.json"
 INTRODUCTION = """# Known defects
-This is what engines compute wrongly, refuse or crash on when they slice. Find your engine, then what comes out. *Garbage* is
-memory that was never written, which differs from run to run.
+This is what engines compute wrongly, refuse or crash on when they slice, by engine. Each page has the smallest case, what comes
+out and what helps. *Garbage* is memory that was never written, which differs from run to run.
 
-Each row has a test that runs its case on the real engine, in the versions that it names, and fails once the engine is right.
-`sliceport defects` prints the same table, with `--format json` for programs. [Hardening](harden.md) rewrites the nodes of a
-model that are in it, and [`compare`](cli.md#compare) tells whether what differs is one of these.
+[`sliceport check`](check.md) tells which of them concern a model. [Hardening](harden.md) rewrites the nodes that it can, and
+[`compare`](cli.md#compare) tells whether what differs is one of these. `sliceport defects` prints the same table, with
+`--format json` for programs; the file `sliceport/defects/table.json` of the package has it, too, with a JSON schema.
 
+A test runs every case on the real engine, in the versions that its page names, and fails once the engine is right.
 The minimal cases of ONNX have constants where they are read: `y = Slice(x[4], [1], [3])` has starts 1 and ends 3. Those of
 OpenVINO have the data first, then the index inputs, then the masks. All name elements by their indices.
 """
+REPORTED = """## Reported by users
+No test can run these engines, because they need other hardware or software. Each page has the threads that report it.
+`sliceport check --engines NAME` looks for those of one engine."""
+KINDS = {
+    "defect": "defect: the node is right, and engines are not",
+    "invalid": "invalid: the node breaks the standard of its operator, and engines then differ",
+    "fragile": "fragile: the node is right for some sizes or values only",
+}
+EVIDENCE = {"proved": "proved by a test on each engine", "reported": "reported by users, not reproduced here"}
 ABOUT = {
     ONNXRUNTIME_DML: "The package is onnxruntime-directml. `sliceport harden --target onnxruntime-dml`, the default for ONNX "
     "models, rewrites what it can.",
     OPENVINO_CPU: "`sliceport harden --target openvino-cpu`, the default for `.xml` files, rewrites this table and the next. "
     "Where it does so by built-in operators, `ovc`, C++ and `benchmark_app` need no extension to run the result.",
     OPENVINO: "Constant folding calls Model.evaluate, so that what is wrong here reaches every device by constants.",
+    OPENVINO_ONNX: "This is what `openvino.Core().read_model` makes of an ONNX file, for every device.",
     ONNXRUNTIME_CPU: "This is the provider that every onnxruntime has, with graph optimisation off.",
     ONNXRUNTIME_CPU_OPTIMIZED: "This is what a session of onnxruntime does unless it is told otherwise.",
     ONNX_REFERENCE: "This is `onnx.reference.ReferenceEvaluator`.",
@@ -52,37 +69,84 @@ SYMPTOMS: dict[type, str] = {
 CRASH = SYMPTOMS[EndsProcess]
 
 
-def page() -> str:
-    """Return the page."""
+def pages() -> dict[Path, str]:
+    """Return the content of every file that is made from the table."""
+    files = {FOLDER / f"{defect.rule}.md": card(defect) for defect in DEFECTS}
+    return {INDEX: index(), TABLE: json.dumps(to_json(), indent=1, ensure_ascii=False) + "\n"} | files
+
+
+def index() -> str:
+    """Return the list of all defects by engine."""
     lines = [INTRODUCTION]
     for engine, title in TITLES.items():
-        lines += [
-            f"## {capitalize(title)}",
-            ABOUT[engine],
-            "",
-            "| what triggers it | what comes out | what is right | seen in | workaround |",
-            "|---|---|---|---|---|",
-        ]
+        lines += [f"## {capitalize(title)}", ABOUT[engine], ""]
         for defect in defects_of(engine):
-            lines += [row(defect, one) for one in defect.divergences if one.engine == engine]
+            (one,) = [each for each in defect.divergences if each.engine == engine]
+            lines.append(f"- {entry_link(defect)}: {symptom(one, seen_on(defect, engine))}")
         lines.append("")
+    lines += [REPORTED, ""]
+    for defect in DEFECTS:
+        if defect.evidence == "reported":
+            lines.append(f"- {entry_link(defect)}: {', '.join(ALL_TITLES[engine] for engine in defect.engines)}")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def row(defect: Defect, divergence: Divergence) -> str:
-    """Return the row of one defect in the table of an engine."""
-    examples = defect.examples_on(divergence.engine)
-    seen = [example.seen[divergence.engine] for example in examples]
-    cases = "".join(f"<br>`{example.case}`" for example in examples)
-    reports = "".join(f"<br>{link(issue)}" for issue in divergence.issues)
-    cells = [
-        f"{capitalize(defect.trigger)}{cases}",
-        f"**{symptom(divergence, seen)}**: it {divergence.does}{messages(seen)}",
-        capitalize(defect.right),
-        f"{', '.join(divergence.versions)}{reports}",
-        capitalize(defect.remedy),
+def entry_link(defect: Defect) -> str:
+    return f"[{capitalize(defect.trigger)}](defects/{defect.rule}.md)"
+
+
+def card(defect: Defect) -> str:
+    """Return the page of one defect: short paragraphs and lists, which a narrow screen shows whole."""
+    lines = [
+        f"# {capitalize(defect.id)}",
+        f"{capitalize(defect.trigger)}.",
+        "",
+        f"- Rule: `{defect.rule}`",
+        f"- Kind: {KINDS[defect.kind]}",
+        f"- Evidence: {EVIDENCE[defect.evidence]}",
+        "",
+        "## What is right",
+        f"{capitalize(defect.right)}.",
+        "",
+        "## What comes out",
     ]
-    return f"| {' | '.join(cells)} |"
+    for one in defect.divergences:
+        seen = seen_on(defect, one.engine)
+        outcome = f"**{symptom(one, seen)}**: " if seen else ""
+        lines += [f"- {capitalize(ALL_TITLES[one.engine])} (`{one.engine}`) {one.does}."]
+        lines += [
+            f"    - {capitalize(part)}" for part in (f"{outcome}{messages(seen)}".strip(": "), versions(one)) if part
+        ]
+        lines += [f"    - {link(issue)}" for issue in one.issues]
+    if defect.correct_engines:
+        right = ", ".join(ALL_TITLES[engine] for engine in defect.correct_engines)
+        lines.append(f"- As it should be: {right}.")
+    lines += ["", "## What helps", f"{capitalize(defect.remedy)}.", "", "## Cases"]
+    for example in defect.examples:
+        lines += [f"- `{example.case}`", f"    - right: {code(str(example.right))}"]
+        lines += [f"    - `{engine}`: {code(str(outcome))}" for engine, outcome in example.seen.items()]
+    return "\n".join(lines) + "\n"
+
+
+def code(outcome: str) -> str:
+    """Return an outcome, with an error message as code."""
+    head, separator, message = outcome.partition(": ")
+    return f"{head}: `{message}`" if separator else outcome
+
+
+def versions(divergence: Divergence) -> str:
+    """Describe in which versions a defect was seen."""
+    seen = f"seen in {', '.join(divergence.versions)}" if divergence.versions else "seen in versions not stated"
+    return seen + "".join(
+        f", {word} {version}"
+        for word, version in (("wrong since", divergence.since), ("right in", divergence.until))
+        if version
+    )
+
+
+def seen_on(defect: Defect, engine: str) -> list[Outcome]:
+    """Return the wrong outcomes of an engine."""
+    return [example.seen[engine] for example in defect.examples_on(engine)]
 
 
 def symptom(divergence: Divergence, seen: Sequence[Outcome]) -> str:
@@ -94,7 +158,7 @@ def symptom(divergence: Divergence, seen: Sequence[Outcome]) -> str:
 def messages(seen: Sequence[Outcome]) -> str:
     """Return the error messages, so that a user can search for them."""
     found = dict.fromkeys(outcome.message for outcome in seen if isinstance(outcome, Fails) and outcome.message)
-    return "".join(f"<br>`{message}`" for message in found)
+    return ", ".join(f"`{message}`" for message in found)
 
 
 def link(issue: str) -> str:
@@ -105,8 +169,16 @@ def link(issue: str) -> str:
 
 def capitalize(text: str) -> str:
     """Capitalize the first letter of a cell or title, unless it belongs to a name."""
-    return text if text.startswith(("onnx", "begin_mask", "sliceport", "`")) else text[:1].upper() + text[1:]
+    return (
+        text
+        if text.startswith(("onnx", "begin_mask", "num_outputs", "ncnn", "sliceport", "`"))
+        else text[:1].upper() + text[1:]
+    )
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, content in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    for path in set(FOLDER.glob("*.md")) - set(pages()):
+        path.unlink()

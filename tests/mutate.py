@@ -52,6 +52,10 @@ TESTS = {
         (f"{_DIRECTML}/test_lower.py",),
         (f"{_ONNX}/lowering/test_random_graphs.py", f"{_DIRECTML}/test_dxdispatch.py", "test_models.py"),
     ),
+    "onnx_ops/infer": (
+        (f"{_ONNX}/infer/test_exact.py", f"{_ONNX}/infer/test_propagate.py"),
+        (f"{_ONNX}/infer/test_differential.py",),
+    ),
     "onnx_ops/passes": (
         (f"{_PASSES}/test_examples.py",),
         (f"{_PASSES}/test_rules.py", f"{_PASSES}/test_conditions.py"),

@@ -24,6 +24,7 @@ from openvino import opset1
 from openvino_models import MASKS, fixed, make, pack, parameter, unpack
 
 import ov_ext
+from ov_ext.checking import check
 
 
 def first_of(element: ov.Type) -> int:
@@ -90,9 +91,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     model = ov.Model([node], inputs, "model")
     if not case.get("harden"):
         return answer(case, model, data, arrays)
+    checked = [finding.defect.id for finding in check(model, {}).nodes]
     changes = ov_ext.harden(model).changes
     found = [defect.id for change in changes for defect in change.defects]
-    return {**answer(case, model, data, arrays), "forms": [change.replacement for change in changes], "defects": found}
+    return {
+        **answer(case, model, data, arrays),
+        "forms": [change.replacement for change in changes],
+        "defects": found,
+    } | {"checked": checked}
 
 
 def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list[ov.Tensor]) -> dict[str, Any]:

@@ -27,9 +27,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_example_is_collected() -> None:
-    assert (len(PYTHON), len(EXAMPLES)) == (11, 9)
+    assert (len(PYTHON), len(EXAMPLES)) == (12, 11)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
-    assert len(values) == 5
+    assert len(values) == 7
 
 
 @pytest.mark.parametrize(("name", "number"), PYTHON)
@@ -110,7 +110,9 @@ def test_passes_and_targets_are_listed() -> None:
     from sliceport.engines.registry import engines
     from sliceport.formats import all_targets, formats
 
-    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES)
+    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES), (
+        "give docs/rewrite.md a row for each of PASSES, in their order"
+    )
     executors = set(re.findall(r"^\| `([\w-]+)` \|", read("docs/cli.md"), re.MULTILINE))
     assert executors == set(engines()) | {one.reference[0] for one in formats().values()}
     assert all(target in read("docs/cli.md") for target in all_targets())

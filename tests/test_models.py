@@ -79,7 +79,7 @@ def test_export_is_equal_to_the_reference(entry: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("inferred_once")
 @pytest.mark.parametrize("level", ["1.0", "2.1", "3.0", "4.1"])
 @pytest.mark.parametrize("entry", EXPORTS, ids=lambda entry: entry["file"])
-def test_export_at_older_feature_levels(entry: dict[str, Any], level: str) -> None:
+def test_export_is_equal_or_refused_at_older_feature_levels(entry: dict[str, Any], level: str) -> None:
     """Equal wherever it is lowered; refused only for what the level lacks."""
     shapes = {name: tuple(shape) for name, shape in entry["input_shapes"].items()}
     report = compare(MODELS / entry["file"], input_shapes=shapes, feature_level=level)
@@ -100,7 +100,7 @@ def test_rule_model_has_its_verdicts(name: str) -> None:
         check(MODELS / f"{name}.onnx", {})
 
 
-def test_symbolic_rule_with_sizes() -> None:
+def test_symbolic_rule_is_equal_for_given_sizes() -> None:
     check(MODELS / "rule_symbolic.onnx", {"x": (2, 5, 8)})
 
 
@@ -127,7 +127,7 @@ def test_rule_models_are_what_their_script_makes(monkeypatch: pytest.MonkeyPatch
     sys.modules.pop("make_rules")
 
 
-def test_new_axis(tmp_path: Path) -> None:
+def test_the_new_axis_of_the_readme_is_right_once_hardened(tmp_path: Path) -> None:
     """The README's x[1, newaxis]: the CPU plugin computes it wrongly, and right once it is hardened."""
     report = sliceport.compare(MODELS / "rule_new_axis.xml")
     status = {comparison.executor: comparison.status for comparison in report.comparisons}

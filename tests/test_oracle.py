@@ -73,7 +73,7 @@ def test_onnxruntime_reverses_where_the_text_selects_nothing(case: dict[str, Any
 
 
 @pytest.mark.parametrize("case", [c for c in ONNXRUNTIME if "expected_error" in c], ids=lambda c: c["name"])
-def test_onnxruntime_errors(case: dict[str, Any]) -> None:
+def test_oracle_refuses_what_onnxruntime_refuses(case: dict[str, Any]) -> None:
     with pytest.raises(oracle.OracleError):
         by_oracle(case)
 

@@ -63,7 +63,7 @@ class TestMake:
         return done.stdout
 
     @pytest.mark.parametrize("target", sorted(set(re.findall(r"^make (\w+)", read(README), re.MULTILINE))))
-    def test_targets_are_there(self, clone: Path, target: str) -> None:
+    def test_every_make_target_of_the_page_exists(self, clone: Path, target: str) -> None:
         assert ".venv/bin/" in self.planned(clone, target)
 
     def test_directml_is_announced_and_can_be_left_out(self, clone: Path) -> None:

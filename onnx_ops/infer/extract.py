@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from onnx_ops.infer.resolve import bind_shapes, resolve_shapes, unknown_inputs
 from onnx_ops.model.nodes import Known, MissingParameter, constant, is_slicing, known_shape, node_name, resolve
-from onnx_ops.model.views import GraphView, ModelView, NodeView, ValueView
-from onnx_ops.model.walk import all_nodes, graphs_of
+from onnx_ops.model.views import ModelView, NodeView, ValueView
+from onnx_ops.model.walk import all_nodes, scoped_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
@@ -29,7 +29,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: InputShapes | None = None
         UsageError: `input_shapes` do not fit the model.
     """
     bind_shapes(model, input_shapes or {})
-    records = [_record(scope, node, model) for scope, node in _slicing_nodes(model.graph, ())]
+    records = [_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
     resolved = resolve_shapes(model, [record.node for record in records])
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.dead
     hint = _shapes_hint(model)
@@ -60,16 +60,6 @@ class _Record(NamedTuple):
             self.name, node.op_type, node.domain, self.opset, self.scope, self.input, _element_type(node), self.outputs,
             self.origin,
         )  # fmt: skip
-
-
-def _slicing_nodes(graph: GraphView, scope: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], NodeView]]:
-    for node in graph:
-        if is_slicing(node):
-            yield scope, node
-        elif node.attributes:
-            for name, attribute in node.attributes.items():
-                for subgraph in graphs_of(attribute):
-                    yield from _slicing_nodes(subgraph, (*scope, f"{node_name(node)}.{name}"))
 
 
 def _is_used(output: ValueView) -> bool:

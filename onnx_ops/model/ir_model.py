@@ -13,7 +13,7 @@ from onnx_ops.model.prepare import detach_large_initializers, inline_functions, 
 from onnx_ops.model.views import Array, Dims
 from onnx_ops.model.walk import all_nodes, all_values
 
-_ORIGIN = "io.sliceport.origin"
+_ORIGIN, _WRITTEN_NAME = "io.sliceport.origin", "io.sliceport.written_name"
 _ELEMENT_TYPES = frozenset(ir.DataType)
 
 
@@ -45,6 +45,12 @@ class IrModel:
 
     def origin(self, node: ir.Node) -> str:
         return node.metadata_props.get(_ORIGIN, "") if node.metadata_props else ""
+
+    def written_name(self, node: ir.Node) -> str:
+        return node.metadata_props.get(_WRITTEN_NAME) or node_name(node)
+
+    def set_constant(self, value: ir.Value, element: int, array: Array) -> None:
+        value.const_value = ir.Tensor(array, dtype=ir.DataType(element))
 
     def set_shape(self, value: ir.Value, dims: Dims) -> None:
         value.shape = ir.Shape(dims)
@@ -95,6 +101,8 @@ def _is_unwritten(value: ir.Value) -> bool:
 def _mark_origins(model: ir.Model) -> None:
     """Note on each slicing node of a function where it stands, because inlining copies it into the graph."""
     for (domain, name, overload), function in model.functions.items():
+        for i, node in enumerate(all_nodes(function)):
+            node.metadata_props[_WRITTEN_NAME] = f"{name}.{node_name(node) or i}"
         for i, node in enumerate(filter(is_slicing, all_nodes(function))):
             node.metadata_props[_ORIGIN] = f"{domain}:{name}:{overload}#{i}"
             node.name = node.name or f"{name}.{node_name(node)}"  # otherwise inlining names it "node"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeGuard, overload
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
 
 import onnx
 
@@ -26,7 +26,7 @@ from onnx_ops.model.views import (
     TensorView,
     ValueView,
 )
-from sliceport.errors import DynamicSlice, InvalidSlice
+from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.slicing.spec import normalize_axis
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from onnx_ops.model.views import Array
     from sliceport.defects.defect import Defect
 
+Node = TypeVar("Node", bound=NodeView)
 SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
 _INT64_FORMAT = {ElementType.INT64.value: ("q", 8)}
@@ -53,9 +54,9 @@ MARK = "sliceport.contested"
 """Key in the `meta` of a node for the defect that makes it contested, if the node alone does not show that."""
 MISSING = "sliceport.missing"
 """Key in the `meta` of a value that was a constant for the reason why its data cannot be read."""
-_SPLIT_INPUT_OPSET = 13
-_SLICE_INPUTS_OPSET = 10
-_NUM_OUTPUTS_OPSET = 18
+SPLIT_INPUT_OPSET = 13
+SLICE_INPUTS_OPSET = 10
+NUM_OUTPUTS_OPSET = 18
 
 
 _UNLIMITED = 2**31
@@ -70,6 +71,7 @@ _INPUT_COUNTS = {
     "Expand": (2, 2),
     "Constant": (0, 0),
     "Where": (3, 3),
+    "MatMul": (2, 2),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
 """The least and the most inputs of standard operators over all versions; other operators have one."""
@@ -94,12 +96,12 @@ def is_standard(node: OperatorView | None, *op_types: str) -> bool:
     return node is not None and node.domain in STANDARD_DOMAINS and node.op_type in op_types
 
 
-def is_operator(node: ir.Node | None, *op_types: str) -> TypeGuard[ir.Node]:
+def is_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
     """Return whether the node is one of these standard operators and `has_its_values`."""
     return node is not None and is_standard(node, *op_types) and has_its_values(node)
 
 
-def has_its_values(node: ir.Node) -> bool:
+def has_its_values(node: NodeView) -> bool:
     """Return whether a standard node has as many inputs and outputs as its operator, and its first input."""
     least, most = _INPUT_COUNTS.get(node.op_type, (1, 1))
     count = len(node.inputs)
@@ -214,7 +216,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
         InvalidSlice: A required parameter is missing, has a wrong type or is not a list.
         DynamicSlice: A parameter is not a constant that can be read, or each call of a function sets it.
     """
-    if opset >= _SLICE_INPUTS_OPSET:
+    if opset >= SLICE_INPUTS_OPSET:
         _check_inputs(node, 3, 5, opset)
         starts, ends = _read_input(node, 1, "starts"), _read_input(node, 2, "ends")
         axes, steps = _read_input(node, 3, "axes"), _read_input(node, 4, "steps")
@@ -228,7 +230,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
 
 
 def contested(
-    node: ir.Node, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
+    node: NodeView, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
 ) -> Defect | None:
     """Return the defect that makes a Slice or Split contested, as far as its parameters are known; None if none does.
 
@@ -255,7 +257,7 @@ def contested(
     try:
         if node.op_type == "Slice":
             return contested_slice(spec or slice_spec(node, opset), sizes)
-        if opset < _NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
+        if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
             return None
         axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
         # The parts depend on the size of the split axis alone, so that open sizes of other axes may be 0.
@@ -287,30 +289,59 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         InvalidSlice: The parts are given twice or not at all (opset 18), or their number is not that of the outputs.
         DynamicSlice: A parameter is not a constant that can be read.
     """
-    _check_inputs(node, 1, 2 if opset == 1 or opset >= _SPLIT_INPUT_OPSET else 1, opset)
+    _check_inputs(node, 1, 2 if opset == 1 or opset >= SPLIT_INPUT_OPSET else 1, opset)
     axis = read_int(node, "axis", 0)
     count = len(node.outputs)
     if not shape:
         raise InvalidSlice("data is a scalar, but splitting needs at least one axis")
     formats = _FORMATS if opset == 1 else _INT64_FORMAT
-    sizes = _read_input(node, 1, "split", formats) if opset == 1 or opset >= _SPLIT_INPUT_OPSET else None
-    if opset < _SPLIT_INPUT_OPSET and sizes is None:
+    sizes = _read_input(node, 1, "split", formats) if opset == 1 or opset >= SPLIT_INPUT_OPSET else None
+    if opset < SPLIT_INPUT_OPSET and sizes is None:
         sizes = read_ints(node, "split")
-    num_outputs = read_int(node, "num_outputs", None) if opset >= _NUM_OUTPUTS_OPSET else None
+    num_outputs = read_int(node, "num_outputs", None) if opset >= NUM_OUTPUTS_OPSET else None
     if sizes is not None:
         if num_outputs is not None:
             raise InvalidSlice("split and num_outputs must not both be given")
         if len(sizes) != count:
             listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
-            raise InvalidSlice(f"split={listed} must have a size for each of the {count} outputs")
+            raise InvalidSlice(
+                f"split={listed} must have a size for each of the {count} outputs", "count" if sizes else "no sizes"
+            )
         return SplitSpec(axis, sizes)
-    if opset < _NUM_OUTPUTS_OPSET:
+    if opset < NUM_OUTPUTS_OPSET:
         return SplitSpec.evenly(axis, shape, count)
     if num_outputs is None:
         raise InvalidSlice("one of split and num_outputs must be given")
     if num_outputs != count:
-        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {count} outputs")
+        rule: Rule = "num_outputs above" if num_outputs > count else "num_outputs below"
+        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {count} outputs", rule)
     return SplitSpec.evenly(axis, shape, count, uneven_last=True)
+
+
+def known_split(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> SplitSpec:
+    """Return the parts of a Split, its axis counted from the front if the rank is known.
+
+    Args:
+        node: The Split.
+        opset: Version of its operator set.
+        sizes: The sizes of its data, None for an open one; None if the rank is open.
+
+    Raises:
+        InvalidSlice: The parts break a rule, or do not add up to the size of the axis, if that is known.
+        DynamicSlice: The parts are not known.
+    """
+    axis = read_int(node, "axis", 0)
+    in_range = sizes is not None and -len(sizes) <= axis < len(sizes)
+    size = sizes[axis] if sizes is not None and in_range else None
+    is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
+    data = node.inputs[0] if node.inputs else None
+    name = "its data" if data is None else repr(data.name)
+    if not is_written and size is None:
+        raise DynamicSlice(f"it splits axis {axis} of {name} evenly, and the size of that axis is not known")
+    spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
+    if size is not None and sum(spec.sizes) != size:
+        raise InvalidSlice(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {name} has {size}", "sizes")
+    return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and in_range else spec
 
 
 def _check_inputs(node: NodeView, least: int, most: int, opset: int) -> None:
@@ -328,7 +359,7 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
     tensor = constant(value)
     if tensor is None:
         if value.shape is not None and len(value.shape) != 1:
-            raise InvalidSlice(f"{name} must have one dimension, got {len(value.shape)}")
+            raise InvalidSlice(f"{name} must have one dimension, got {len(value.shape)}", "list")
         if MISSING in value.meta:
             raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
         producer = value.producer()
@@ -348,7 +379,7 @@ def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[in
         allowed = " or ".join(ElementType(number).name.lower() for number in formats)
         raise InvalidSlice(f"{name} must be {allowed}, got {tensor.dtype.name}")
     if len(dims) != 1:
-        raise InvalidSlice(f"{name} must have one dimension, got shape {dims}")
+        raise InvalidSlice(f"{name} must have one dimension, got shape {dims}", "list")
     count = int(dims[0])
     if count > _MAX_PARAMETERS:
         raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")

@@ -14,7 +14,7 @@ import onnx
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.element_type import BITS, ElementType
-from onnx_ops.model.nodes import LARGE_BYTES, MISSING
+from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.views import GRAPH, GRAPHS, INT, TENSOR, Array, Dims
@@ -73,7 +73,6 @@ class Value:
     meta = _NO_META
     is_input = False
     is_output = False
-    is_used = False
     _is_read = False
     _element: int | None = None
     _shape: Shape | None = None
@@ -84,6 +83,7 @@ class Value:
         self.name = name
         self.producer_node = producer_node
         self.declared = declared
+        self.readers: list[Node] = []
 
     @property
     def shape(self) -> Shape | None:
@@ -105,7 +105,10 @@ class Value:
         return self.producer_node
 
     def uses(self) -> bool:
-        return self.is_used
+        return bool(self.readers)
+
+    def consumers(self) -> Sequence[Node]:
+        return self.readers
 
     def is_graph_input(self) -> bool:
         return self.is_input
@@ -153,6 +156,7 @@ def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | Symbol:
 class Node:
     """A node; see `NodeView`."""
 
+    meta = _NO_META
     __slots__ = ("_attributes", "_base_dir", "domain", "graph", "inputs", "name", "op_type", "outputs", "proto")
 
     def __init__(self, proto: onnx.NodeProto, graph: Graph, base_dir: str) -> None:
@@ -246,6 +250,12 @@ class ProtoModel:
     def origin(self, _: Node) -> str:
         return ""
 
+    def written_name(self, node: Node) -> str:
+        return node_name(node)
+
+    def set_constant(self, value: Value, element: int, array: Array) -> None:
+        value.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
+
     def set_shape(self, value: Value, dims: Dims) -> None:
         value.set_tensor(value.element, _shape_of(dims))
 
@@ -265,7 +275,7 @@ class ProtoModel:
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
         for output, (element, array) in zip(node.outputs, constants, strict=True):
             output.set_tensor(element, array.shape)
-            output.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
+            self.set_constant(output, element, array)
             output.producer_node = None
         node.graph = None
 
@@ -321,7 +331,7 @@ class ProtoModel:
             value = None
             if name:
                 value = values.get(name) or next(scope[name] for scope in reversed(scopes) if name in scope)
-                value.is_used = True
+                value.readers.append(node)
             node.inputs.append(value)
         attributes = node.proto.attribute
         if attributes and any(attribute.type in (GRAPH, GRAPHS) for attribute in attributes):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
+from onnx_ops.model.nodes import node_name
 from onnx_ops.model.views import GRAPH, GRAPHS, AttributeView, GraphView, NodeView
 
 if TYPE_CHECKING:
@@ -46,6 +48,16 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
         yield node
         for graph in graphs_in(node):
             yield from all_nodes(graph)
+
+
+def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Yield the nodes of a graph and of the graphs in it, each with the names of the nodes and attributes around it."""
+    for node in graph:
+        yield scope, node
+        if graphs_in(node):
+            for name, attribute in node.attributes.items():
+                for subgraph in graphs_of(attribute):
+                    yield from scoped_nodes(subgraph, (*scope, f"{node_name(node)}.{name}"))
 
 
 @overload
@@ -86,3 +98,21 @@ def count_uses(value: ir.Value) -> int:
     """Return `len(value.uses())` without its copy of the uses, which is slow if there are many."""
     uses = getattr(value, "_uses", None)
     return len(value.uses() if uses is None else uses)
+
+
+def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """Yield the nodes of graphs, subgraphs and functions, each with the version of its standard operator set."""
+    version = standard_opset(model.opset_imports)
+    for node in all_nodes(model.graph):
+        yield node, version
+    for function in model.functions.values():
+        opset = standard_opset(function.opset_imports, version)
+        for node in all_nodes(function):
+            yield node, opset
+
+
+def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+    """Yield every node but those in the body of `ov_ext::StridedSlice`, which is rewritten as a whole."""
+    functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
+    inside = {node for function in functions for node in all_nodes(function)}
+    return ((node, opset) for node, opset in every_node(model) if node not in inside) if inside else every_node(model)

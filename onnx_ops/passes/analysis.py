@@ -6,13 +6,13 @@ import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import is_strided_slice
-from onnx_ops.passes.first_look import CUTTING, VIEWS
+from onnx_ops.model.walk import rewritable_nodes
+from onnx_ops.passes.first_look import CUTTING, STARTS
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo, infer_value_info
-from onnx_ops.passes.walk import rewritable_nodes
 
-LOOKED_AT = frozenset((*CUTTING, *VIEWS, "StridedSlice", "Reshape"))
-"""The operators that passes start from."""
+_LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape", "MatMul"}
+"""The operators that passes ask for."""
 
 
 class Analysis:
@@ -53,7 +53,7 @@ class Analysis:
             self._nodes = [
                 (node, opset)
                 for node, opset in rewritable_nodes(self.model)
-                if node.op_type in LOOKED_AT and (node.domain in STANDARD_DOMAINS or is_strided_slice(node))
+                if node.op_type in _LOOKED_AT and (node.domain in STANDARD_DOMAINS or is_strided_slice(node))
             ]
         return [(node, opset) for node, opset in self._nodes if node.op_type in op_types]
 

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import has_its_values, is_strided_slice, node_name
+from onnx_ops.model.nodes import has_its_values, is_operator, is_strided_slice, node_name
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
-from onnx_ops.passes.annotations import annotate_nodes, annotate_value
 from onnx_ops.passes.builders import build_tensor
-from onnx_ops.passes.cleanup import is_used, remove_unread
 from onnx_ops.passes.contested_nodes import unmark
-from onnx_ops.passes.edits import GraphEdits, remove_nodes
+from onnx_ops.passes.edits import GraphEdits, annotate_nodes, annotate_value, is_used, remove_nodes, remove_unread
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
-from onnx_ops.passes.names import NodeNames, derive_name, make_names_unique, make_node_names_unique, mark_new
-from onnx_ops.passes.outcome import Rewritten, Skip, Skipped, Unfixable
-from onnx_ops.passes.value_info import Sizes, ValueInfo
-from onnx_ops.passes.walk import nodes_of
+from onnx_ops.passes.names import derive_name, make_names_unique, mark_new
+from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
+from onnx_ops.passes.value_info import Sizes, ValueInfo, read_static
+from sliceport.defects.defect import Defect
 from sliceport.hardening import NOTHING, Change
 
 T = TypeVar("T")
@@ -38,61 +36,61 @@ class SlicingPass(ir.passes.InPlacePass):
         reveals_shapes: Whether more shapes can be inferred after it has changed a model.
         changes: The changes and the unfixable nodes of the last run.
         skipped: The nodes that the last run skipped, and why.
-        analysis: Facts inferred for the model, while the pass runs.
+        analysis: Facts inferred for the model.
         edits: The changes of the graphs of the model.
     """
 
     is_default: ClassVar[bool] = True
     reveals_shapes: ClassVar[bool] = False
     analysis: Analysis
+    edits: GraphEdits
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.skipped: list[Skipped] = []
-        self._shared: Analysis | None = None
-        self._model: ir.Model | None = None
-        self._names: NodeNames | None = None
-        self.edits = GraphEdits()
 
     @classmethod
     def create(cls, kinds: Collection[type[SlicingPass]]) -> Self:  # noqa: ARG003 - for those that override it
         """Return the pass as it is to run in turn with those of `kinds`."""
         return cls()
 
-    def share(self, analysis: Analysis) -> None:
-        """Let the pass use an analysis of the model and keep it up to date, instead of making its own each time.
-
-        The caller sets the defaults of the model aside as well (`defaults_aside`).
-        """
-        self._shared = analysis
-
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the pass; `modified` is true exactly when the model was changed."""
+        with defaults_aside(model):
+            modified = self.run(Analysis(model))
+            unmark(model)
+        return ir.passes.PassResult(model, modified=modified)
+
+    def run(self, analysis: Analysis) -> bool:
+        """Run the pass over an analysed model, whose defaults are aside. Return whether the model was changed."""
         self.changes, self.skipped = [], []
-        self._model, self._names, self.edits = model, None, GraphEdits()
-        with defaults_aside(model) if self._shared is None else nullcontext(), caching_reads():
-            self.analysis = self._shared or Analysis(model)
-            self.apply(model)
-            if self._shared is None:
-                unmark(model)
+        self.analysis, self.edits = analysis, GraphEdits()
+        with caching_reads():
+            self.apply(analysis.model)
         modified = any(change.replacement is not None for change in self.changes)
         if modified:
-            make_names_unique(model)
-            if self._names is not None:
-                make_node_names_unique(model, self._names)
-            self.analysis.forget()
-        self._model = self._names = None
-        self.edits = GraphEdits()
-        del self.analysis
-        return ir.passes.PassResult(model, modified=modified)
+            make_names_unique(analysis.model)
+        return modified
 
     @abstractmethod
     def apply(self, model: ir.Model) -> None:
-        """Rewrite what there is to rewrite, and add it to `changes` or `skipped`."""
+        """Rewrite what there is to rewrite, and report it by `report_change` or in `skipped`."""
 
-    def nodes_of(self, model: ir.Model, *op_types: str) -> list[tuple[ir.Node, int]]:
-        """Return the nodes of these operators, while the pass runs; see `Analysis.nodes_of`."""
-        return list(nodes_of(model, *op_types)) if self.changes else self.analysis.nodes_of(*op_types)
+    def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
+        """Add the change of a node to `changes`, or a node with defects that no replacement avoids, which stays.
+
+        Args:
+            node: The node, replaced or not.
+            replacement: The operators that do its work now, or `NOTHING`; None for a node that stays.
+            defects: The defects of engines that it has.
+        """
+        self.changes.append(Change(node_name(node), node.op_type, replacement, defects))
+        if replacement is not None:
+            self.analysis.forget()
+
+    def skip(self, node: ir.Node, reason: object) -> None:
+        """Add a node to `skipped`."""
+        self.skipped.append(Skipped(node_name(node), node.op_type, str(reason)))
 
     @property
     def value_info(self) -> ValueInfo:
@@ -102,6 +100,10 @@ class SlicingPass(ir.passes.InPlacePass):
     def sizes(self, value: ir.Value | None) -> Sizes | None:
         """Return the sizes of a value's axes, None if not even its rank is known."""
         return None if value is None else self.value_info.sizes.get(value)
+
+    def static_shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
+        """Return the shape of a value; None unless every size is known."""
+        return read_static(self.sizes(value))
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
         """Return the size of an axis, counted from the front, if it is known."""
@@ -130,11 +132,6 @@ class SlicingPass(ir.passes.InPlacePass):
         for value in read:
             remove_unread(value)
 
-    def remember_names(self) -> None:
-        """Note which names nodes have before the first one is added, so that new ones get others."""
-        if self._names is None and self._model is not None:
-            self._names = NodeNames.of(self._model)
-
     def replace_outputs(self, node: ir.Node, values: Mapping[ir.Value, ir.Value | None]) -> str:
         """Remove a node and let other values replace its outputs, through an Identity for an output of its graph.
 
@@ -144,7 +141,13 @@ class SlicingPass(ir.passes.InPlacePass):
         Raises:
             Skip: One part of a Split would gate another.
         """
-        if would_be_gated(values, self.edits.identities):
+        added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
+        for output, value in values.items():
+            source = self.skip_identities(value)
+            split = None if source is None else source.producer()
+            if is_operator(split, "Split"):
+                added[split].append(output)
+        if any(would_be_gated(split.outputs, outputs, self.edits.identities) for split, outputs in added.items()):
             raise Skip(WOULD_BE_GATED)
         replacement = NOTHING
         for output, value in values.items():
@@ -152,7 +155,6 @@ class SlicingPass(ir.passes.InPlacePass):
             if output.is_graph_output():
                 replacement = "Identity"
                 identity = ir.node("Identity", [value])
-                self.remember_names()
                 annotate_nodes([identity], [node])
                 annotate_value(identity.outputs[0], output)
                 self.value_info.copy_entry(identity.outputs[0], output)
@@ -184,7 +186,6 @@ class SlicingPass(ir.passes.InPlacePass):
             heirs: The new nodes that get the annotations of the old ones; the last one if None.
             place: The old node at which the new ones are inserted; the last one if None.
         """
-        self.remember_names()
         for before, after in values.items():
             annotate_value(after, before)
             self.value_info.copy_entry(after, before)
@@ -199,13 +200,13 @@ class SlicingPass(ir.passes.InPlacePass):
         used = [output for output in node.outputs if is_used(output)]
         if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in zip(used, tensors, strict=True)):
             reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
-            self.skipped.append(Skipped(node_name(node), node.op_type, reason))
+            self.skip(node, reason)
             return
         new = [build_tensor(tensor) for tensor in tensors]
-        for made, output in zip(new, used, strict=True):
-            made.name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
-        self.replace_nodes([node], new, {old: made.outputs[0] for old, made in zip(used, new, strict=True)}, new)
-        self.changes.append(Change(node_name(node), node.op_type, "Constant", ()))
+        for constant, output in zip(new, used, strict=True):
+            constant.name = derive_name(node_name(node), output.name or "") if len(used) > 1 else node.name
+        self.replace_nodes([node], new, dict(zip(used, (constant.outputs[0] for constant in new), strict=True)), new)
+        self.report_change(node, "Constant")
 
 
 class NodePass(SlicingPass):
@@ -225,14 +226,10 @@ class NodePass(SlicingPass):
         super().__init__()
         self._read: dict[ir.Node, Any] = {}
 
-    def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
-        """Return the nodes to look at, with the version of the standard operator set where they are."""
-        return self.nodes_of(model, *self.op_types)
-
-    def apply(self, model: ir.Model) -> None:
+    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
         """Rewrite node by node."""
         self.split_members = self.analysis.siblings.split_members if self.spares_siblings else frozenset()
-        for node, opset in self.nodes(model):
+        for node, opset in self.analysis.nodes_of(*self.op_types):
             if node.graph is not None:  # else removed together with one that was rewritten
                 self._visit(node, opset)
         self.split_members = frozenset()
@@ -243,8 +240,8 @@ class NodePass(SlicingPass):
         if node not in self._read:
             try:
                 self._read[node] = read()
-            except Skip as reason:
-                self._read[node] = reason
+            except SKIPS as reason:
+                self._read[node] = Skip(str(reason))
         result = self._read[node]
         if isinstance(result, Skip):
             raise Skip(str(result))
@@ -252,36 +249,50 @@ class NodePass(SlicingPass):
 
     def _visit(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node and report it."""
-        name = node_name(node)
         if node in self.value_info.invalid:
-            self.skipped.append(Skipped(name, node.op_type, self.value_info.invalid[node]))
+            self.skip(node, self.value_info.invalid[node])
             return
         if not (is_strided_slice(node) or has_its_values(node)):
-            reason = f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs"
-            self.skipped.append(Skipped(name, node.op_type, reason))
+            self.skip(node, f"{node.op_type} does not have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
             return
         try:
-            outcome = self.rewrite(node, opset)
-        except Skip as reason:
-            self.skipped.append(Skipped(name, node.op_type, str(reason)))
-            return
-        match outcome:
-            case Rewritten(replacement, defects):
-                self.changes.append(Change(name, node.op_type, replacement, defects))
-            case Unfixable(defects):
-                self.changes.append(Change(name, node.op_type, None, defects))
+            self.rewrite(node, opset)
+        except SKIPS as reason:
+            self.skip(node, reason)
 
     @abstractmethod
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
-        """Rewrite a node if it matches.
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node if it matches, and report it.
 
         Args:
             node: The node.
             opset: Version of the operator set that it is of.
 
-        Returns:
-            What was done, or None if the node does not match.
-
         Raises:
-            Skip: The node nearly matches.
+            Skip, InvalidSlice, DynamicSlice: The node nearly matches.
         """
+
+
+def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[list[Change]]:
+    """Run passes over an analysed model again and again until none of them finds anything more.
+
+    Returns:
+        The changes of each pass in all rounds, then the nodes that it could not fix in the last round.
+    """
+    rewritten: list[list[Change]] = [[] for _ in passes]
+    is_stale, modified = False, True
+    while modified or is_stale:
+        if not modified:  # the last round, unless more follows from what the nodes have become
+            if not analysis.is_current:
+                analysis.infer()
+            is_stale = False
+        modified = False
+        for each, changes in zip(passes, rewritten, strict=True):
+            if each.run(analysis):
+                modified = is_stale = True
+                if each.reveals_shapes:
+                    analysis.infer()
+            changes += [change for change in each.changes if change.replacement is not None]
+    for each, changes in zip(passes, rewritten, strict=True):
+        changes += [change for change in each.changes if change.replacement is None]
+    return rewritten

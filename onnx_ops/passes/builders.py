@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ops.model.nodes import SLICE_INPUTS_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 
-SLICE_INPUTS_OPSET = 10
-SPLIT_INPUT_OPSET = 13
 AXES_INPUT_OPSET = 13
 
 
@@ -65,11 +64,6 @@ def build_slice(data: ir.Value, entries: Mapping[int, AxisSlice], opset: int) ->
     lists = [starts, ends, axes] + ([steps] if any(step != 1 for step in steps) else [])
     constants = [build_constant(values) for values in lists]
     return [*constants, ir.node("Slice", [data, *(node.outputs[0] for node in constants)])]
-
-
-def build_slice_1d(data: ir.Value, start: int, end: int, axis: int, opset: int) -> list[ir.Node]:
-    """Return a forward Slice of one axis, after its constants."""
-    return build_slice(data, {axis: AxisSlice(start, end, 1)}, opset)
 
 
 def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> list[ir.Node]:

@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.matchers import read_exact_split, read_slice
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
+from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
 from sliceport.slicing import AxisSlice
 
 
-class ComposeSlicesPass(NodePass):
+class _ComposePass(NodePass):
+    """Replace a Slice of what another node cuts by one Slice of the data of that node."""
+
+    op_types = ("Slice",)
+    spares_siblings = True
+    first_op_type: ClassVar[str]
+
+    def rewrite(self, node: ir.Node, opset: int) -> None:
+        """Rewrite a node that matches; see the class."""
+        source = self.edits.identities.skip(data_of(node))
+        first = source.producer()
+        if not is_operator(first, self.first_op_type):
+            return
+        if node in self.split_members:
+            raise Skip(IN_SPLIT)
+        data = data_of(first)
+        shape = self.sizes(data)
+        second = read_slice(node, opset, shape)
+        if keeps_all(second, self.sizes(node.inputs[0])):
+            return  # RemoveIdentitySlicesPass takes it
+        new = build_slice(data, compose_entries(self.read_first(first, source, opset), second, shape), opset)
+        self.replace_node(node, new)
+        self.report_change(node, "Slice")
+
+    @abstractmethod
+    def read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
+        """Return what the first node selects of each axis into its output `source`.
+
+        Raises:
+            Skip, InvalidSlice, DynamicSlice: The selection is not known.
+        """
+
+
+class ComposeSlicesPass(_ComposePass):
     """Replace a Slice of a Slice by one Slice, through Identity.
 
     1. An axis is cut by only one of them.
@@ -30,29 +65,14 @@ class ComposeSlicesPass(NodePass):
     axis whose size is not known; steps before opset 10, where Slice has none.
     """
 
-    op_types = ("Slice",)
-    spares_siblings = True
+    first_op_type = "Slice"
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """Rewrite a node that matches; see the class."""
-        source = self.skip_identities(node.inputs[0]) if node.inputs else None
-        first = None if source is None else source.producer()
-        if first is None or not is_operator(first, "Slice") or not first.inputs or first.inputs[0] is None:
-            return None
-        if node in self.split_members:
-            raise Skip(IN_SPLIT)
-        data = first.inputs[0]
-        shape = self.sizes(data)
-        second = read_slice(node, opset, shape)
-        if keeps_all(second, self.sizes(node.inputs[0])):
-            return None  # RemoveIdentitySlicesPass takes it
-        entries = compose_entries(read_slice(first, opset, shape), second, shape)
-        new = build_slice(data, entries, opset)
-        self.replace_node(node, new)
-        return Rewritten("Slice")
+    def read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:  # noqa: ARG002
+        """Read the Slice before; see `read_slice`."""
+        return read_slice(first, opset, self.sizes(first.inputs[0]))
 
 
-class SliceOfSplitPass(NodePass):
+class SliceOfSplitPass(_ComposePass):
     """Replace a Slice of a part of a Split by one Slice of the Split's input, through Identity.
 
     1. The parts of the Split are known and add up to the size of its axis.
@@ -63,30 +83,14 @@ class SliceOfSplitPass(NodePass):
     Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; what `ComposeSlicesPass` does not compose.
     """
 
-    op_types = ("Slice",)
-    spares_siblings = True
+    first_op_type = "Split"
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """Rewrite a node that matches; see the class."""
-        part = self.skip_identities(node.inputs[0]) if node.inputs else None
-        split = None if part is None else part.producer()
-        if part is None or split is None or not is_operator(split, "Split") or split.inputs[0] is None:
-            return None
-        if node in self.split_members:
-            raise Skip(IN_SPLIT)
-        data = split.inputs[0]
-        shape = self.sizes(data)
-        second = read_slice(node, opset, shape)
-        if keeps_all(second, self.sizes(node.inputs[0])):
-            return None  # RemoveIdentitySlicesPass takes it
-        # Many Slices may read the parts of one Split.
-        parts = self.read_once(split, lambda: read_exact_split(split, opset, shape))
-        at = part.index()
-        assert at is not None
-        cut = {parts.axis: AxisSlice(*parts.bounds[at], 1)}
-        new = build_slice(data, compose_entries(cut, second, shape), opset)
-        self.replace_node(node, new)
-        return Rewritten("Slice")
+    def read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
+        """Read the part of the Split before; see `read_exact_split`. Many Slices may read the parts of one Split."""
+        parts = self.read_once(first, lambda: read_exact_split(first, opset, self.sizes(first.inputs[0])))
+        index = source.index()
+        assert index is not None
+        return {parts.axis: AxisSlice(*parts.bounds[index], 1)}
 
 
 def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:

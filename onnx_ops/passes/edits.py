@@ -10,10 +10,24 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.walk import count_uses
+from onnx_ops.passes.names import mark_new
 
 MANY = 64
-"""With fewer outputs of a graph or inputs of a node, onnx-ir changes them."""
+"""Up to so many outputs of a graph or inputs of a node, onnx-ir's own functions are fast enough."""
+
+
+RANDOM = frozenset(
+    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+)
+"""Operators that draw random numbers. They stay, because without one the others would draw different numbers."""
+
+_MOST_ANNOTATIONS = 2**20
+"""Bytes of annotations that several nodes may get in all."""
+_USED = "sliceport.used"
+"""Key in the `meta` of a node for the index of an output that was found to be read."""
 
 
 class Identities:
@@ -25,7 +39,7 @@ class Identities:
     def skip(self, value: ir.Value) -> ir.Value:
         """Return the value before all Identity nodes that lead to this one."""
         walked = []
-        while (before := self._before(value)) is not None:
+        while (before := self._read_identity(value)) is not None:
             walked.append(value)
             value = before
         self._sources.update(dict.fromkeys(walked, value))
@@ -33,12 +47,13 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Record that all nodes read `successor` instead of `value`."""
-        if value in self._sources:  # nodes after this Identity may be known to follow from what is before it
+        if value in self._sources:  # what is cached for later Identity nodes may lead through this value
             self._sources.clear()
         else:
             self._sources[value] = successor
 
-    def _before(self, value: ir.Value) -> ir.Value | None:
+    def _read_identity(self, value: ir.Value) -> ir.Value | None:
+        """Return the value that an Identity copies to this one, or an earlier one; None if no Identity writes it."""
         if value in self._sources:
             return self._sources[value]
         producer = value.producer()
@@ -74,11 +89,13 @@ class GraphEdits:
             self.replace_value(value, successor)
         graph = place.graph
         assert graph is not None
+        for node in new:
+            mark_new(node)
         graph.insert_after(place, new)
         remove_nodes(old)
 
     def replace_value(self, value: ir.Value, successor: ir.Value) -> None:
-        """Let all nodes read another value instead of one, and the graph give it out."""
+        """Replace a value by `successor` in the inputs of all nodes and in the outputs of its graph."""
         self.identities.replace(value, successor)
         graph = value.graph
         if value.is_graph_output() and graph is not None:
@@ -91,7 +108,7 @@ class GraphEdits:
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)
             elif use.node.inputs[use.idx] is value:  # else replaced with another input of that node
-                _set_inputs(use.node, [successor if each is value else each for each in use.node.inputs])
+                _replace_all_inputs(use.node, [successor if each is value else each for each in use.node.inputs])
 
     def _places_of(self, graph: ir.Graph) -> dict[ir.Value, list[int]]:
         """Return the positions of each output of a graph in its list of outputs."""
@@ -103,7 +120,7 @@ class GraphEdits:
 
 
 def remove_nodes(nodes: Sequence[ir.Node]) -> None:
-    """Remove nodes of a graph that nothing else reads; they read nothing any more."""
+    """Remove nodes of a graph, and all their inputs. Nothing else may read their outputs."""
     removed = set(nodes)
     for node in nodes:
         for output in node.outputs:
@@ -117,22 +134,22 @@ def remove_nodes(nodes: Sequence[ir.Node]) -> None:
             graph.remove(node)
         else:
             node.graph = None
-            graph._nodes.remove(node)  # where `remove` makes a set of all outputs first
+            graph._nodes.remove(node)  # `graph.remove` would make a set of all outputs first
 
 
 def detach_inputs(node: ir.Node) -> None:
-    """Let a node read nothing."""
+    """Replace all inputs of a node by None."""
     if len(node.inputs) <= MANY:
         for i in range(len(node.inputs)):
             node.replace_input_with(i, None)
     else:
-        _set_inputs(node, [None] * len(node.inputs))
+        _replace_all_inputs(node, [None] * len(node.inputs))
 
 
-def _set_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
-    """Set all inputs of a node at once, because `replace_input_with` copies all of them each time."""
+def _replace_all_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
+    """Replace all inputs of a node and update the uses of values. onnx-ir would copy all inputs for each of them."""
     before = node.inputs
-    if getattr(node, "device_configurations", None):  # which name inputs
+    if getattr(node, "device_configurations", None):  # they name inputs, and onnx-ir keeps them up to date
         for i, value in enumerate(inputs):
             node.replace_input_with(i, value)
         return
@@ -144,3 +161,75 @@ def _set_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
             old._remove_usage(node, i)
         if new is not None:
             new._add_usage(node, i)
+
+
+def is_used(value: ir.Value) -> bool:
+    """Return whether anything reads a value."""
+    return value.is_graph_output() or count_uses(value) > 0
+
+
+def remove_unread(value: ir.Value | None) -> None:
+    """Remove the constant or standard node behind a value that nothing reads, and what only that read."""
+    unread = [value]
+    while unread:
+        value = unread.pop()
+        if value is None or is_used(value):
+            continue
+        producer = value.producer()
+        if producer is None:
+            if value.is_initializer() and not value.is_graph_input() and value.graph is not None:
+                del value.graph.initializers[value.name or ""]
+        elif _can_be_removed(producer):
+            unread += producer.inputs
+            remove_nodes([producer])
+
+
+def _can_be_removed(node: ir.Node) -> bool:
+    is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM
+    holds_graph = any(
+        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()
+    )
+    return is_plain and not holds_graph and node.graph is not None and not _writes_used(node)
+
+
+def _writes_used(node: ir.Node) -> bool:
+    """Return whether anything reads an output of a node, and remember which output, to look there first next time."""
+    last = node.meta.get(_USED, 0)
+    used = next((i for i in (last, *range(len(node.outputs))) if is_used(node.outputs[i])), None)
+    if used:
+        node.meta[_USED] = used
+    return used is not None
+
+
+def detach(nodes: Sequence[ir.Node]) -> None:
+    """Disconnect new nodes that are not used after all, which would count as readers of their inputs."""
+    for node in nodes:
+        detach_inputs(node)
+
+
+def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
+    """Give a value what is said of another that it replaces: metadata, doc string and quantization annotation."""
+    value.metadata_props.update(replaced.metadata_props)
+    value.meta.update(replaced.meta)  # where onnx-ir keeps the quantization annotation
+    value.doc_string = replaced.doc_string or value.doc_string
+
+
+def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
+    """Annotate a value and take the annotations from the replaced one, whose node stays."""
+    annotate_value(value, replaced)
+    replaced.metadata_props.clear()
+    replaced.meta.clear()
+    replaced.doc_string = None
+
+
+def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
+    """Give nodes what is said of those that they replace: metadata and doc string; of several, that of the first.
+
+    Only the first node gets it where that adds up to more than 1 MiB.
+    """
+    size = sum(len(key) + len(value) for each in replaced for key, value in each.metadata_props.items())
+    size += sum(len(each.doc_string or "") for each in replaced)
+    for node in nodes if size * len(nodes) <= _MOST_ANNOTATIONS else nodes[:1]:
+        for each in reversed(replaced):
+            node.metadata_props.update(each.metadata_props)
+            node.doc_string = each.doc_string or node.doc_string

@@ -6,13 +6,13 @@ import onnx_ir as ir
 
 from onnx_ops.model.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.nodes import is_strided_slice, strided_slice_spec
+from onnx_ops.model.nodes import strided_slice_spec
+from onnx_ops.model.walk import rewritable_nodes
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_slice, build_squeeze, build_unsqueeze, list_operators
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.builders import list_operators
+from onnx_ops.passes.outcome import Skip
+from onnx_ops.passes.shorten_chains import NEW, SliceChain, build_chain
 from onnx_ops.passes.value_info import Sizes
-from onnx_ops.passes.walk import rewritable_nodes
-from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
 
@@ -31,21 +31,15 @@ class ExpandStridedSlicePass(NodePass):
 
     op_types = ("StridedSlice",)
 
-    def nodes(self, model: ir.Model) -> list[tuple[ir.Node, int]]:
-        """Return the nodes to look at, which are of a domain of our own."""
-        if not self.changes:
-            return self.analysis.nodes_of(*self.op_types)
-        return [(node, opset) for node, opset in rewritable_nodes(model) if is_strided_slice(node)]
-
     def apply(self, model: ir.Model) -> None:
         """Rewrite the model, and remove the function and the domain if no StridedSlice is left."""
         super().apply(model)
-        if self.changes and not self.nodes(model):
+        if self.changes and not self.analysis.nodes_of(*self.op_types):
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
             if not any(node.domain == STRIDED_SLICE_DOMAIN for node, _ in rewritable_nodes(model)):
                 model.opset_imports.pop(STRIDED_SLICE_DOMAIN, None)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         data = node.inputs[0] if node.inputs else None
         sizes = self.sizes(data)
@@ -53,45 +47,29 @@ class ExpandStridedSlicePass(NodePass):
             raise Skip(f"it must have one output and has {len(node.outputs)}")
         if data is None or sizes is None:
             raise Skip("the rank of its data is not known")
-        try:
-            entries, dropped, added = _align(strided_slice_spec(node), sizes)
-        except (InvalidSlice, DynamicSlice) as reason:
-            raise Skip(str(reason)) from None
-        new: list[ir.Node] = []
-        cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes[axis])}
-        if cut or not (dropped or added):
-            new += build_slice(data, cut, opset) if cut else [ir.node("Identity", [data])]
-        for build, axes in ((build_squeeze, dropped), (build_unsqueeze, added)):
-            if axes:
-                if new:
-                    self.set_value_info(new[-1].outputs[0], data, None, node.outputs[0])
-                new += build(new[-1].outputs[0] if new else data, axes, opset)
+        new = build_chain(self, _align(strided_slice_spec(node), sizes), data, node, opset)
         self.replace_node(node, new)
-        return Rewritten(list_operators(new))
+        self.report_change(node, list_operators(new))
 
 
-def _align(spec: StridedSliceSpec, sizes: Sizes) -> tuple[dict[int, AxisSlice], list[int], list[int]]:
-    """Return the start, end and step of each axis, the axes that are dropped, and those of the output that are new.
+def _align(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
+    """Return a StridedSlice as a chain.
 
     Raises:
         InvalidSlice: The node is invalid, as far as the sizes are known.
     """
     spec.check(sizes)
-    cuts: dict[int, AxisSlice] = {}
-    dropped: list[int] = []
-    added: list[int] = []
-    rank = 0
+    chain = SliceChain(sizes)
+    chain.axes.clear()
     for entry in spec.entries(len(sizes)):
-        if entry.kind == "new":
-            added.append(rank)
-        elif entry.kind == "slice":
-            cuts[entry.axis] = _spell_for_all_engines(_unmask(spec, entry.position), sizes[entry.axis])
+        if entry.kind == "slice":
+            chain.entries[entry.axis] = _spell_for_all_engines(_unmask(spec, entry.position), sizes[entry.axis])
         elif entry.kind == "shrink":
             begin = spec.begin[entry.position]
-            cuts[entry.axis] = AxisSlice(begin, INT64_MAX if begin == -1 else begin + 1, 1)
-            dropped.append(entry.axis)
-        rank += entry.kind != "shrink"
-    return cuts, dropped, added
+            chain.entries[entry.axis] = AxisSlice(begin, INT64_MAX if begin == -1 else begin + 1, 1)
+        if entry.kind != "shrink":
+            chain.axes.append(NEW if entry.kind == "new" else entry.axis)
+    return chain
 
 
 def _spell_for_all_engines(entry: AxisSlice, size: int | None) -> AxisSlice:

@@ -13,8 +13,9 @@ from onnx_ops.infer.exact import MOVING, OPERATORS
 from onnx_ops.infer.facts import MAX_BYTES
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import MARK, constant
+from onnx_ops.model.prepare import load_external
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.cleanup import RANDOM, is_used
+from onnx_ops.passes.edits import RANDOM, is_used
 from onnx_ops.passes.folding import as_tensors
 from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.errors import ModelError
@@ -87,11 +88,10 @@ class FoldConstantsPass(SlicingPass):
         return tensor is not None and tensor.nbytes <= MAX_READ_BYTES and tensor.dtype != ir.DataType.STRING
 
     def _is_small(self, output: ir.Value) -> bool:
-        dtype, sizes = self.value_info.dtype(output), self.sizes(output)
-        if dtype is None or dtype == ir.DataType.STRING or sizes is None:
-            return not output.name
-        known = [size for size in sizes if size is not None]
-        return len(known) == len(sizes) and prod(known) * dtype.bitwidth <= MAX_BYTES * 8
+        dtype, shape = self.value_info.dtype(output), self.static_shape(output)
+        if dtype is None or dtype == ir.DataType.STRING or shape is None:
+            return not output.name  # an output that is left out
+        return prod(shape) * dtype.bitwidth <= MAX_BYTES * 8
 
 
 class FoldExactConstantsPass(FoldConstantsPass):
@@ -173,8 +173,8 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return kept
 
     def _count_bytes(self, output: ir.Value) -> int:
-        dtype, sizes = self.value_info.dtype(output), self.sizes(output)
-        return 0 if dtype is None or sizes is None else prod(size or 0 for size in sizes) * dtype.bitwidth // 8
+        dtype, shape = self.value_info.dtype(output), self.static_shape(output)
+        return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8
 
 
 def _constant_bytes(value: ir.Value) -> int:
@@ -218,11 +218,11 @@ def _run(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     )
     opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in model.opset_imports.items()]
     proto = onnx.ModelProto(ir_version=model.ir_version, graph=graph, opset_import=opsets)
-    found = onnxruntime_cpu.run(proto, {}, [output.name or "" for output in outputs])
+    captured = onnxruntime_cpu.run(proto, {}, [output.name or "" for output in outputs])
     return {
         output: ir.Tensor(value.array(), dtype=ir.DataType(value.element))
         for output in outputs
-        if isinstance(value := found[output.name or ""], onnxruntime_cpu.Captured)
+        if isinstance(value := captured[output.name or ""], onnxruntime_cpu.Captured)
     }
 
 
@@ -234,12 +234,10 @@ def _serialize(value: ir.Value) -> onnx.TensorProto:
     """
     tensor = constant(value)
     assert tensor is not None
-    proto = onnx.TensorProto(name=value.name, data_type=tensor.dtype.value, dims=tensor.shape.numpy())
     try:
-        proto.raw_data = tensor.tobytes()
+        loaded = load_external(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor
+        proto: onnx.TensorProto = ir.serde.serialize_tensor(loaded)
     except Exception as error:  # onnx-ir has several classes of errors
         raise ModelError(f"the data of tensor {value.name!r} cannot be read ({error}).") from None
-    finally:
-        if isinstance(tensor, ir.ExternalTensor):
-            tensor.release()
+    proto.name = value.name or ""
     return proto

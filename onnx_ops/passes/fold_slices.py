@@ -6,18 +6,14 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, has_its_values, is_operator, node_name
+from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, has_its_values, is_operator, read_int
 from onnx_ops.model.walk import model_nodes
-from onnx_ops.passes.annotations import annotate_nodes, move_annotations
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
-from onnx_ops.passes.cleanup import is_used, remove_unread
-from onnx_ops.passes.folding import FOLDED, cut_constant, fold_slicing_values, is_exact, may_fold, select_folded
-from onnx_ops.passes.matchers import read_attribute
+from onnx_ops.passes.edits import annotate_nodes, is_used, move_annotations, remove_unread
+from onnx_ops.passes.folding import FOLDED, cut_constant, is_exact, may_fold, select_folded
 from onnx_ops.passes.names import mark_new
-from onnx_ops.passes.outcome import Skip, Skipped
-from onnx_ops.passes.value_info import pair_values, walk_functions
-from sliceport.hardening import Change
+from onnx_ops.passes.outcome import SKIPS, Skip
 from sliceport.slicing import INT64_MAX, resolve_axis
 
 
@@ -44,14 +40,16 @@ class FoldSlicesPass(SlicingPass):
 
     def apply(self, model: ir.Model) -> None:
         """Rewrite the model; see the class."""
-        for node, _ in self.nodes_of(model, *FOLDED):
+        for node, _ in self.analysis.nodes_of(*FOLDED):
             if node.graph is None or not has_its_values(node):
                 continue
             for output in node.outputs:
                 self._fold_shapes_of(output)
                 self._fold_empty(output)
-        folded = self._fold_values(model)
-        for node, opset in self.nodes_of(model, *FOLDED):
+        if self.changes or not self.analysis.is_current:
+            self.analysis.infer()
+        folded = select_folded(model_nodes(model), self.value_info.constants)
+        for node, opset in self.analysis.nodes_of(*FOLDED):
             if node.graph is None or not has_its_values(node):
                 continue
             used = [output for output in node.outputs if is_used(output)]
@@ -65,93 +63,75 @@ class FoldSlicesPass(SlicingPass):
             else:
                 self._fold_parameters(node, folded)
 
-    def _fold_values(self, model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
-        """Return the values of slicing nodes in graphs and functions that are the same for all inputs."""
-        if self.analysis.is_current and not self.changes:
-            return select_folded(model_nodes(model), self.value_info.constants)
-        folded = fold_slicing_values(model)
-        for function, body in walk_functions(model, self.value_info):
-            inside = fold_slicing_values(body)
-            pairs = pair_values(function, body.graph)
-            folded.update({value: inside[twin] for value, twin in pairs if twin in inside})
-        return folded
-
     def _fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
         """Replace the computed inputs after the data by constants, where their values are known."""
         disagreement = node.meta.get(MARK)
         if disagreement is not None:
-            self.skipped.append(Skipped(node_name(node), node.op_type, disagreement.reason))
+            self.skip(node, disagreement.reason)
             return
-        found = False
+        is_changed = False
         for i, value in enumerate(node.inputs[1:], 1):
             tensor = None if value is None or constant(value) is not None else folded.get(value)
             producer = None if value is None else value.producer()
             if tensor is None or producer is None or tensor.nbytes > LARGE_BYTES or not is_exact(producer):
                 continue
-            made = build_tensor(tensor)
-            mark_new(made.outputs[0])
+            new = build_tensor(tensor)
+            mark_new(new.outputs[0])
+            mark_new(new)
             assert node.graph is not None
-            self.remember_names()
-            node.graph.insert_before(node, made)
-            node.replace_input_with(i, made.outputs[0])
+            node.graph.insert_before(node, new)
+            node.replace_input_with(i, new.outputs[0])
             remove_unread(value)
-            found = True
-        if found:
-            self.changes.append(Change(node_name(node), node.op_type, f"{node.op_type} by constants", ()))
+            is_changed = True
+        if is_changed:
+            self.report_change(node, f"{node.op_type} by constants")
         computed = [value for value in node.inputs[1:] if value is not None and constant(value) is None]
         if computed and node.op_type in SLICING:
             where = ", ".join(repr(value.name) for value in computed)
-            self.skipped.append(
-                Skipped(node_name(node), node.op_type, f"{where} is not the same for all inputs of the model")
-            )
+            self.skip(node, f"{where} is not the same for all inputs of the model")
 
     def _fold_shapes_of(self, output: ir.Value) -> None:
         """Replace the Shapes that read an output of known shape by constants."""
-        sizes = self.sizes(output)
-        known = [size for size in sizes or () if size is not None]
-        if sizes is None or len(known) < len(sizes):
+        shape = self.static_shape(output)
+        if shape is None:
             return
         for reader in output.consumers():
             if is_operator(reader, "Shape") and is_used(reader.outputs[0]):
                 try:
-                    kept = _read_shape_range(reader, len(known))
-                except Skip as reason:
-                    self.skipped.append(Skipped(node_name(reader), reader.op_type, str(reason)))
+                    kept = _read_shape_range(reader, len(shape))
+                except SKIPS as reason:
+                    self.skip(reader, reason)
                     continue
-                self.replace_by_constants(reader, [ir.tensor([known[axis] for axis in kept], dtype=ir.DataType.INT64)])
+                self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in kept], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
         """Replace an output without elements by a constant."""
-        sizes, node = self.sizes(output), output.producer()
-        known = [size for size in sizes or () if size is not None]
-        if node is None or sizes is None or len(known) < len(sizes) or 0 not in known or not is_used(output):
+        shape, node = self.static_shape(output), output.producer()
+        if node is None or shape is None or 0 not in shape or not is_used(output):
             return
         dtype = self.value_info.dtype(output)
         if dtype is None or dtype == ir.DataType.STRING:
             return
-        name, op_type = node_name(node), node.op_type
         try:
-            made = build_empty(known, dtype)
+            empty = build_empty(shape, dtype)
         except Skip as reason:
-            self.skipped.append(Skipped(name, op_type, str(reason)))
+            self.skip(node, reason)
             return
         if sum(map(is_used, node.outputs)) == 1:
-            annotate_nodes([made], [node])
-        move_annotations(made.outputs[0], output)
-        self.value_info.copy_entry(made.outputs[0], output)
-        self.remember_names()
-        self.edits.replace_nodes(node, [], [made], [output], made.outputs)
+            annotate_nodes([empty], [node])
+        move_annotations(empty.outputs[0], output)
+        self.value_info.copy_entry(empty.outputs[0], output)
+        self.edits.replace_nodes(node, [], [empty], [output], empty.outputs)
         mark_new(output)
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
-        self.changes.append(Change(name, op_type, "Constant", ()))
+        self.report_change(node, "Constant")
 
 
 def _read_shape_range(shape: ir.Node, rank: int) -> range:
     """Return the axes whose sizes a Shape gives.
 
     Raises:
-        Skip: Each call of the function that it is in sets them.
+        DynamicSlice: Each call of the function that it is in sets them.
     """
-    end = read_attribute(shape, "end", INT64_MAX)
-    return resolve_axis(read_attribute(shape, "start", 0), end, 1, rank)
+    return resolve_axis(read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX), 1, rank)

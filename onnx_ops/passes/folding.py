@@ -13,12 +13,9 @@ import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, OPERATORS
 from onnx_ops.infer.facts import MAX_BYTES, Facts
-from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.model.cached_read import cached_read
-from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, is_operator, is_standard, read_int, resolve
-from onnx_ops.model.walk import all_nodes, count_uses
-from onnx_ops.passes.contested_nodes import build_probe
+from onnx_ops.model.walk import count_uses
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import Region
 from sliceport.slicing.spec import normalize_axis
@@ -32,19 +29,6 @@ FOLDED = (*SLICING, "Gather")
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
 _EXACT = OPERATORS | {"Shape", "Size"}
 """Operators whose values are known only where every engine computes them alike, bit for bit."""
-
-
-def fold_slicing_values(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return the outputs and the parameters of slicing nodes that are the same for all inputs of a model."""
-    nodes = list(all_nodes(model.graph))
-    if not any(is_operator(node, *FOLDED) for node in nodes):
-        return {}
-    probe = build_probe(model)
-    twins = list(zip(nodes, all_nodes(probe.graph), strict=True))
-    found = infer_shapes(IrModel(probe))
-    written = [pair for node, twin in twins for pair in zip(node.outputs, twin.outputs, strict=True)]
-    facts = {value: known for value, twin in written if (known := found.get(twin)) is not None}
-    return select_folded(nodes, facts)
 
 
 def select_folded(nodes: Iterable[ir.Node], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:

@@ -1,12 +1,12 @@
-"""Parts of a Split of which one gates another, as in a GLU: onnxruntime's DirectML provider computes that wrongly."""
+"""Parts of a Split that gate each other, as in a GLU. onnxruntime's DirectML provider computes these wrongly."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.model.conditions import find_readers, is_gated
 from onnx_ops.model.nodes import is_operator
 from onnx_ops.passes.edits import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
@@ -14,77 +14,27 @@ from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
 
 
-def is_gated(parts: Sequence[ir.Value]) -> bool:
-    """Return whether one part is multiplied by the Sigmoid of another, through Identity."""
-    read_by: dict[ir.Node, set[int]] = defaultdict(set)
-    for i, part in enumerate(parts):
-        for product, _ in _find_readers(part, "Mul"):
-            read_by[product].add(i)
-    return any(
-        read_by[product] - {i}
-        for i, gate in enumerate(parts)
-        for _, sigmoid in _find_readers(gate, "Sigmoid")
-        for product, _ in _find_readers(sigmoid, "Mul")
-        if product in read_by
-    )
+def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:
+    """Return whether one of the parts would gate another if values were added to them, and none does yet.
+
+    Values that already gate each other make nothing worse.
+    """
+    others = {other for value in added for other in _find_others(value, identities)}
+    return bool(others) and not others.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
-class Gates:
-    """Whether parts gate each other, while more are added."""
-
-    def __init__(self, parts: Sequence[ir.Value], identities: Identities) -> None:
-        self._parts = set(parts)
-        self._identities = identities
-        self._is_gated: bool | None = None
-
-    def add(self, parts: Sequence[ir.Value]) -> bool:
-        """Add parts; not those of which one would gate one that is there or the reverse, if none gates another yet."""
-        is_new = any(other in self._parts for part in parts for other in self._find_others(part))
-        if is_new and not self._are_gated() and not is_gated(parts):
-            return False
-        if not self._is_gated:
-            self._is_gated = is_new or is_gated(parts) or self._is_gated
-        self._parts.update(parts)
-        return True
-
-    def _are_gated(self) -> bool:
-        if self._is_gated is None:
-            self._is_gated = is_gated(list(self._parts))
-        return self._is_gated
-
-    def _find_others(self, part: ir.Value) -> Iterator[ir.Value]:
-        """Yield the values that gate a part and those that the part gates."""
-        for product, _ in _find_readers(part, "Mul"):
-            for factor in self._sources(product):
-                sigmoid = factor.producer()
-                if is_operator(sigmoid, "Sigmoid"):
-                    yield from self._sources(sigmoid)
-        for _, gate in _find_readers(part, "Sigmoid"):
-            for product, _ in _find_readers(gate, "Mul"):
-                yield from self._sources(product)
-
-    def _sources(self, node: ir.Node) -> list[ir.Value]:
-        """Return the inputs of a node, before chains of Identity."""
-        return [self._identities.skip(value) for value in node.inputs if value is not None]
+def _find_others(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
+    """Yield the values that gate a part and those that the part gates."""
+    for product, _ in find_readers(part, "Mul"):
+        for factor in _list_sources(product, identities):
+            sigmoid = factor.producer()
+            if is_operator(sigmoid, "Sigmoid"):
+                yield from _list_sources(sigmoid, identities)
+    for _, gate in find_readers(part, "Sigmoid"):
+        for product, _ in find_readers(gate, "Mul"):
+            yield from _list_sources(product, identities)
 
 
-def would_be_gated(successors: Mapping[ir.Value, ir.Value | None], identities: Identities) -> bool:
-    """Return whether replacing values would make one part of a Split gate another, which none does yet."""
-    added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
-    for value, successor in successors.items():
-        source = None if successor is None else identities.skip(successor)
-        split = None if source is None else source.producer()
-        if is_operator(split, "Split"):
-            added[split].append(value)
-    return any(not Gates(split.outputs, identities).add(values) for split, values in added.items())
-
-
-def _find_readers(value: ir.Value, op_type: str) -> Iterator[tuple[ir.Node, ir.Value]]:
-    """Yield the nodes of an operator that read a value, through Identity, each with its output."""
-    waiting = [value]
-    while waiting:
-        for node in waiting.pop().consumers():
-            if is_operator(node, op_type):
-                yield node, node.outputs[0]
-            elif is_operator(node, "Identity"):
-                waiting.append(node.outputs[0])
+def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
+    """Return the inputs of a node, before chains of Identity."""
+    return [identities.skip(value) for value in node.inputs if value is not None]

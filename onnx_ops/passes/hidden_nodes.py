@@ -1,4 +1,4 @@
-"""Hiding nodes from optimizers that would make something else of them than engines do."""
+"""Hiding of the nodes that optimizers would replace by nodes with other results."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_standard
 from onnx_ops.model.views import Array
-from onnx_ops.passes.cleanup import RANDOM
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
+from onnx_ops.passes.edits import RANDOM
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 
@@ -26,45 +26,46 @@ _WRONGLY_INFERRED_OPSET = 10
 _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 """The operator sets of the Split and the Unsqueeze that onnxscript's optimizer writes for these."""
 _BY_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
-_TRAINING_MODE = 2
-"""The index of that input of a Dropout."""
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
+_TRAINING_MODE = 2
+"""Index of the input of a Dropout that switches training on."""
 _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
-"""The operators of `OPERATORS` that optimizers may compute in another way."""
+"""The operators of `OPERATORS` that optimizers may compute differently."""
 _ALIKE = OPERATORS - _DIFFERENT
 _KEPT = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 FactsByValue = Mapping[ir.Value, Facts]
 Withheld = Mapping[str, Mapping[str, ir.Attr]]
-"""The attributes of hidden nodes, by what the operator of each is called while it is hidden."""
+"""The attributes of hidden nodes, by the operator that each has while it is hidden."""
 
 
 def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
-    """Hide the nodes that an optimizer may not know, and their attributes; `show_nodes` shows them again.
+    """Hide the nodes that an optimizer must not change, and their attributes; `show_nodes` restores them.
 
-    Each gets an operator of its own: OnnxSlim, and rules of onnxscript's optimizer, go by that alone, whatever its
-    domain, and make one of equal nodes, though these may draw at random. So the nodes of domains that are not standard
-    are hidden, too. Of their attributes only graphs are left to them: OnnxSlim forgets lists of tensors.
+    Each hidden node gets an operator of its own. Optimizers merge equal nodes, even if these draw random numbers, and
+    look at the name of an operator but not at its domain. Nodes of other domains are therefore hidden, too. Hidden
+    nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors.
 
     Args:
-        model: The model, in which nodes that engines read differently are of an unknown domain, and the floats that it
-            holds are inputs.
+        model: The model. Its contested nodes are of `OPAQUE_DOMAIN`, and its float constants are inputs.
         optimizer: One of `OPTIMIZERS`.
     """
-    found = infer(IrModel(model))
+    facts = infer(IrModel(model))
     nodes = list(model.graph.all_nodes())
-    hidden = {node: None for node in nodes if node.domain not in STANDARD_DOMAINS or _draws(node)}
-    hidden.update(dict.fromkeys(_parameters_of_contested(nodes)))
-    hidden.update(dict.fromkeys(_computed_differently(nodes, found)))
-    hidden.update(dict.fromkeys(_scalars_of_nonzero(nodes, found)))
-    hidden.update(dict.fromkeys(_forbidden_shapes(nodes, found)))
+    hidden = [
+        *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _is_random(node)),
+        *_parameters_of_contested(nodes),
+        *_computed_differently(nodes, facts),
+        *_scalars_of_nonzero(nodes, facts),
+        *_forbidden_shapes(nodes, facts),
+    ]
     if optimizer == ONNXSCRIPT:
-        hidden.update(dict.fromkeys(_mistaken_by_onnxscript(nodes, found, standard_opset(model.opset_imports))))
+        hidden += _mistaken_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
     elif optimizer == ONNXSLIM:
-        hidden.update(dict.fromkeys(_mistaken_by_onnxslim(nodes)))
+        hidden += _mistaken_by_onnxslim(nodes)
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
-    for number, node in enumerate(hidden):
+    for number, node in enumerate(dict.fromkeys(hidden)):
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
         withheld[node.op_type] = dict(node.attributes)
         for name, attribute in withheld[node.op_type].items():
@@ -87,16 +88,15 @@ def show_nodes(model: ir.Model, withheld: Withheld) -> None:
     model.graph.opset_imports.pop(OPAQUE_DOMAIN, None)
 
 
-def _draws(node: ir.Node) -> bool:
-    """Return whether a node may draw at random: a Dropout does in training."""
+def _is_random(node: ir.Node) -> bool:
+    """Return whether a node may draw random numbers, as a Dropout does in training."""
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
 
 
 def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that compute the parameters of contested nodes.
 
-    Of a Slice with constant parameters onnxruntime infers the shape that the specification gives it, and then computes
-    another.
+    If the parameters became constants, onnxruntime would infer another shape for the Slice than it computes.
     """
     for node in nodes:
         for value in node.inputs[1:] if node.domain == OPAQUE_DOMAIN else ():
@@ -105,58 +105,58 @@ def _parameters_of_contested(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
                 yield producer
 
 
-def _computed_differently(nodes: Iterable[ir.Node], found: FactsByValue) -> Iterator[ir.Node]:
+def _computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes of known integers and sizes that optimizers may compute differently."""
     known: set[ir.Value] = set()
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
         if (inputs and all(value in known or value.is_initializer() for value in inputs)) or is_standard(node, *_SIZES):
             known.update(node.outputs)
-            if not _computes_alike(node, found):
+            if not _computes_alike(node, facts):
                 yield node
 
 
-def _computes_alike(node: ir.Node, found: FactsByValue) -> bool:
-    """Return whether an optimizer computes a node of known integers, or of floats made of them, as engines do."""
+def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
+    """Return whether an optimizer computes a node of known integers, or of floats made of these, as engines do."""
     if is_standard(node, *_KEPT):
         return True
     if not is_standard(node, *_ALIKE):
         return False
-    if all(found.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
+    if all(facts.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
         return True
-    read, written = _elements(node.inputs, found), _elements(node.outputs, found)
-    if all(element is not None and _is_no_float(element) for element in read | written):
-        divisor = _data(node.inputs[-1], found)
+    read, written = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
+    if all(element is not None and _is_not_float(element) for element in read | written):
+        divisor = _read_data(node.inputs[-1], facts)
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
 
 
-def _data(value: ir.Value | None, found: FactsByValue) -> Array | None:
+def _read_data(value: ir.Value | None, facts: FactsByValue) -> Array | None:
     """Return the elements of a value, if they are known."""
     if value is None:
         return None
     tensor = constant(value)
-    return found.get(value, NO_FACTS).data if tensor is None else tensor.numpy()
+    return facts.get(value, NO_FACTS).data if tensor is None else tensor.numpy()
 
 
-def _elements(values: Iterable[ir.Value | None], found: FactsByValue) -> set[ir.DataType | None]:
-    """Return the types of the elements of values, None among them where one is not known."""
+def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
+    """Return the element types of values, with None among them if one is not known."""
     elements: set[ir.DataType | None] = set()
     for value in values:
         if value is not None and (value.name or value.const_value is not None):
-            number = found.get(value, NO_FACTS).element
+            number = facts.get(value, NO_FACTS).element
             elements.add(value.dtype if value.const_value is not None else ir.DataType(number) if number else None)
     return elements
 
 
-def _is_no_float(element: ir.DataType) -> bool:
+def _is_not_float(element: ir.DataType) -> bool:
     return element.is_integer() or element in (ir.DataType.BOOL, ir.DataType.STRING)
 
 
 def _scalars_of_nonzero(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield each NonZero whose input may be a scalar: onnx infers an output without rows, and engines write one row."""
     for node in nodes:
-        if is_standard(node, "NonZero") and not _dims(node.inputs[0], facts):
+        if is_standard(node, "NonZero") and not _read_dims(node.inputs[0], facts):
             yield node
 
 
@@ -170,19 +170,21 @@ def _forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator
 
 
 def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset: int) -> Iterator[ir.Node]:
-    """Yield the nodes that onnxscript's optimizer 0.7.2 makes something else of.
+    """Yield the nodes that onnxscript's optimizer 0.7.2 replaces by something else.
 
-    It writes a Flatten as a Reshape to [0, -1], which fails for an empty batch; and two Flattens of one value as two
-    Reshapes of which one reads a shape that is not there. It writes -1 into the shape of a Reshape beside a 0. It
-    removes a Slice of operator set 10, because onnx infers that the Slice keeps a size that is not known. It fails on a
-    ScatterND by constant indices into data of an open size. It writes sequences in operators of later operator sets.
+    - It writes a Flatten as a Reshape to [0, -1], which fails for an empty batch.
+    - It writes two Flattens of one value as two Reshapes, and one of these reads a shape that does not exist.
+    - It writes -1 into the shape of a Reshape beside a 0.
+    - It removes a Slice of operator set 10, because onnx infers that the Slice keeps an open size.
+    - It fails on a ScatterND by constant indices into data of an open size.
+    - It writes sequences in operators of later operator sets.
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
         if not is_standard(node, *_BY_ONNXSCRIPT):
             continue
         data = node.inputs[0]
-        dims, written = _dims(data, facts), _dims(node.outputs[0], facts)
+        dims, written = _read_dims(data, facts), _read_dims(node.outputs[0], facts)
         is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
         match node.op_type:
             case "Flatten":
@@ -196,7 +198,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
                 is_kept = written is not None and all(isinstance(dim, int) for dim in written)
                 is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not is_kept
             case "ScatterND":
-                is_mistaken = is_open and len(node.inputs) > 1 and _data(node.inputs[1], facts) is not None
+                is_mistaken = is_open and len(node.inputs) > 1 and _read_data(node.inputs[1], facts) is not None
             case _:
                 # A SplitToSequence with sizes ignores its keepdims, and the optimizer does not.
                 is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
@@ -215,7 +217,7 @@ def _is_sure_flatten(node: ir.Node, dims: Sequence[int | str | None] | None) -> 
     return any(all(isinstance(dim, int) for dim in part) for part in (dims[:axis], dims[axis:]))
 
 
-def _dims(value: ir.Value | None, facts: FactsByValue) -> Sequence[int | str | None] | None:
+def _read_dims(value: ir.Value | None, facts: FactsByValue) -> Sequence[int | str | None] | None:
     """Return the sizes of a value's axes, None if its rank is not known."""
     if value is None:
         return None
@@ -224,12 +226,12 @@ def _dims(value: ir.Value | None, facts: FactsByValue) -> Sequence[int | str | N
 
 
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """Yield the nodes of which OnnxSlim 0.1.98 makes something else.
+    """Yield the nodes that OnnxSlim 0.1.98 replaces by something else.
 
-    It removes a Slice whose parameters are not constant, and takes such a Split for one into equal parts; of nodes of
-    several outputs that follow from constants it drops those that it computes, so that others take their places; of a
-    Concat it drops a constant without elements, whatever its size along the axis; of a Dropout it gives the data for
-    the mask.
+    - It removes a Slice whose parameters are not constant, and takes such a Split for one into equal parts.
+    - It drops the outputs that it computes of a node with several outputs, so that others take their places.
+    - It drops an operand of a Concat that is a constant without elements, even if other sizes follow from it.
+    - It gives the data of a Dropout as the mask.
     """
     computed: set[ir.Value] = set()
     for node in nodes:

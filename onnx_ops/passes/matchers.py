@@ -12,24 +12,30 @@ from onnx_ops.model.nodes import (
     constant,
     contested,
     is_operator,
+    known_split,
     node_name,
     read_elements,
     read_int,
     read_ints,
     slice_spec,
-    split_spec,
 )
 from onnx_ops.model.views import Array
-from onnx_ops.passes.builders import AXES_INPUT_OPSET, SPLIT_INPUT_OPSET
+from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.value_info import Sizes
-from sliceport.errors import DynamicSlice, InvalidSlice
-from sliceport.slicing import AxisSlice, SliceSpec, SplitSpec, progression
+from sliceport.slicing import AxisSlice, SplitSpec, progression
 from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
 _NEGATIVE_INDICES_OPSET = 11
 _SHAPE_INPUT = 1
+
+
+def data_of(node: ir.Node) -> ir.Value:
+    """Return the first input of a node that has its values (`has_its_values`)."""
+    data = node.inputs[0]
+    assert data is not None
+    return data
 
 
 def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
@@ -41,105 +47,51 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
         shape: Its input's shape, as far as it is known: with its rank, negative axes are counted from the front.
 
     Raises:
-        Skip: They are not constant or not valid, or engines disagree about the node.
+        Skip, InvalidSlice, DynamicSlice: The parameters are not constant or not valid, or the node is contested.
     """
-    try:
-        spec = slice_spec(node, opset)
-    except (InvalidSlice, DynamicSlice) as reason:
-        _check_uncontested(node, opset, shape)
-        raise Skip(str(reason)) from None
-    _check_uncontested(node, opset, shape, spec)
-    return _by_axis(spec, shape)
+    _check_uncontested(node, opset, shape)
+    return read_slice_by_spec(node, opset, shape)
 
 
 def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
     """Read a Slice as `read_slice` does, by the specification even if engines disagree about the node.
 
     Raises:
-        Skip: They are not constant or not valid.
+        InvalidSlice, DynamicSlice: The parameters are not constant or not valid.
     """
-    try:
-        spec = slice_spec(node, opset)
-    except (InvalidSlice, DynamicSlice) as reason:
-        raise Skip(str(reason)) from None
-    return _by_axis(spec, shape)
+    return slice_spec(node, opset).by_axis(None if shape is None else len(shape))
 
 
-def _by_axis(spec: SliceSpec, shape: Sizes | None) -> dict[int, AxisSlice]:
-    try:
-        return spec.by_axis(None if shape is None else len(shape))
-    except (InvalidSlice, DynamicSlice) as reason:
-        raise Skip(str(reason)) from None
-
-
-def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None, spec: SliceSpec | None = None) -> None:
-    disagreement = contested(node, opset, shape, spec)
+def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
+    disagreement = contested(node, opset, shape)
     if disagreement is not None:
         raise Skip(disagreement.reason)
-
-
-def read_attribute(node: ir.Node, name: str, default: int) -> int:
-    """Return the integer of a node's attribute.
-
-    Raises:
-        Skip: Each call of the function that the node is in sets it, or it is not an integer.
-    """
-    try:
-        return read_int(node, name, default)
-    except (InvalidSlice, DynamicSlice) as reason:
-        raise Skip(str(reason)) from None
-
-
-def read_attribute_list(node: ir.Node, name: str) -> tuple[int, ...] | None:
-    """Return the integers of a node's attribute; None where it is absent.
-
-    Raises:
-        Skip: See `read_attribute`.
-    """
-    try:
-        return read_ints(node, name)
-    except (InvalidSlice, DynamicSlice) as reason:
-        raise Skip(str(reason)) from None
 
 
 def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
     """Return the parts of a Split, its axis counted from the front where the rank is known.
 
     Raises:
-        Skip: They are not known, not valid, or do not add up to the size of the axis, if that is known; or engines
-            disagree about the node.
+        Skip, InvalidSlice, DynamicSlice: The part sizes are not known, not valid, or do not add up to the known size
+            of the axis; or the node is contested.
     """
     _check_uncontested(node, opset, shape)
-    axis = read_attribute(node, "axis", 0)
-    in_range = shape is not None and -len(shape) <= axis < len(shape)
-    size = shape[axis] if shape is not None and in_range else None
-    is_written = "split" in node.attributes or (opset >= SPLIT_INPUT_OPSET and len(node.inputs) > 1)
-    if not is_written and size is None:
-        raise Skip(f"it splits axis {axis} of {_data(node)} evenly, and the size of that axis is not known")
-    known = tuple([dim or 0 for dim in shape]) if shape is not None else (0,)
-    try:
-        spec = split_spec(node, opset, known)
-    except (InvalidSlice, DynamicSlice) as reason:
-        raise Skip(str(reason)) from None
-    if size is not None and sum(spec.sizes) != size:
-        raise Skip(f"its parts have {sum(spec.sizes)} elements, but axis {axis} of {_data(node)} has {size}")
-    return SplitSpec(axis % len(shape), spec.sizes) if shape is not None and in_range else spec
+    return known_split(node, opset, shape)
 
 
 def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
     """Return the parts of a Split that add up to the size of its axis.
 
     Raises:
-        Skip: See `read_split`; or the size is not known.
+        Skip, InvalidSlice, DynamicSlice: See `read_split`; or the size is not known.
     """
     parts = read_split(node, opset, shape)
     if shape is not None and not -len(shape) <= parts.axis < len(shape):
         raise Skip(f"axis {parts.axis} is out of range for a tensor of rank {len(shape)}")
     if shape is None or shape[parts.axis] is None:
-        raise Skip(
-            f"the size of axis {parts.axis} of {_data(node)} is not known, and only a Split checks that its parts add "
-            "up to it"
-        )
+        data = data_of(node).name
+        reason = "only a Split checks that its parts add up to it"
+        raise Skip(f"the size of axis {parts.axis} of {data!r} is not known, and {reason}")
     return parts
 
 
@@ -147,26 +99,22 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     """Return the axis of a Gather, its constant indices, and whether they are a scalar, which drops the axis.
 
     Raises:
-        Skip: The indices are not constant, not an arithmetic progression or out of range; or the size of the axis is
-            not known, so that the Gather may fail where a Slice selects fewer elements.
+        Skip, InvalidSlice, DynamicSlice: The indices are not constant, not an arithmetic progression or out of range;
+            or the size of the axis is not known, so that the Gather may fail where a Slice selects fewer elements.
     """
-    if len(node.inputs) != 2 or node.inputs[0] is None or node.inputs[1] is None:
-        raise Skip("it does not have two inputs")
-    tensor = constant(node.inputs[1])
+    tensor = None if node.inputs[1] is None else constant(node.inputs[1])
     if tensor is None:
         raise Skip("its indices are not a constant")
     if len(tensor.shape) > 1 or tensor.size > _MAX_INDICES:
         raise Skip("its indices are not a list, or too many")
     if shape is None:
-        raise Skip(f"the rank of {_data(node)} is not known")
-    try:
-        axis = normalize_axis(read_attribute(node, "axis", 0), len(shape))
-    except InvalidSlice as reason:
-        raise Skip(str(reason)) from None
+        raise Skip(f"the rank of {data_of(node).name!r} is not known")
+    axis = normalize_axis(read_int(node, "axis", 0), len(shape))
     size = shape[axis]
     if size is None:
+        data = data_of(node).name
         raise Skip(
-            f"the size of axis {axis} of {_data(node)} is not known, and a Slice does not fail at an index out of range"
+            f"the size of axis {axis} of {data!r} is not known, and a Slice does not fail at an index out of range"
         )
     try:
         kept, least = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))
@@ -183,20 +131,14 @@ def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, i
     return progression(listed, size), min(listed, default=0)
 
 
-def _data(node: ir.Node) -> str:
-    """Return the name of what a node reads first, for a reason."""
-    data = node.inputs[0] if node.inputs else None
-    return "its data" if data is None else repr(data.name)
-
-
 def read_view_axes(node: ir.Node, opset: int) -> list[int]:
     """Return the axes that a Squeeze or Unsqueeze names, negative ones as they are.
 
     Raises:
-        Skip: They are absent or not constant.
+        Skip, InvalidSlice, DynamicSlice: The axes are absent or not constant.
     """
     if opset < AXES_INPUT_OPSET:
-        axes = read_attribute_list(node, "axes")
+        axes = read_ints(node, "axes")
         if axes is None:
             raise Skip(f"{node.op_type} {node_name(node)!r} does not name its axes")
         return list(axes)

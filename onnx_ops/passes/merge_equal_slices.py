@@ -6,18 +6,12 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.nodes import is_operator, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_squeeze
-from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.matchers import (
-    read_attribute,
-    read_exact_split,
-    read_gather,
-    read_slice,
-    read_split,
-)
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather, read_slice, read_split
+from onnx_ops.passes.outcome import SKIPS
 from onnx_ops.passes.siblings import read_run
 from sliceport.slicing import INT64_MAX
 
@@ -43,67 +37,69 @@ class MergeEqualSlicesPass(NodePass):
 
     def apply(self, model: ir.Model) -> None:
         """Rewrite the model; see the class."""
-        self._seen: dict[Hashable, ir.Node] = {}
-        self._parts: dict[Hashable, ir.Value] = {}
+        self._values: dict[Hashable, ir.Value] = {}
         super().apply(model)
-        self._seen, self._parts = {}, {}
+        self._values = {}
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = self.skip_identities(node.inputs[0]) if node.inputs else None
-        if data is None:
-            return None
         try:
-            selected = self._read_selection(node, opset)
-        except Skip:
-            return None
-        form = self._reuse_or_record_parts(node, data, opset)
-        if form is not None:
-            return Rewritten(form)
-        first = self._seen.setdefault((id(node.graph), _merge_key(data), selected), node)
-        if first is node:
-            return None
-        return Rewritten(self.replace_outputs(node, dict(zip(node.outputs, first.outputs, strict=True))))
+            selections = self._list_selections(node, opset)
+        except SKIPS:
+            return
+        equal = {
+            output: next((self._values[key] for key in keys if key in self._values), None)
+            for output, keys in zip(node.outputs, selections, strict=True)
+            if is_used(output)
+        }
+        if equal and None not in equal.values():
+            self.report_change(node, self.replace_outputs(node, equal))
+            return
+        if node.op_type == "Gather" and (squeezed := self._find_squeezed(node, opset)) is not None:
+            part, axis = squeezed
+            self.replace_node(node, build_squeeze(part, [axis], opset))
+            self.report_change(node, "Squeeze")
+            return
+        for output, keys in zip(node.outputs, selections, strict=True):
+            for key in keys:
+                self._values.setdefault(key, output)
 
-    def _reuse_or_record_parts(self, node: ir.Node, data: ir.Value, opset: int) -> str | None:
-        """Replace a node by parts that exist already and return the name of the replacement, or record the parts."""
+    def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
+        """Return what each output selects, as keys: the run of an axis if it is known, and the parameters.
+
+        Raises:
+            Skip, InvalidSlice, DynamicSlice: The parameters are not known.
+        """
+        data = self.edits.identities.skip(data_of(node))
         shape = self.sizes(node.inputs[0])
-        where = (id(node.graph), data)
+        where = (id(node.graph), _merge_key(data), node.op_type)
+        if node.op_type == "Gather":
+            return [[(*where, read_gather(node, opset, shape))]]
+        if node.op_type == "Slice":
+            entries = tuple(sorted(read_slice(node, opset, shape).items()))
+            return [[*self._list_runs(node, data, opset), (*where, entries)]]
+        parts = read_split(node, opset, shape)
+        runs = self._list_runs(node, data, opset)
+        return [[*runs[i : i + 1], (*where, parts, i)] for i in range(len(node.outputs))]
+
+    def _list_runs(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
+        """Return the key of each output that selects neighbours of one axis of known size; nothing for other nodes."""
+        shape = self.sizes(node.inputs[0])
         try:
             if node.op_type == "Split":
                 parts = read_exact_split(node, opset, shape)
-                keys = [(*where, parts.axis, range(*bounds)) for bounds in parts.bounds]
-                read = {output: key for output, key in zip(node.outputs, keys, strict=True) if is_used(output)}
-                if read and all(key in self._parts for key in read.values()):
-                    return self.replace_outputs(node, {output: self._parts[key] for output, key in read.items()})
-                for output, key in zip(node.outputs, keys, strict=True):
-                    self._parts.setdefault(key, output)
-                return None
-            if node.op_type == "Gather":
-                axis, run, is_dropped = read_gather(node, opset, shape)
-                part = self._parts.get((*where, axis, run)) if is_dropped else None
-                if part is None:
-                    return None
-                new = build_squeeze(part, [axis], opset)
-                self.replace_node(node, new)
-                return "Squeeze"
-            found = read_run(node, opset, shape)
-        except Skip:
-            return None
-        if found is None:
-            return None
-        part = self._parts.setdefault((*where, *found), node.outputs[0])
-        if part is node.outputs[0]:
-            return None
-        return self.replace_outputs(node, {node.outputs[0]: part})
+                return [(id(node.graph), data, parts.axis, range(*bounds)) for bounds in parts.bounds]
+            run = read_run(node, opset, shape)
+        except SKIPS:
+            return []
+        return [] if run is None else [(id(node.graph), data, *run)]
 
-    def _read_selection(self, node: ir.Node, opset: int) -> Hashable:
-        shape = self.sizes(node.inputs[0])
-        if node.op_type == "Slice":
-            return node.op_type, tuple(sorted(read_slice(node, opset, shape).items()))
-        if node.op_type == "Split":
-            return read_split(node, opset, shape)
-        return read_gather(node, opset, shape)
+    def _find_squeezed(self, node: ir.Node, opset: int) -> tuple[ir.Value, int] | None:
+        """Return the value that holds the only element that a Gather selects, and the axis that the Gather drops."""
+        axis, run, is_dropped = read_gather(node, opset, self.sizes(node.inputs[0]))
+        data = self.edits.identities.skip(data_of(node))
+        part = self._values.get((id(node.graph), data, axis, run)) if is_dropped else None
+        return None if part is None else (part, axis)
 
 
 def _merge_key(data: ir.Value) -> Hashable:
@@ -111,6 +107,6 @@ def _merge_key(data: ir.Value) -> Hashable:
     if shape is None or not is_operator(shape, "Shape"):
         return data
     try:
-        return shape.inputs[0], read_attribute(shape, "start", 0), read_attribute(shape, "end", INT64_MAX)
-    except Skip:
+        return shape.inputs[0], read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX)
+    except SKIPS:
         return data

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 import onnx_ir as ir
@@ -13,102 +12,43 @@ from onnx_ops.model.walk import model_graphs, model_nodes
 
 _NEW = "sliceport.new"
 _LONGEST = 200
-"""Characters of a name that go into others, so that a few names of megabytes do not become gigabytes."""
-
-
-@dataclass(frozen=True)
-class NodeNames:
-    """The nodes of a model at some time, and their names.
-
-    Attributes:
-        nodes: The nodes of graphs, subgraphs and functions.
-        counts: By graph, how many nodes have a name.
-    """
-
-    nodes: frozenset[ir.Node]
-    counts: Counter[tuple[int, str]]
-
-    @classmethod
-    def of(cls, model: ir.Model) -> NodeNames:
-        """Return the nodes of a model as it is, and their names."""
-        nodes = _nodes(model)
-        return cls(frozenset(nodes), Counter(map(_place, nodes)))
-
-
-def make_node_names_unique(model: ir.Model, before: NodeNames) -> None:
-    """Give the nodes that have been added names that no other node of the model has, in any graph.
-
-    A node keeps a name that as many nodes of its graph had before, for it has it from one that it replaces. A node
-    without a name stays without one.
-
-    Args:
-        model: The model.
-        before: Its nodes before.
-    """
-    nodes = _nodes(model)
-    new = [node for node in nodes if node.name and node not in before.nodes]
-    if not new:
-        return
-    places = Counter(map(_place, nodes))
-    free = _Free(Counter(node.name for node in nodes))
-    for node in new:
-        place = _place(node)
-        if free.taken[node.name] > 1 and places[place] > before.counts[place]:
-            places[place] -= 1
-            node.name = free.rename(node.name)
-
-
-def _nodes(model: ir.Model) -> list[ir.Node]:
-    return list(model_nodes(model))
-
-
-def _place(node: ir.Node) -> tuple[int, str]:
-    return id(node.graph), node.name or ""
-
-
-@dataclass(frozen=True)
-class _Free:
-    """Names that nothing has yet.
-
-    Attributes:
-        taken: The number of things that have a name.
-        numbers: By what stands before a number, the numbers that have not been tried after it.
-    """
-
-    taken: Counter[str | None]
-    numbers: dict[str, Iterator[int]] = field(default_factory=dict)
-
-    def rename(self, name: str | None) -> str:
-        """Take a free name instead of one that another has too."""
-        base = derive_name(name or "")
-        numbers = self.numbers.setdefault(base, count())
-        new = next(free for i in numbers if (free := f"{base}_{i}") not in self.taken)
-        self.taken[name] -= 1
-        self.taken[new] += 1
-        return new
+"""Limit for the characters that a derived name takes over, so that a few names of megabytes do not become gigabytes."""
 
 
 def derive_name(*parts: str) -> str:
-    """Return a name of these parts, each of which is cut off where it is long."""
+    """Join parts to a name. Long parts are cut off."""
     return "_".join(part[:_LONGEST] for part in parts)
 
 
-def mark_new(value: ir.Value) -> None:
-    """Mark a new value, so that `make_names_unique` gives it a unique name."""
-    value.meta[_NEW] = True
+def mark_new(item: ir.Node | ir.Value) -> None:
+    """Mark a new node or value, so that `make_names_unique` gives it a unique name."""
+    item.meta[_NEW] = True
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Give new values names that nothing else in the model has, in graphs around or inside their own either."""
-    values = [output for node in _nodes(model) for output in node.outputs]
-    new = [value for value in values if value.meta.pop(_NEW, False)]
-    if not new:
-        return
+    """Rename the marked nodes and values whose names occur twice in the model, in any graph. Remove the marks."""
+    nodes = list(model_nodes(model))
+    _rename_new(nodes, Counter(node.name for node in nodes))
+    values = [output for node in nodes for output in node.outputs]
     taken = Counter(value.name for value in values)
     held = ((*graph.inputs, *graph.initializers.values()) for graph in model_graphs(model))
     taken.update({value.name for each in held for value in each})
     taken.update(value.name for function in model.functions.values() for value in function.inputs)
-    free = _Free(taken)
-    for value in new:
-        if taken[value.name] > 1:
-            value.name = free.rename(value.name)
+    _rename_new(values, taken)
+
+
+def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], taken: Counter[str | None]) -> None:
+    """Rename each marked item whose name another item has, and remove all marks.
+
+    Args:
+        items: Nodes or values.
+        taken: The number of items that have a name.
+    """
+    numbers: dict[str, Iterator[int]] = defaultdict(count)  # the suffixes not tried yet of each name
+    for item in items:
+        if item.meta.pop(_NEW, False) and item.name and taken[item.name] > 1:
+            base = derive_name(item.name)
+            name = next(free for i in numbers[base] if (free := f"{base}_{i}") not in taken)
+            taken[item.name] -= 1
+            taken[name] += 1
+            item.name = name

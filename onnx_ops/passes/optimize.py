@@ -11,14 +11,13 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphI
 from onnx_ops.model.clone import model_like
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.io import external_tensors, load_externals
-from onnx_ops.model.nodes import LARGE_BYTES, MARK, constant
-from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
-from onnx_ops.model.walk import all_graphs, all_values
+from onnx_ops.model.nodes import LARGE_BYTES, constant
+from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.model.walk import all_graphs, all_values, rewritable_nodes
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import build_probe, clone_model
 from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
 from onnx_ops.passes.optimizers import run_optimizer
-from onnx_ops.passes.walk import every_node, rewritable_nodes
 from sliceport.errors import ModelError
 
 
@@ -36,11 +35,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     Raises:
         ModelError: See `run_optimizer`; or a function cannot be inlined.
     """
-    probe = build_probe(model)
-    for (node, _), (twin, _) in zip(every_node(model), every_node(probe), strict=True):
-        if MARK not in node.meta:
-            twin.domain = node.domain  # inlining gives it its attributes
-    inline_functions(probe)
+    probe, _ = build_probe(model)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
     for graph in all_graphs(probe):

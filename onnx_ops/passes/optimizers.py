@@ -1,4 +1,4 @@
-"""Optimizers of whole graphs that others have written, called in a child of the sandbox."""
+"""Optimizers of whole graphs from other packages, called in a child of the sandbox."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sliceport.wording import shorten
 
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
 OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
-"""By the packages; the first is installed with sliceport. `run_optimizer` takes all but the last."""
+"""Optimizers by their packages. The first is installed with sliceport; `run_optimizer` takes all but the last."""
 MIN_OPSET_OF_ONNXSLIM = 7
-"""The first operator set that onnxruntime's symbolic shape inference takes, of which OnnxSlim has a copy."""
+"""The first operator set that OnnxSlim takes: it copied this limit from onnxruntime's symbolic shape inference."""
 _INTEGERS_OPSET = 12
 _NO_OPSET = 2**31
 _RULE_OPSETS = {
@@ -34,11 +34,11 @@ _RULE_OPSETS = {
 
 
 def check_optimizers(names: Sequence[str]) -> None:
-    """Return whether they can take part.
+    """Check that all names are those of installed optimizers.
 
     Raises:
-        UsageError: One is not known.
-        MissingExtra: One is not installed.
+        UsageError: A name is not that of an optimizer.
+        MissingExtra: An optimizer is not installed.
     """
     for name in names:
         if name not in OPTIMIZERS:
@@ -71,26 +71,26 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
-    """Call a function of a serialized model, but do not mind what it says of the types of values.
+    """Call a function of a serialized model, and check the result except for the types of values.
 
     Args:
         function: The function.
         model: The model.
 
     Raises:
-        ValueError: It makes an invalid model of a valid one.
+        ValueError: The function makes an invalid model of a valid one.
     """
     before = onnx.ModelProto.FromString(model)
-    was_valid = _complain(before) is None
-    made = function(model)
-    complaint = _complain(_with_types_of(before, onnx.ModelProto.FromString(made))) if was_valid else None
-    if complaint is not None:
-        raise ValueError(f"it makes an invalid model: {complaint}")
-    return made
+    was_valid = _find_error(before) is None
+    after = function(model)
+    error = _find_error(_with_types_of(before, onnx.ModelProto.FromString(after))) if was_valid else None
+    if error is not None:
+        raise ValueError(f"it makes an invalid model: {error}")
+    return after
 
 
 def _with_types_of(before: onnx.ModelProto, after: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model whose values have the types that they had before, which `optimize` gives them again."""
+    """Give the outputs of a model the types that they had before, as `optimize` does later, and return the model."""
     types = {value.name: value for value in before.graph.output}
     for value in after.graph.output:
         if value.name in types:
@@ -99,9 +99,10 @@ def _with_types_of(before: onnx.ModelProto, after: onnx.ModelProto) -> onnx.Mode
     return after
 
 
-def _complain(proto: onnx.ModelProto) -> str | None:
+def _find_error(proto: onnx.ModelProto) -> str | None:
     """Return the error that onnx's checker raises, or None if the model is valid."""
-    proto.ir_version = max(proto.ir_version, REPLACEABLE_VERSION)  # before, it wants each initializer to be an input
+    # The checker requires each initializer of an older version to be an input.
+    proto.ir_version = max(proto.ir_version, REPLACEABLE_VERSION)
     try:
         onnx.checker.check_model(proto)
     except Exception as error:
@@ -110,11 +111,11 @@ def _complain(proto: onnx.ModelProto) -> str | None:
 
 
 def by_onnxscript(model: bytes) -> bytes:
-    """Return a serialized model as onnxscript's optimizer makes it.
+    """Optimize a serialized model by onnxscript's optimizer.
 
-    One of its rules takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into equal parts. The first
-    part is the larger one if n is odd, and the Split needs operator set 18. Some rules write what only later operator
-    sets have.
+    The rule `SlicesSplit` is left out: it takes Slices into x[..., : n // 2] and x[..., n // 2 :] for a Split into
+    equal parts, whose first part is the larger one if n is odd. Other rules are left out below the operator set whose
+    operators they write.
     """
     from onnxscript import optimizer, rewriter
 
@@ -145,15 +146,15 @@ def _write_integers_as_tensors(model: ir.Model) -> None:
 
 
 def by_onnxslim(model: bytes) -> bytes:
-    """Return a serialized model as OnnxSlim makes it.
+    """Optimize a serialized model by OnnxSlim.
 
-    By itself it takes an open size that meets another one in an operator that broadcasts for equal to that, and not
-    for 1.
+    OnnxSlim's automatic merge is switched off: if two open sizes are broadcast, it takes them for equal, although one
+    may be 1.
 
     Raises:
-        ValueError: Its operator set is too old.
+        ValueError: The operator set of the model is too old.
     """
-    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # it is read when OnnxSlim is imported, in the worker process alone
+    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads it when it is imported, in the worker process alone
     import onnxslim
 
     logging.disable(logging.WARNING)
@@ -164,7 +165,7 @@ def by_onnxslim(model: bytes) -> bytes:
         raise ValueError(f"it takes operator sets from {MIN_OPSET_OF_ONNXSLIM} on, the model has {opset}")
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")  # it relies on the rank, which may be wrong
+            value.type.tensor_type.ClearField("shape")  # OnnxSlim relies on the rank, which may be wrong
     serialized: bytes = onnxslim.slim(proto).SerializeToString()
     return serialized
 

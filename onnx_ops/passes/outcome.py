@@ -1,40 +1,20 @@
-"""Outcomes of looking at a node: it is rewritten, has defects that cannot be fixed, or is skipped for a reason."""
+"""Nodes that passes leave as they are, each with the reason."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sliceport.defects.defect import Defect
+from sliceport.errors import DynamicSlice, InvalidSlice
 
 _LONGEST = 1000
 
 
-@dataclass(frozen=True)
-class Rewritten:
-    """A node was replaced or changed.
-
-    Attributes:
-        replacement: The operators that do its work now, or `sliceport.hardening.NOTHING`.
-        defects: The defects of engines that it had.
-    """
-
-    replacement: str
-    defects: tuple[Defect, ...] = ()
-
-
-@dataclass(frozen=True)
-class Unfixable:
-    """A node has defects that no replacement avoids; it stays.
-
-    Attributes:
-        defects: The defects of engines that it has.
-    """
-
-    defects: tuple[Defect, ...]
-
-
 class Skip(Exception):
     """Raised for a node that nearly matches a rule; its text is the reason, without a full stop."""
+
+
+SKIPS = (Skip, InvalidSlice, DynamicSlice)
+"""Errors whose text is the reason why a node stays as it is."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import onnx_ir as ir
 
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.matchers import read_exact_split, read_slice
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
+from onnx_ops.passes.outcome import SKIPS
 from sliceport.hardening import NOTHING
 
 
@@ -29,28 +29,30 @@ class RemoveIdentitySlicesPass(NodePass):
 
     op_types = ("Slice", "Split", "Gather")
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
-            return Rewritten(NOTHING)
-        if data is None or node.op_type == "Gather":
-            return None
+            self.report_change(node, NOTHING)
+            return
+        if node.op_type == "Gather":
+            return
         if node.op_type == "Split":
             if len(node.outputs) != 1:
-                return None
+                return
             read_exact_split(node, opset, self.sizes(data))
         else:
             try:
                 entries = read_slice(node, opset, self.sizes(data))
-            except Skip:
-                return None
+            except SKIPS:
+                return
             cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(self.size(data, axis))}
             if cut and len(cut) < len(entries):
                 new = build_slice(data, cut, opset)
                 self.replace_node(node, new)
-                return Rewritten("Slice")
+                self.report_change(node, "Slice")
+                return
             if cut:
-                return None
-        return Rewritten(self.replace_outputs(node, {node.outputs[0]: data}))
+                return
+        self.report_change(node, self.replace_outputs(node, {node.outputs[0]: data}))

@@ -6,10 +6,9 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import constant, is_operator
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_slice, build_slice_1d, build_squeeze
-from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.matchers import read_exact_split, read_gather
-from onnx_ops.passes.outcome import Rewritten
+from onnx_ops.passes.builders import build_slice, build_squeeze
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather
 from sliceport.slicing import AxisSlice
 
 
@@ -29,17 +28,16 @@ class GatherToSlicePass(NodePass):
 
     op_types = ("Gather",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
-        indices = node.inputs[1] if len(node.inputs) > 1 else None
-        listed = None if indices is None else constant(indices)
-        if data is None or listed is None or len(listed.shape) != 1:
-            return None
+        data = data_of(node)
+        listed = None if node.inputs[1] is None else constant(node.inputs[1])
+        if listed is None or len(listed.shape) != 1:
+            return
         axis, kept, _ = read_gather(node, opset, self.sizes(data))
         new = build_slice(data, {axis: AxisSlice.of(kept)}, opset)
         self.replace_node(node, new)
-        return Rewritten("Slice")
+        self.report_change(node, "Slice")
 
 
 class ScalarGatherToSlicePass(NodePass):
@@ -59,16 +57,14 @@ class ScalarGatherToSlicePass(NodePass):
     op_types = ("Gather",)
     is_default = False
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
-        source = self.skip_identities(data)
-        indices = node.inputs[1] if len(node.inputs) > 1 else None
-        listed = None if indices is None else constant(indices)
-        if data is None or source is None or listed is None or len(listed.shape) != 0:
-            return None
-        if is_operator(source.producer(), "Shape"):
-            return None
+        data = data_of(node)
+        listed = None if node.inputs[1] is None else constant(node.inputs[1])
+        if listed is None or len(listed.shape) != 0:
+            return
+        if is_operator(self.edits.identities.skip(data).producer(), "Shape"):
+            return
         shape = self.sizes(data)
         axis, kept, _ = read_gather(node, opset, shape)
         assert shape is not None
@@ -79,7 +75,7 @@ class ScalarGatherToSlicePass(NodePass):
         self.set_value_info(part, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
         new += build_squeeze(part, [axis], opset)
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]}, [sliced])
-        return Rewritten("Slice and Squeeze")
+        self.report_change(node, "Slice and Squeeze")
 
 
 class SplitToSlicePass(NodePass):
@@ -93,15 +89,15 @@ class SplitToSlicePass(NodePass):
 
     op_types = ("Split",)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
         read = [i for i, output in enumerate(node.outputs) if is_used(output)]
-        data = node.inputs[0] if node.inputs else None
-        if len(read) != 1 or data is None:
-            return None
+        data = data_of(node)
+        if len(read) != 1:
+            return
         parts = read_exact_split(node, opset, self.sizes(data))
         (i,) = read
-        new = build_slice_1d(data, *parts.bounds[i], parts.axis, opset)
+        new = build_slice(data, {parts.axis: AxisSlice(*parts.bounds[i], 1)}, opset)
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[i]: new[-1].outputs[0]})
-        return Rewritten("Slice")
+        self.report_change(node, "Slice")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import MAX_AXES, is_operator, read_elements
+from onnx_ops.model.conditions import reshape_defects, reshape_entries
+from onnx_ops.model.nodes import read_int
+from onnx_ops.model.views import Array
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant
-from onnx_ops.passes.matchers import read_attribute
+from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
-from onnx_ops.passes.outcome import Rewritten
-from sliceport.defects.onnxruntime import ALLOWZERO
 
 Part = ir.Value | int
 """One entry of a shape that is written out, or a value that holds entries."""
@@ -36,34 +36,27 @@ class ReshapeForDirectMLPass(NodePass):
     """
 
     op_types = ("Reshape",)
+    reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:  # noqa: ARG002 - the base class's signature
+    def rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
         """Rewrite a node that matches; see the class."""
-        data, shape = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
-        if data is None or shape is None or not read_attribute(node, "allowzero", 0):
-            return None
-        parts = self._read_parts(shape)
-        if parts.count(-1) != 1 or 0 in parts:
-            return None
+        data, shape = data_of(node), node.inputs[1] if len(node.inputs) > 1 else None
+        if shape is None or not read_int(node, "allowzero", 0):
+            return
+        parts: list[Part] = reshape_entries(shape, self._constant)
+        defects = reshape_defects(node, parts)
+        if not defects:
+            return
         if all(isinstance(part, int) for part in parts):
             node.attributes.pop("allowzero")
-            return Rewritten("Reshape without allowzero", (ALLOWZERO,))
+            self.report_change(node, "Reshape without allowzero", defects)
+            return
         self._replace_minus_one(node, data, parts)
-        return Rewritten("Reshape without -1", (ALLOWZERO,))
+        self.report_change(node, "Reshape without -1", defects)
 
-    def _read_parts(self, shape: ir.Value) -> list[Part]:
-        """Return the entries of a shape as far as they are known, those of a Concat operand by operand."""
-        producer = shape.producer()
-        operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
-        parts: list[Part] = []
-        for operand in operands:
-            if operand is None:
-                return []
-            entries = read_elements(operand, MAX_AXES)
-            if entries is None and (known := self.value_info.constants.get(operand)) is not None:
-                entries = known.data
-            parts += [operand] if entries is None else [int(entry) for entry in entries.flat]
-        return parts
+    def _constant(self, value: ir.Value) -> Array | None:
+        known = self.value_info.constants.get(value)
+        return None if known is None else known.data
 
     def _replace_minus_one(self, node: ir.Node, data: ir.Value, parts: Sequence[Part]) -> None:
         position = parts.index(-1)
@@ -91,17 +84,17 @@ class ReshapeForDirectMLPass(NodePass):
         size = self.size(node.outputs[0], axis)
         if size is not None:
             return [build_constant([size])]
-        written, given = node.outputs[0].shape, data.shape
-        name = written[axis] if written is not None and axis < len(written) else None
+        declared = node.outputs[0].shape
+        name = declared[axis] if declared is not None and axis < len(declared) else None
         # The name comes from the file. If it is wrong, the number of elements changes and the Reshape fails.
-        for i, dim in enumerate(given or ()):
+        for i, dim in enumerate(data.shape or ()):
             if isinstance(name, ir.SymbolicDim) and name.value and dim == name:
                 return [ir.node("Shape", [data], {"start": i, "end": i + 1})]
         return []
 
 
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
-    """Return nodes of which the last computes the size that a -1 stands for, as onnxruntime's CPU provider does.
+    """Build nodes that compute the size that a -1 stands for, as onnxruntime's CPU provider does. The last gives it.
 
     The size is the number of elements divided by the product of the other sizes. If one of those is 0, sizes of 0 are
     left out on both sides.

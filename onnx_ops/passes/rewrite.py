@@ -10,13 +10,14 @@ import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
-from onnx_ops.model.nodes import SLICING, constant, contested, is_standard, is_strided_slice, node_name
-from onnx_ops.model.walk import graphs_in, model_nodes
-from onnx_ops.passes.analysis import LOOKED_AT, Analysis
-from onnx_ops.passes.base import SlicingPass
+from onnx_ops.model.nodes import MARK, SLICING, constant, is_standard, node_name
+from onnx_ops.model.walk import every_node, graphs_in, model_nodes
+from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
+from onnx_ops.passes.first_look import STARTS, may_need_rewriting
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
@@ -28,7 +29,6 @@ from onnx_ops.passes.siblings_to_split import SiblingsToSplitPass
 from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.value_info import ValueInfo
-from onnx_ops.passes.walk import every_node, nodes_of, rewritable_nodes
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change, InvalidNode, count_invalid
 from sliceport.wording import group_nodes
@@ -140,39 +140,25 @@ def check_passes(names: Sequence[str]) -> None:
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """Run passes over a model whose defaults are aside. Contested nodes stay marked."""
-    if not any(node.op_type in LOOKED_AT for node in model_nodes(model)):
+    if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)
     with caching_reads():
         return _run_passes(model, names)
 
 
 def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    before = _count(model)
     analysis = Analysis(model, folding=True)
+    before = _count(analysis)
     invalid = tuple(analysis.value_info.list_invalid())
     unequal = tuple(_find_unequal_branches(model, analysis.value_info))
     if unequal:
-        left = _contested(model, analysis.value_info)
-        return replace(report_nothing(names), before=before, after=before, contested=(*left, *unequal), invalid=invalid)
+        contested = (*_list_contested(analysis), *unequal)
+        return replace(report_nothing(names), before=before, after=before, contested=contested, invalid=invalid)
     kinds = {name: kind for name, kind in PASSES.items() if name in names}
     passes = {name: kind.create(kinds.values()) for name, kind in kinds.items()}
-    changes: dict[str, tuple[Change, ...]] = dict.fromkeys(passes, ())
-    for each in passes.values():
-        each.share(analysis)
-    is_stale, modified = False, True
-    while modified or is_stale:
-        if not modified:  # the last round, unless more follows from what the nodes have become
-            analysis.infer()
-            is_stale = False
-        modified = False
-        for name, each in passes.items():
-            if each(model).modified:
-                modified = is_stale = True
-                if each.reveals_shapes:
-                    analysis.infer()
-            changes[name] += tuple(each.changes)
+    changes = dict(zip(passes, map(tuple, run_until_stable(list(passes.values()), analysis)), strict=True))
     skipped = {name: tuple(each.skipped) for name, each in passes.items()}
-    return Rewriting(before, _count(model), changes, skipped, _contested(model, analysis.value_info), invalid)
+    return Rewriting(before, _count(analysis), changes, skipped, _list_contested(analysis), invalid)
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
@@ -210,25 +196,20 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
                 break
 
 
-def _contested(model: ir.Model, value_info: ValueInfo) -> tuple[Skipped, ...]:
-    """Return the nodes that engines read differently."""
-    found = []
-    for node, opset in nodes_of(model, *SLICING):
-        data = node.inputs[0] if node.inputs else None
-        disagreement = contested(node, opset, None if data is None else value_info.sizes.get(data))
-        if disagreement is not None:
-            found.append(Skipped(node_name(node), node.op_type, disagreement.reason))
-    return tuple(found)
-
-
-def _count(model: ir.Model) -> int:
-    """Return the number of slicing nodes, see `Rewriting.before`."""
-    slicing = sum(1 for _ in nodes_of(model, *SLICING)) + sum(
-        is_strided_slice(node) for node, _ in rewritable_nodes(model)
+def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
+    """Return the nodes that engines read differently, which inference has marked."""
+    return tuple(
+        Skipped(node_name(node), node.op_type, node.meta[MARK].reason)
+        for node, _ in analysis.nodes_of(*SLICING)
+        if MARK in node.meta
     )
-    return slicing + sum(
-        len(node.inputs) > 1 and node.inputs[1] is not None and constant(node.inputs[1]) is not None
-        for node, _ in nodes_of(model, "Gather")
+
+
+def _count(analysis: Analysis) -> int:
+    """Return the number of slicing nodes, see `Rewriting.before`."""
+    return sum(
+        node.op_type != "Gather" or any(value is not None and constant(value) is not None for value in node.inputs[1:2])
+        for node, _ in analysis.nodes_of(*STARTS)
     )
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.passes.builders import SLICE_INPUTS_OPSET
-from onnx_ops.passes.compose_slices import compose_entries
+from onnx_ops.model.nodes import SLICE_INPUTS_OPSET
+from onnx_ops.passes.compose_slices import compose_entries, keeps_all
 from onnx_ops.passes.matchers import read_slice
-from onnx_ops.passes.outcome import Skip
-from onnx_ops.passes.value_info import Sizes, ValueInfo
+from onnx_ops.passes.outcome import SKIPS, Skip
+from onnx_ops.passes.value_info import Sizes, read_sizes
 from sliceport.slicing import AxisSlice
 
 
@@ -33,7 +33,7 @@ def rules() -> Any:
             shape = _known_sizes(x)
             try:
                 self._entries = compose_entries(_entries(first, shape), _entries(second, shape), shape)
-            except Skip as reason:
+            except SKIPS as reason:
                 return result.fail(str(reason))
             return result
 
@@ -48,15 +48,12 @@ def rules() -> Any:
 
         def check(self, context: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
-            sizes = _known_sizes(x)
-            known = dict(enumerate(sizes or ()))
+            shape = _known_sizes(x)
             try:
-                entries = _entries(y, sizes)
-            except Skip as reason:
+                is_whole = keeps_all(_entries(y, shape), shape)
+            except SKIPS as reason:
                 return result.fail(str(reason))
-            if not all(entry.is_whole(known.get(axis)) for axis, entry in entries.items()):
-                return result.fail("it does not keep all elements")
-            return result
+            return result if is_whole else result.fail("it does not keep all elements")
 
         def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:  # noqa: ARG002
             return op.Identity(x)
@@ -66,9 +63,7 @@ def rules() -> Any:
 
 
 def _known_sizes(value: ir.Value) -> Sizes | None:
-    value_info = ValueInfo()
-    value_info.record(value, value.type, value.shape)
-    return value_info.sizes.get(value)
+    return None if value.shape is None else read_sizes(value.shape)
 
 
 def _entries(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:

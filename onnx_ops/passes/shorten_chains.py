@@ -11,18 +11,19 @@ import onnx_ir as ir
 from onnx_ops.model.nodes import is_operator, node_name
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass, SlicingPass
-from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze, list_operators
-from onnx_ops.passes.cleanup import detach
+from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.matchers import read_gather, read_slice, read_view_axes
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.edits import detach
+from onnx_ops.passes.first_look import CUTTING
+from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_view_axes
+from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
 from onnx_ops.passes.value_info import Sizes
-from sliceport.errors import InvalidSlice
 from sliceport.slicing import AxisSlice, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
-_NEW = -1
+NEW = -1
+"""A new axis among the axes of a chain."""
 
 
 @dataclass
@@ -32,7 +33,7 @@ class SliceChain:
     Attributes:
         sizes: The sizes of the chain's input, as far as they are known.
         entries: The start, end and step of each axis that is cut.
-        axes: For each axis of the output, the input axis that it is, or `_NEW`.
+        axes: For each axis of the output, the input axis that it is, or `NEW`.
     """
 
     sizes: Sizes
@@ -55,7 +56,7 @@ class SliceChain:
             rank = len(self.axes)
             added = read_view_axes(node, opset)
             for axis in sorted(normalize_axis(axis, rank + len(added)) for axis in added):
-                self.axes.insert(axis, _NEW)
+                self.axes.insert(axis, NEW)
         elif node.op_type == "Slice":
             for axis, entry in read_slice(node, opset, self.shape).items():
                 self._cut(axis, entry)
@@ -68,7 +69,7 @@ class SliceChain:
     @property
     def shape(self) -> Sizes:
         """The output's shape, as far as it is known."""
-        return tuple([1 if axis == _NEW else self.kept_size(axis) for axis in self.axes])
+        return tuple([1 if axis == NEW else self.kept_size(axis) for axis in self.axes])
 
     @property
     def cut(self) -> dict[int, AxisSlice]:
@@ -84,18 +85,18 @@ class SliceChain:
         dropped = [axis for axis in range(len(self.sizes)) if axis not in axes]
         for axis in list(dropped):
             at = next((i for i, other in enumerate(axes) if other > axis), len(axes))
-            while at and axes[at - 1] == _NEW:
+            while at and axes[at - 1] == NEW:
                 at -= 1
-            if self.kept_size(axis) == 1 and at < len(axes) and axes[at] == _NEW:
+            if self.kept_size(axis) == 1 and at < len(axes) and axes[at] == NEW:
                 axes[at] = axis
                 dropped.remove(axis)
-        return dropped, [i for i, axis in enumerate(axes) if axis == _NEW]
+        return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 
     def _cut(self, axis: int, entry: AxisSlice) -> None:
         source = self.axes[axis]
-        if source != _NEW:
-            done = {source: self.entries[source]} if source in self.entries else {}
-            self.entries.update(compose_entries(done, {source: entry}, self.sizes))
+        if source != NEW:
+            before = {source: self.entries[source]} if source in self.entries else {}
+            self.entries.update(compose_entries(before, {source: entry}, self.sizes))
         elif not entry.is_whole(1):
             raise Skip("it cuts a new axis")
 
@@ -148,22 +149,26 @@ class ShortenChainsPass(NodePass):
         """Create the pass. It emits no Gather if `ScalarGatherToSlicePass` also runs, since that would undo it."""
         return cls(gathers=ScalarGatherToSlicePass not in kinds)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        if not node.inputs or _find_next(node) is not None:
-            return None
+        if _find_next(node) is not None:
+            return
         links = [node]
-        while (before := _find_previous(links[0])) is not None and before.inputs:
+        while (before := _find_previous(links[0])) is not None:
             links.insert(0, before)
+        if not any(link.op_type in CUTTING for link in links):
+            return
         reasons: list[str] = []
         while len(links) > 1:
             chain, length = self._compose(links, opset, reasons)
             if chain is not None and (new := self._shorten(chain, links[:length], opset)) is not None:
-                return Rewritten(new)
+                self.report_change(node, new)
+                return
+            # The link after the first `length` did not compose with them: the search goes on from that link. If the
+            # first link alone does not compose, it is left out.
             links = links[max(length, 1) :]
         if reasons:
             raise Skip(reasons[0])
-        return None
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
         """Return the first links that compose as a chain, and their number. `reasons` gets what ended the chain."""
@@ -175,60 +180,72 @@ class ShortenChainsPass(NodePass):
         for i, link in enumerate(links):
             try:
                 chain.add(link, opset)
-            except (InvalidSlice, Skip) as reason:
+            except SKIPS as reason:
                 reasons.append(f"{link.op_type} {node_name(link)!r}: {reason}")
                 return chain, i
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> str | None:
-        """Replace links by the shortest nodes that do the same; return their operators, None if that is no shorter."""
+        """Replace links by the shortest nodes that do the same.
+
+        Returns:
+            The operators of the new nodes; None if the links are short enough, so that nothing was replaced.
+        """
         slicing = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not slicing:
             return None
-        last, data = links[-1], links[0].inputs[0]
-        assert data is not None
+        last, data = links[-1], data_of(links[0])
         gathers = self._gathers and not self.split_members.intersection(links)
-        new = self._build(chain, data, last, opset, gathers=gathers)
-        made = [one for one in new if one.op_type != "Constant"]
-        cuts = sum(one.op_type in ("Slice", "Gather") for one in made)
-        if cuts > slicing or len(made) > len(links) or (cuts, len(made)) == (slicing, len(links)):
+        new = build_chain(self, chain, data, last, opset, gathers=gathers)
+        operators = [node.op_type for node in new if node.op_type != "Constant"]
+        cuts = sum(operator in ("Slice", "Gather") for operator in operators)
+        if cuts > slicing or len(operators) > len(links) or (cuts, len(operators)) == (slicing, len(links)):
             detach(new)
             return None
         self.replace_node(last, new)
-        return list_operators(new)
+        return ", ".join(operators)
 
-    def _build(self, chain: SliceChain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool) -> list[ir.Node]:
-        """Return the shortest nodes that do what a chain does."""
-        dropped, added = chain.views()
-        index = chain.single_index(dropped) if gathers else None
-        shape = list(chain.sizes)
-        new: list[ir.Node] = []
-        if index is not None:
-            (axis,) = dropped
-            constant = build_constant(index)
-            new += [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
-            dropped = []
-            del shape[axis]
-        elif chain.cut:
-            new += build_slice(data, chain.cut, opset)
-            shape = [chain.kept_size(axis) for axis in range(len(shape))]
-        for build, axes in ((build_squeeze, dropped), (build_unsqueeze, added)):
-            if not axes:
-                continue
-            if new:
-                self.set_value_info(new[-1].outputs[0], data, tuple(shape), last.outputs[0])
-            new += build(new[-1].outputs[0] if new else data, axes, opset)
-            shape = [size for axis, size in enumerate(shape) if axis not in dropped]
-        return new or [ir.node("Identity", [data])]
+
+def build_chain(
+    owner: SlicingPass, chain: SliceChain, data: ir.Value, last: ir.Node, opset: int, *, gathers: bool = False
+) -> list[ir.Node]:
+    """Build the shortest nodes that do what a chain does.
+
+    Args:
+        owner: The pass, which records the shapes of new values.
+        chain: The chain.
+        data: Its input.
+        last: The node whose output the last of the new nodes takes over.
+        opset: Version of its operator set.
+        gathers: Whether a Gather may cut and drop an axis.
+    """
+    dropped, added = chain.views()
+    index = chain.single_index(dropped) if gathers else None
+    shape = list(chain.sizes)
+    new: list[ir.Node] = []
+    if index is not None:
+        (axis,) = dropped
+        constant = build_constant(index)
+        new += [constant, ir.node("Gather", [data, constant.outputs[0]], {"axis": axis})]
+        dropped = []
+        del shape[axis]
+    elif chain.cut:
+        new += build_slice(data, chain.cut, opset)
+        shape = [chain.kept_size(axis) for axis in range(len(shape))]
+    for build, axes in ((build_squeeze, dropped), (build_unsqueeze, added)):
+        if not axes:
+            continue
+        if new:
+            owner.set_value_info(new[-1].outputs[0], data, tuple(shape), last.outputs[0])
+        new += build(new[-1].outputs[0] if new else data, axes, opset)
+        shape = [size for axis, size in enumerate(shape) if axis not in dropped]
+    return new or [ir.node("Identity", [data])]
 
 
 def _find_previous(node: ir.Node) -> ir.Node | None:
     """Return the link before a link, if nothing else reads its output."""
-    value = node.inputs[0] if node.inputs else None
-    producer = None if value is None else value.producer()
-    if value is None or producer is None or not is_operator(producer, *_LINKS) or producer.graph is not node.graph:
-        return None
-    return None if value.is_graph_output() or count_uses(value) != 1 else producer
+    producer = data_of(node).producer()
+    return producer if is_operator(producer, *_LINKS) and _find_next(producer) is node else None
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:

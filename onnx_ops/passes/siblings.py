@@ -10,12 +10,11 @@ from math import prod
 
 import onnx_ir as ir
 
+from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import has_its_values
-from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.edits import Identities
-from onnx_ops.passes.gating import is_gated
+from onnx_ops.passes.edits import Identities, is_used
 from onnx_ops.passes.matchers import read_exact_split, read_gather, read_slice
-from onnx_ops.passes.outcome import Skip
+from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.value_info import Sizes, ValueInfo
 from sliceport.slicing import resolve_axis
 from sliceport.slicing.tiling import find_tilings, select_disjoint
@@ -99,7 +98,7 @@ def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo)
             continue
         try:
             axis, parts = _read_parts(node, opset, value_info.sizes.get(data))
-        except Skip:
+        except SKIPS:
             continue
         if parts:
             groups[id(node.graph), data, axis].extend(parts)
@@ -140,7 +139,7 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
     """Return the axis that a node cuts, and the parts that are read; none if it does something else.
 
     Raises:
-        Skip: The parameters are not known.
+        Skip, InvalidSlice, DynamicSlice: The parameters are not known.
     """
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)
@@ -157,7 +156,7 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
     """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice.
 
     Raises:
-        Skip: The bounds or the size of the axis are not known.
+        Skip, InvalidSlice, DynamicSlice: The bounds or the size of the axis are not known.
     """
     entries = read_slice(node, opset, shape)
     known = dict(enumerate(shape or ()))

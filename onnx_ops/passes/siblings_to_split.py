@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import node_name
-from onnx_ops.passes.annotations import annotate_nodes
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_squeeze
-from onnx_ops.passes.gating import WOULD_BE_GATED, is_gated
-from onnx_ops.passes.outcome import Skipped
+from onnx_ops.passes.edits import annotate_nodes
+from onnx_ops.passes.gating import WOULD_BE_GATED
+from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.siblings import Part
-from sliceport.hardening import Change
 from sliceport.slicing.tiling import fill_gaps
 
 
@@ -39,8 +39,8 @@ class SiblingsToSplitPass(SlicingPass):
         order = {node: i for i, node in enumerate(siblings.nodes)}
         for (where, value, axis), group in siblings.groups.items():
             for chosen in siblings.choices[where, value, axis]:
-                data = self.skip_identities(chosen[0].node.inputs[0])  # the Split of another group may have replaced it
-                assert data is not None
+                # The Split of another group may have replaced the data.
+                data = self.edits.identities.skip(data_of(chosen[0].node))
                 first = min((part.node for part in chosen), key=order.__getitem__)
                 self._split(chosen, data, axis, first, siblings.nodes[first])
             left = [part for part in group if part.node.graph is not None]
@@ -53,7 +53,7 @@ class SiblingsToSplitPass(SlicingPass):
         if is_gated([part.output for part in parts]):
             reason = WOULD_BE_GATED
         for node in dict.fromkeys(part.node for part in parts):
-            self.skipped.append(Skipped(node_name(node), node.op_type, reason))
+            self.skip(node, reason)
 
     def _split(self, parts: Sequence[Part], data: ir.Value, axis: int, first: ir.Node, opset: int) -> None:
         """Replace the nodes of parts by one Split, where the first of them is."""
@@ -80,4 +80,5 @@ class SiblingsToSplitPass(SlicingPass):
         nodes = list(dict.fromkeys(part.node for part in parts))
         old = sorted(nodes, key=lambda node: node is not first)  # for the Split has the name of the first
         self.replace_nodes(old, new, successors, [split], first)
-        self.changes += [Change(node_name(node), node.op_type, "Split", ()) for node in nodes]
+        for node in nodes:
+            self.report_change(node, "Split")

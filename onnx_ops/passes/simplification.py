@@ -116,8 +116,7 @@ def simplify(
 
 def _fold(model: ir.Model, fold: FoldConstantsPass) -> None:
     """Fold constants of a model whose defaults are aside."""
-    fold.share(Analysis(model, folding=True))
-    fold(model)
+    fold.run(Analysis(model, folding=True))
 
 
 def _join(first: Rewriting, second: Rewriting) -> Rewriting:

@@ -6,16 +6,15 @@ from itertools import accumulate, pairwise
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator, node_name
+from onnx_ops.model.nodes import is_operator, node_name, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
-from onnx_ops.passes.cleanup import is_used
 from onnx_ops.passes.compose_slices import keeps_all
-from onnx_ops.passes.matchers import read_attribute, read_exact_split, read_slice
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.matchers import data_of, read_exact_split, read_slice
+from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.siblings import IN_SPLIT
 from onnx_ops.passes.value_info import Sizes
-from sliceport.errors import InvalidSlice
 from sliceport.slicing import INT64_MAX, AxisSlice, resolve_axis, shift
 from sliceport.slicing.spec import normalize_axis
 from sliceport.slicing.tiling import find_part
@@ -39,11 +38,11 @@ class SliceOfConcatPass(NodePass):
     op_types = ("Slice", "Split")
     spares_siblings = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        joined = self.skip_identities(node.inputs[0]) if node.inputs else None
-        concat = None if joined is None else joined.producer()
-        if joined is None or concat is None or not is_operator(concat, "Concat"):
+        joined = self.edits.identities.skip(data_of(node))
+        concat = joined.producer()
+        if concat is None or not is_operator(concat, "Concat"):
             return None
         if node.op_type == "Split":
             return self._rewrite_split(node, opset, concat)
@@ -51,11 +50,11 @@ class SliceOfConcatPass(NodePass):
             raise Skip(IN_SPLIT)
         return self._rewrite_slice(node, opset, concat, self.sizes(joined))
 
-    def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> Rewritten | None:
+    def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> None:
         axis, ends = self._read_operands(concat)
         entries = read_slice(node, opset, shape)
         if keeps_all(entries, shape):
-            return None  # RemoveIdentitySlicesPass takes it
+            return  # RemoveIdentitySlicesPass takes it
         kept = resolve_axis(*entries.get(axis, AxisSlice(0, ends[-1], 1)), ends[-1])
         place = find_part(ends, kept)
         if place is None:
@@ -65,7 +64,7 @@ class SliceOfConcatPass(NodePass):
         assert data is not None
         new = build_slice(data, {**entries, axis: AxisSlice.of(shift(kept, -start))}, opset)
         self.replace_node(node, new)
-        return Rewritten("Slice")
+        self.report_change(node, "Slice")
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
         """Return the axis of a Concat, and the first index after each operand. Many Slices may read one Concat.
@@ -85,10 +84,7 @@ class SliceOfConcatPass(NodePass):
         known = [shape for shape in shapes if shape is not None]
         if not known or len(known) < len(shapes):
             raise Skip(f"not all ranks of the operands of Concat {node_name(concat)!r} are known")
-        try:
-            axis = normalize_axis(read_attribute(concat, "axis", 1), len(known[0]))
-        except InvalidSlice as reason:
-            raise Skip(str(reason)) from None
+        axis = normalize_axis(read_int(concat, "axis", 1), len(known[0]))
         sizes = [size for shape in known if len(shape) > axis and (size := shape[axis]) is not None]
         if len(sizes) < len(known):
             raise Skip(f"not all sizes of the operands of Concat {node_name(concat)!r} on axis {axis} are known")
@@ -96,11 +92,11 @@ class SliceOfConcatPass(NodePass):
             raise Skip(f"the operands of Concat {node_name(concat)!r} have more than 2^63 - 1 elements on axis {axis}")
         return axis, list(accumulate(sizes))
 
-    def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> Rewritten:
+    def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> None:
         axis, ends = self._read_operands(concat)
         parts = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
         whole = dict(zip(pairwise((0, *ends)), concat.inputs, strict=True))
         if parts.axis != axis or any(bounds not in whole for bounds in read.values()):
             raise Skip(f"its parts are not the operands of Concat {node_name(concat)!r}")
-        return Rewritten(self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))
+        self.report_change(node, self.replace_outputs(node, {output: whole[bounds] for output, bounds in read.items()}))

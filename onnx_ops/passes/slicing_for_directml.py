@@ -1,37 +1,19 @@
-"""Slices and Splits that onnxruntime's DirectML provider refuses or computes wrongly get an equivalent form."""
+"""Replacement of Slices and Splits that onnxruntime's DirectML provider refuses or computes wrongly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import contested, node_name
+from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
+from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import SLICE_INPUTS_OPSET, build_empty, build_slice, build_slice_1d
-from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.gating import is_gated
-from onnx_ops.passes.matchers import read_slice_by_spec, read_split
+from onnx_ops.passes.builders import build_empty, build_slice
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.names import derive_name
-from onnx_ops.passes.outcome import Rewritten, Skip, Unfixable
-from onnx_ops.passes.value_info import Sizes
-from sliceport.defects.defect import Defect
-from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED
-from sliceport.defects.onnxruntime import (
-    BELOW_THE_AXIS,
-    EMPTY_PART,
-    FROM_THE_LEAST,
-    MORE_THAN_EIGHT_AXES,
-    NOTHING_SELECTED,
-    ONE_PART_GATES_ANOTHER,
-    STEPS_WITHOUT_AXES,
-)
+from onnx_ops.passes.outcome import SKIPS
+from onnx_ops.passes.value_info import read_static
 from sliceport.slicing import AxisSlice, SplitSpec
-from sliceport.slicing.spec import cut_shape
-
-_MAX_AXES = 8
-_INT32_MIN = -(2**31)
-_STEPS = 4
 
 
 class SliceForDirectMLPass(NodePass):
@@ -54,68 +36,26 @@ class SliceForDirectMLPass(NodePass):
     """
 
     op_types = ("Slice",)
+    reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         shape = self.sizes(data)
-        # A replacement of such a Slice would compute something else on an engine.
-        if (defect := _find_unfixable(node, opset, shape)) is not None:
-            return Unfixable((defect,))
-        if opset < SLICE_INPUTS_OPSET:
-            return None
-        entries = read_slice_by_spec(node, opset, shape)
-        if data is None:
-            return None
-        empty = _empty_shape(entries, shape)
-        dtype = self.value_info.dtype(data)
+        defects = slice_defects(node, opset, shape)
+        if not defects:
+            return
+        entries = {} if defects[0].handling == "named" else read_slice_by_spec(node, opset, shape)
+        empty, dtype = empty_shape(entries, shape), self.value_info.dtype(data)
+        if defects[0].handling == "named" or (empty is not None and dtype is None):
+            self.report_change(node, None, defects)
+            return
         if empty is not None and dtype is not None:
-            defects, new = [NOTHING_SELECTED], [build_empty(empty, dtype)]
+            new = [build_empty(empty, dtype)]
         else:
-            defects = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[3] is None else []
-            defects += _find_refused(entries, shape)
-            if not defects:
-                return None
-            new = build_slice(data, _adapt_bounds(entries, shape), opset)
+            new = build_slice(data, adapt_bounds(entries, shape), opset)
         self.replace_node(node, new)
-        return Rewritten(new[-1].op_type, tuple(defects))
-
-
-def _find_unfixable(node: ir.Node, opset: int, shape: Sizes | None) -> Defect | None:
-    """Return the defect that no replacement avoids: too many axes, or another result on onnxruntime's CPU provider."""
-    if shape is not None and len(shape) > _MAX_AXES:
-        return MORE_THAN_EIGHT_AXES
-    disagreement = contested(node, opset, shape)
-    if disagreement is None or not {ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED}.intersection(disagreement.engines):
-        return None
-    return disagreement
-
-
-def _empty_shape(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> tuple[int, ...] | None:
-    """Return the shape of the output, if that has no elements and the data have a known shape with some."""
-    known = [size for size in shape or () if size]
-    if shape is None or len(known) != len(shape):
-        return None
-    kept = cut_shape(entries, known)
-    return kept if 0 in kept else None
-
-
-def _find_refused(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> list[Defect]:
-    """Return the defects by which the provider refuses bounds."""
-    taken = _adapt_bounds(entries, shape)
-    changed = [entry for axis, entry in entries.items() if taken[axis] != entry]
-    return list(dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in changed))
-
-
-def _adapt_bounds(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return equivalent bounds that the provider accepts."""
-    taken = {}
-    for axis, entry in entries.items():
-        size = shape[axis] if shape is not None else None
-        is_below = entry.start <= _INT32_MIN or (size is not None and entry.start < -size)
-        is_refused = is_below if entry.step < 0 else entry.start <= _INT32_MIN and entry.end < 0
-        taken[axis] = entry._replace(start=0) if is_refused else entry
-    return taken
+        self.report_change(node, new[-1].op_type, defects)
 
 
 class SplitForDirectMLPass(NodePass):
@@ -132,28 +72,19 @@ class SplitForDirectMLPass(NodePass):
     """
 
     op_types = ("Split",)
+    reveals_shapes = True
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | Unfixable | None:
+    def rewrite(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node that matches; see the class."""
-        data = node.inputs[0] if node.inputs else None
+        data = data_of(node)
         shape = self.sizes(data)
-        defect = _find_unfixable(node, opset, shape)
-        if defect is MORE_THAN_EIGHT_AXES:
-            return Unfixable((defect,))
-        if not any(map(is_used, node.outputs)):
-            return None
-        if defect is not None:
-            return Unfixable((defect,))
-        parts = self._read_parts(node, opset)
-        defects = []
-        if is_gated(node.outputs):
-            defects.append(ONE_PART_GATES_ANOTHER)
-        if parts is not None and 0 in parts.sizes:
-            defects.append(EMPTY_PART)
+        defects = split_defects(node, opset, shape)
         if not defects:
-            return None
-        if parts is None or data is None:
-            return Unfixable(tuple(defects))
+            return
+        parts = self._read_parts(node, opset)
+        if parts is None or defects[0].handling == "named":
+            self.report_change(node, None, defects)
+            return
         new: list[ir.Node] = []
         slices: list[ir.Node] = []
         successors = {}
@@ -164,20 +95,19 @@ class SplitForDirectMLPass(NodePass):
                 successors[output] = new[-1].outputs[0]
                 slices.append(new[-1])
         self.replace_nodes([node], new, successors, slices)
-        return Rewritten("Slice", tuple(defects))
+        self.report_change(node, "Slice", defects)
 
     def _read_parts(self, node: ir.Node, opset: int) -> SplitSpec | None:
         try:
-            return read_split(node, opset, self.sizes(node.inputs[0] if node.inputs else None))
-        except Skip:
+            return read_split(node, opset, self.sizes(node.inputs[0]))
+        except SKIPS:
             return None
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return a Slice; or a constant for an empty part of a known shape, see `SliceForDirectMLPass`."""
-        shape, dtype = self.sizes(data), self.value_info.dtype(data)
-        if start == stop and shape is not None and dtype is not None:
-            dims = [0 if i == axis % len(shape) else dim for i, dim in enumerate(shape)]
-            known = [dim for dim in dims if dim is not None]
-            if len(known) == len(dims):
-                return [build_empty(known, dtype)]
-        return build_slice_1d(data, start, stop, axis, opset)
+        sizes, dtype = self.sizes(data), self.value_info.dtype(data)
+        if start == stop and sizes is not None and dtype is not None:
+            shape = read_static(tuple([0 if i == axis % len(sizes) else size for i, size in enumerate(sizes)]))
+            if shape is not None:
+                return [build_empty(shape, dtype)]
+        return build_slice(data, {axis: AxisSlice(start, stop, 1)}, opset)

@@ -2,62 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator
 from onnx_ops.model.walk import count_uses
-from onnx_ops.passes.base import NodePass
+from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split
-from onnx_ops.passes.cleanup import is_used
-from onnx_ops.passes.gating import WOULD_BE_GATED, Gates
-from onnx_ops.passes.matchers import read_exact_split
-from onnx_ops.passes.outcome import Rewritten, Skip
+from onnx_ops.passes.edits import is_used
+from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
+from onnx_ops.passes.matchers import data_of, read_exact_split
+from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.siblings import fits_gap, read_run
 
-_MANY = 16
-"""A Split of fewer parts is built for each node that is merged with it."""
 _Pieces = list[tuple[ir.Value | None, int]]
 """Parts with their sizes; None is a part that nothing reads."""
 
 
-@dataclass(frozen=True)
-class _Merge:
-    """Nodes that become one Split.
-
-    Attributes:
-        outer: The first of them, a Split or a Slice.
-        opset: Version of its operator set.
-        axis: The axis that all of them cut.
-        pieces: The parts that the first makes.
-        gates: Whether the parts gate each other.
-        inside: By part, what another of the nodes makes of it.
-        nodes: The other nodes.
-    """
-
-    outer: ir.Node
-    opset: int
-    axis: int
-    pieces: _Pieces
-    gates: Gates
-    inside: dict[ir.Value | None, _Pieces] = field(default_factory=dict)
-    nodes: list[ir.Node] = field(default_factory=list)
-
-    def list_pieces(self) -> _Pieces:
-        """Return the parts that all of them together make."""
-        found: _Pieces = []
-        waiting = self.pieces[::-1]
-        while waiting:
-            value, size = waiting.pop()
-            if value in self.inside:
-                waiting += self.inside[value][::-1]
-            else:
-                found.append((value, size))
-        return found
-
-
-class SplitOfPartPass(NodePass):
+class SplitOfPartPass(SlicingPass):
     """Merge a Split with the Split or Slice before it, along the same axis.
 
     1. It splits a part of another Split: its parts replace that part.
@@ -70,91 +31,96 @@ class SplitOfPartPass(NodePass):
     Result: a, c, d = Split(x, [4, 1, 3], axis=0)
     """
 
-    op_types = ("Split",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._merges: dict[ir.Node, _Merge] = {}
-
-    def apply(self, model: ir.Model) -> None:
+    def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
         """Rewrite the model; see the class."""
-        self._merges.clear()
-        super().apply(model)
-        for outer, merge in self._merges.items():
-            if merge.outer is outer:
-                self._build(merge)
-        self._merges.clear()
+        for outer, opset in self.analysis.nodes_of("Slice", "Split"):
+            if outer.graph is not None and is_operator(outer, "Slice", "Split"):  # else merged already, or malformed
+                self._merge_into(outer, opset)
 
-    def rewrite(self, node: ir.Node, opset: int) -> Rewritten | None:
-        """Merge the node, or note what it is to be merged with: `apply` builds a Split of many parts only once."""
-        part = node.inputs[0] if node.inputs else None
-        outer = None if part is None else part.producer()
-        if part is None or outer is None or not is_operator(outer, "Slice", "Split") or outer.graph is not node.graph:
-            return None
-        if part.is_graph_output() or count_uses(part) != 1 or outer.inputs[0] is None:
-            return None
-        inner = read_exact_split(node, opset, self.sizes(part))
-        merge = self._merges.get(outer) or self._start(outer, part, opset)
-        if merge is None or merge.axis != inner.axis:
-            return None
-        if not merge.gates.add(node.outputs):
-            raise Skip(WOULD_BE_GATED)
-        merge.inside[part] = list(zip(node.outputs, inner.sizes, strict=True))
-        merge.nodes.append(node)
-        if len(merge.pieces) < _MANY:
-            self._build(merge)
-            return Rewritten("Split")
-        self._merges[outer] = self._merges[merge.outer] = self._merges[node] = merge
-        return Rewritten("Split")
+    def _merge_into(self, outer: ir.Node, opset: int) -> None:
+        """Merge the Splits of the parts of a node with it, then those of their parts, and report them."""
+        first = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
+        if not first:
+            return
+        try:
+            axis, waiting = self._list_pieces(outer, opset)
+        except SKIPS as reason:
+            for split in first:
+                self.skip(split, reason)
+            return
+        waiting.reverse()
+        pieces: _Pieces = []
+        parts, merged = set(outer.outputs), []
+        while waiting:
+            value, size = waiting.pop()
+            split = None if value is None else self._find_split(value)
+            sizes = None if split is None else self._read_sizes(split, opset, axis)
+            if split is not None and sizes and would_be_gated(parts, split.outputs, self.edits.identities):
+                self.skip(split, WOULD_BE_GATED)
+            elif split is not None and sizes:
+                parts.update(split.outputs)
+                merged.append(split)
+                waiting += reversed(list(zip(split.outputs, sizes, strict=True)))
+                continue
+            pieces.append((value, size))
+        if merged:
+            self._build(outer, merged, axis, pieces, opset)
 
-    def _start(self, outer: ir.Node, part: ir.Value, opset: int) -> _Merge | None:
-        """Start a merge of nodes with `outer`; None if that is a Slice that cuts more than one axis.
-
-        Raises:
-            Skip: See `_list_pieces`.
-        """
-        found = self._list_pieces(outer, part, opset)
-        if found is None or self.sizes(outer.inputs[0]) is None:
+    def _find_split(self, part: ir.Value) -> ir.Node | None:
+        """Return the Split that alone reads a part, in the same graph."""
+        if part.is_graph_output() or count_uses(part) != 1:
             return None
-        axis, pieces = found
-        return _Merge(outer, opset, axis, pieces, Gates(outer.outputs, self.edits.identities))
+        (use,) = part.uses()
+        producer = part.producer()
+        is_split = is_operator(use.node, "Split") and use.idx == 0 and use.node not in self.value_info.invalid
+        return use.node if is_split and producer is not None and producer.graph is use.node.graph else None
 
-    def _build(self, merge: _Merge) -> None:
+    def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:
+        """Return the sizes of the parts of a Split; None if it splits another axis or they are not known."""
+        try:
+            inner = read_exact_split(split, opset, self.sizes(split.inputs[0]))
+        except SKIPS as reason:
+            self.skip(split, reason)
+            return None
+        return inner.sizes if inner.axis == axis else None
+
+    def _build(self, outer: ir.Node, merged: list[ir.Node], axis: int, pieces: _Pieces, opset: int) -> None:
         """Replace nodes by the Split that they are merged to."""
-        outer, pieces = merge.outer, merge.list_pieces()
-        data = outer.inputs[0]
+        data = data_of(outer)
         shape = self.sizes(data)
-        assert data is not None
         assert shape is not None
-        new = build_split(data, merge.axis, [size for _, size in pieces], merge.opset)
+        new = build_split(data, axis, [size for _, size in pieces], opset)
         new[-1].name = outer.name
         successors = {}
         for (value, size), output in zip(pieces, new[-1].outputs, strict=True):
             if value is not None and is_used(value):
                 successors[value] = output
             else:
-                sizes = (*shape[: merge.axis], size, *shape[merge.axis + 1 :])
-                self.set_value_info(output, data, sizes, merge.nodes[-1].outputs[0])
-        self.replace_nodes([outer, *merge.nodes], new, successors, place=outer)
+                sizes = (*shape[:axis], size, *shape[axis + 1 :])
+                self.set_value_info(output, data, sizes, merged[-1].outputs[0])
+        self.replace_nodes([outer, *merged], new, successors, place=outer)
+        for split in merged:
+            self.report_change(split, "Split")
 
-    def _list_pieces(self, outer: ir.Node, part: ir.Value, opset: int) -> tuple[int, _Pieces] | None:
-        """Return the axis that the outer node cuts and all its parts with their sizes; None if a Slice cuts otherwise.
+    def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
+        """Return the axis that the outer node cuts and all its parts with their sizes.
 
         Raises:
-            Skip: They are not known, or too much would be copied that nothing reads.
+            Skip, InvalidSlice, DynamicSlice: The parts are not known, or the Split would copy much that nothing reads.
         """
-        data = outer.inputs[0]
+        data = data_of(outer)
         shape = self.sizes(data)
         if outer.op_type == "Split":
             parts = read_exact_split(outer, opset, shape)
             return parts.axis, list(zip(outer.outputs, parts.sizes, strict=True))
-        found = read_run(outer, opset, shape)
-        if found is None or data is None:
-            return None
-        axis, run = found
+        cut = read_run(outer, opset, shape)
+        if cut is None:
+            return -1, []
+        axis, run = cut
         size = self.size(data, axis)
         assert size is not None
+        # Neighbours of the run are copied, too, which pays if that takes less time than to start an operator.
         if not fits_gap(size - len(run), data, axis, self.value_info, 1):
             raise Skip("merged with the Slice before it, it would copy more than 4 KiB that nothing reads")
-        pieces = [(None, run.start), (part, len(run)), (None, size - run.stop)]
+        pieces = [(None, run.start), (outer.outputs[0], len(run)), (None, size - run.stop)]
         return axis, [(value, length) for value, length in pieces if value is not None or length]

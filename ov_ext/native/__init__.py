@@ -28,7 +28,7 @@ BUILD_COMMAND = "python -m ov_ext.native build"
 
 
 @dataclass(frozen=True)
-class Found:
+class Library:
     """The library for a release of openvino.
 
     Attributes:
@@ -40,22 +40,22 @@ class Found:
     reason: str
 
 
-def find_library(openvino: str) -> Found:
+def find_library(openvino: str) -> Library:
     """Find the library for a release of openvino in the installed package, or else in the user's cache.
 
     Args:
         openvino: The release, as `openvino.__version__` has it.
     """
-    complaints = []
+    problems = []
     for folder, place in ((PACKAGED, "in the installed package"), (cached_folder(openvino), "in your cache")):
         record = _read_record(folder)
         if record is None:
             continue
-        complaint = _complain(folder, record, openvino)
-        if complaint is None:
-            return Found(folder / LIBRARY, f"the library {place} is built for openvino {openvino}")
-        complaints.append(f"the library {place} {complaint}")
-    return Found(None, " and ".join(complaints) or f"no library is built for openvino {openvino}")
+        problem = _describe_problem(folder, record, openvino)
+        if problem is None:
+            return Library(folder / LIBRARY, f"the library {place} is built for openvino {openvino}")
+        problems.append(f"the library {place} {problem}")
+    return Library(None, " and ".join(problems) or f"no library is built for openvino {openvino}")
 
 
 def cached_folder(openvino: str) -> Path:
@@ -91,7 +91,7 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def _complain(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
+def _describe_problem(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
     """Return why a library cannot be used, as the end of a sentence, or None if it can."""
     if record.get("openvino") != openvino:
         return f"is built for openvino {record.get('openvino')} and not for {openvino}, which is loaded"

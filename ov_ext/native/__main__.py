@@ -35,14 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(*, if_possible: bool) -> int:
-    if if_possible and (lacking := _find_lacking()) is not None:
-        _say(f"the operators in C++ cannot be built here: {lacking}")
+    if if_possible and (obstacle := _describe_obstacle()) is not None:
+        _say(f"the operators in C++ cannot be built here: {obstacle}")
         return DONE
     sys.stdout.write(f"{build(_say)}\n")
     return DONE
 
 
-def _find_lacking() -> str | None:
+def _describe_obstacle() -> str | None:
+    """Return why this machine cannot build the library, or None if it can or has it."""
     try:
         _, version = find_openvino()
     except BuildError as error:
@@ -52,11 +53,11 @@ def _find_lacking() -> str | None:
 
 def _print_path() -> int:
     _, version = find_openvino()
-    found = find_library(version)
-    if found.path is None:
-        _say(f"{found.reason}; run: {BUILD_COMMAND}")
+    library = find_library(version)
+    if library.path is None:
+        _say(f"{library.reason}; run: {BUILD_COMMAND}")
         return FAILED
-    sys.stdout.write(f"{found.path}\n")
+    sys.stdout.write(f"{library.path}\n")
     return DONE
 
 

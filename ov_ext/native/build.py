@@ -17,7 +17,7 @@ from sliceport.errors import SliceportError
 from sliceport.sandbox.place import fill_folder, write_json
 
 Progress = Callable[[str], None]
-_MAX_SAID = 300
+_MAX_REASON = 300
 
 
 class BuildError(SliceportError):
@@ -33,27 +33,31 @@ def build(say: Progress) -> Path:
         BuildError: A tool is missing on this machine, or a step failed.
     """
     folder, version = find_openvino()
-    found = find_library(version)
-    if found.path is not None:  # No lock is needed, and a read-only cache has none.
-        return found.path
+    library = find_library(version)
+    if library.path is not None:  # No lock is needed, and a read-only cache has none.
+        return library.path
     target = cached_folder(version)
     with _lock(target.with_name(f"{target.name}.lock")):
-        found = find_library(version)
-        if found.path is None:
+        library = find_library(version)
+        if library.path is None:
             say(f"building the operators in C++ for openvino {version}")
             _remove_without_record(target)
             try:
                 fill_folder(
-                    target, lambda beside: put(beside, folder, version), mark=RECORD, others=(LIBRARY,), overwrite=True
+                    target,
+                    lambda beside: build_into(beside, folder, version),
+                    mark=RECORD,
+                    others=(LIBRARY,),
+                    overwrite=True,
                 )
             except BuildError:
                 raise
             except SliceportError as error:
                 advice = f" Remove '{target}', and build again." if os.path.lexists(target) else ""
                 raise BuildError(f"{error}{advice}") from None
-            found = find_library(version)
-    assert found.path is not None, found.reason
-    return found.path
+            library = find_library(version)
+    assert library.path is not None, library.reason
+    return library.path
 
 
 def _remove_without_record(target: Path) -> None:
@@ -92,7 +96,7 @@ def missing_tools() -> str | None:
 
 def find_cmake() -> str | None:
     """Return the path of `cmake`, or None."""
-    return _find("cmake")
+    return _find_program("cmake")
 
 
 def find_generator() -> str | None:
@@ -101,9 +105,9 @@ def find_generator() -> str | None:
         return os.environ["CMAKE_GENERATOR"]
     if sys.platform == "win32":
         return ""
-    if _find("ninja") is not None:
+    if _find_program("ninja") is not None:
         return "Ninja"
-    return "Unix Makefiles" if _find("make", "gmake") is not None else None
+    return "Unix Makefiles" if _find_program("make", "gmake") is not None else None
 
 
 def has_compiler() -> bool:
@@ -113,10 +117,10 @@ def has_compiler() -> bool:
     if sys.platform == "win32":
         programs = os.environ.get("PROGRAMFILES(X86)", r"C:\Program Files (x86)")
         return Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
-    return _find("c++", "g++", "clang++") is not None
+    return _find_program("c++", "g++", "clang++") is not None
 
 
-def put(folder: Path, openvino: Path, version: str) -> None:
+def build_into(folder: Path, openvino: Path, version: str) -> None:
     """Build the library into a folder, with its record.
 
     Args:
@@ -127,11 +131,11 @@ def put(folder: Path, openvino: Path, version: str) -> None:
     Raises:
         BuildError: A tool is missing on this machine, or a step failed.
     """
-    lacking = missing_tools()
-    if lacking is not None:
-        raise BuildError(f"the operators in C++ cannot be built here: {lacking}.")
-    with tempfile.TemporaryDirectory(dir=folder) as made:  # A killed build leaves nothing elsewhere.
-        work = Path(made)
+    missing_tool = missing_tools()
+    if missing_tool is not None:
+        raise BuildError(f"the operators in C++ cannot be built here: {missing_tool}.")
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:  # A killed build leaves files only here.
+        work = Path(scratch)
         _run_cmake(["-S", str(SOURCE), "-B", str(work), *_configuration(openvino)])
         jobs = str(os.cpu_count() or 1)
         _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs])
@@ -149,10 +153,10 @@ def _configuration(openvino: Path) -> list[str]:
     return [*options, "-G", generator] if generator else options
 
 
-def _run_cmake(words: Sequence[str]) -> None:
-    command = [find_cmake() or "cmake", *words]
+def _run_cmake(arguments: Sequence[str]) -> None:
+    command = [find_cmake() or "cmake", *arguments]
     try:
-        done = subprocess.run(  # noqa: S603 - a fixed program, no shell
+        process = subprocess.run(  # noqa: S603 - a fixed program, no shell
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -163,8 +167,10 @@ def _run_cmake(words: Sequence[str]) -> None:
         )
     except OSError as error:
         raise BuildError(f"cmake cannot be started ({error.strerror}).") from None
-    if done.returncode:
-        raise BuildError(f"cmake failed with exit code {done.returncode} ({_find_reason(done.stdout, done.stderr)}).")
+    if process.returncode:
+        raise BuildError(
+            f"cmake failed with exit code {process.returncode} ({_find_reason(process.stdout, process.stderr)})."
+        )
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
@@ -172,12 +178,12 @@ def _find_reason(stdout: str, stderr: str) -> str:
     lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
     lines = [line for line in lines if line and not line.startswith(("-- ", "See also"))]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), max(len(lines) - 3, 0))
-    return " ".join(lines[first:])[:_MAX_SAID].rstrip(". ")
+    return " ".join(lines[first:])[:_MAX_REASON].rstrip(". ")
 
 
-def _find(*names: str) -> str | None:
+def _find_program(*names: str) -> str | None:
     """Return the path of the first of these programs that exists, or None."""
-    return next((found for found in (shutil.which(name, path=_search_path()) for name in names) if found), None)
+    return next((path for path in (shutil.which(name, path=_search_path()) for name in names) if path), None)
 
 
 def _search_path() -> str:

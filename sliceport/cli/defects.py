@@ -8,13 +8,13 @@ from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
 from sliceport.cli.options import add_format, add_verbose
 from sliceport.cli.parser import Commands
-from sliceport.defects.engines import TITLES
+from sliceport.defects.engines import ALL_TITLES, TITLES
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser("defects", help="list what engines are known to do wrong with slicing")
-    command.add_argument("--engine", choices=tuple(TITLES), help="only what this engine does wrong")
+    command.add_argument("--engine", choices=tuple(ALL_TITLES), help="only what this engine does wrong")
     add_format(command)
     add_verbose(command, "also print what is right, the workaround and the cases")
     command.set_defaults(run=run)
@@ -22,12 +22,12 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> bool:
     """Run the command."""
-    from sliceport.defects.table import DEFECTS, defects_of
+    from sliceport.defects.table import DEFECTS, defects_of, to_json
     from sliceport.report.defects import defects_text
 
     listed = DEFECTS if options.engine is None else defects_of(options.engine)
     if options.format == "json":
-        emit_json({"schema_version": 1, "defects": [defect.to_json() for defect in listed]})
+        emit_json(to_json(listed))
     else:
         engines = tuple(TITLES) if options.engine is None else (options.engine,)
         emit(defects_text(engines, verbose=options.verbose > 0, columns=console.width()))

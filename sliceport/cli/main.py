@@ -21,7 +21,9 @@ from sliceport.formats import formats
 from sliceport.wording import command_line, describe_unforeseen
 
 CLEAN, FINDING = 0, 1
-COMMANDS = ("lower", "compare", "diff", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion")
+COMMANDS = (
+    "check", "lower", "compare", "diff", "harden", "rewrite", "batch", "defects", "directml", "doctor", "completion",
+)  # fmt: skip
 """Each is a module of this package."""
 
 
@@ -57,6 +59,8 @@ def _run(words: Sequence[str], *, is_supervised: bool) -> int:
     options = make_parser(words).parse_args(split_repeated(words, endings))
     if hasattr(options, "work"):
         return CLEAN if run_work(options, is_supervised=is_supervised) else FINDING
+    if hasattr(options, "supervise"):
+        return int(options.supervise(options, is_supervised=is_supervised))
     try:
         with console.showing_progress():
             result = options.run(options)  # an exit code, or whether there is no finding

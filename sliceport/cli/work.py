@@ -143,23 +143,36 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> bool:
 
 
 def _run(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> bool:
-    if os.path.isdir(work.model):
-        raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; see sliceport batch.")
-    timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
-    try:
-        if is_supervised or timeout is not None or memory is not None:
-            answer = _supervise(work, timeout, memory, is_supervised=is_supervised)
-        else:
-            with console.showing_progress():
-                answer = do(work)
-    except (MemoryError, supervisor.ChildDied) as error:
-        raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
+    answer = compute(work, options, is_supervised=is_supervised)
     if work.output is not None:
         reason = "" if answer.is_written else ", because the rewritten model computes something else"
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
     write_pages(answer.files, overwrite=work.overwrite)
     emit(answer.text)
     return answer.is_clean
+
+
+def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
+    """Do the work, in a child if the process is supervised or has limits, and return its result.
+
+    Args:
+        work: The work.
+        options: Options with `timeout` and `memory`.
+        is_supervised: Whether a child does the work even if no limit needs one.
+
+    Raises:
+        SliceportError: The work cannot be done.
+    """
+    if os.path.isdir(work.model):
+        raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; see sliceport batch.")
+    timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
+    try:
+        if is_supervised or timeout is not None or memory is not None:
+            return _supervise(work, timeout, memory, is_supervised=is_supervised)
+        with console.showing_progress():
+            return do(work)
+    except (MemoryError, supervisor.ChildDied) as error:
+        raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
 
 
 def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:

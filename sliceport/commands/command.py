@@ -59,6 +59,9 @@ COMMANDS = {
     command.name: command
     for command in (
         Command(
+            "check", "find nodes that are invalid, fragile, or that an engine gets wrong", "check", takes_inputs=False
+        ),
+        Command(
             "lower",
             "lower every Slice and Split to DirectML operators",
             "lower",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
-from sliceport.defects.engines import TITLES
+from sliceport.defects.engines import ALL_TITLES
 
-Handling = Literal["rewritten", "named", "avoided", "unseen"]
+Kind = Literal["invalid", "fragile", "defect"]
+Evidence = Literal["proved", "reported"]
+Handling = Literal["rewritten", "named", "found", "avoided", "unseen"]
 _HANDLINGS = {
     "rewritten": "`harden` rewrites it",
     "named": "`harden` names it and leaves it",
+    "found": "",
     "avoided": "",
     "unseen": "nothing finds it before the model runs",
 }
@@ -140,7 +144,9 @@ class Divergence:
     Attributes:
         engine: Its name in `TITLES`.
         does: The behaviour, as the end of a sentence that begins with the engine.
-        versions: The versions that show it.
+        versions: The versions in which it was seen.
+        since: The first version that shows it; empty if that is not known.
+        until: The first later version that is right; empty if none is known.
         issues: The reports about it: `owner/repository#number`.
         is_unsafe: Whether it ends the process or may do so, because it reads or frees memory of others. Such a node is
             never run in the process of the user.
@@ -151,10 +157,37 @@ class Divergence:
     versions: tuple[str, ...]
     issues: tuple[str, ...] = ()
     is_unsafe: bool = False
+    since: str = ""
+    until: str = ""
 
     def __str__(self) -> str:
         issues = f" ({', '.join(self.issues)})" if self.issues else ""
-        return f"{TITLES[self.engine]} {self.does}{issues}"
+        return f"{ALL_TITLES[self.engine]} {self.does}{issues}"
+
+    def concerns(self, version: str) -> bool:
+        """Whether a version may show it: it is not before `since`, and before `until`.
+
+        >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").concerns("8.6.1")
+        False
+        """
+        key = version_key(version)
+        is_early = bool(self.since) and key < version_key(self.since)
+        return not is_early and not (self.until and key >= version_key(self.until))
+
+    @property
+    def seen_in(self) -> str:
+        """The versions in which it was seen, or else those that may show it; empty if none is stated."""
+        limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
+        return ", ".join(self.versions or limits)
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, which order versions.
+
+    >>> version_key("2025.2") < version_key("2025.10.1-rc2")
+    True
+    """
+    return tuple(int(number) for number in re.findall(r"\d+", re.split("[-+]", version)[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +201,15 @@ class Defect:
         divergences: The wrong behaviour of each engine.
         examples: Minimal cases; each divergence occurs in at least one.
         handling: The treatment of such a node. `rewritten`: `harden` rewrites it if it can; `named`: `harden` reports
-            and keeps it; `avoided`: sliceport neither writes nor runs such nodes; `unseen`: nothing finds it before
+            and keeps it; `found`: `check` alone names it;
+            `avoided`: sliceport neither writes nor runs such nodes; `unseen`: nothing finds it before
             the model runs.
         workaround: Details of the handling, or advice to the user.
         is_contested: Whether engines disagree about the result of the node, so that no pass of `rewrite` touches it or
             infers from it.
+        kind: The kind of finding that such a node is for `check`. `invalid`: it breaks the standard of its operator;
+            `fragile`: it is right for some sizes of an open axis only; `defect`: it is right, and engines are not.
+        evidence: `proved` by a test on each engine, or `reported` in the threads of `issues`.
     """
 
     id: str
@@ -183,6 +220,13 @@ class Defect:
     handling: Handling = "rewritten"
     workaround: str
     is_contested: bool = False
+    kind: Kind = "defect"
+    evidence: Evidence = "proved"
+
+    @property
+    def rule(self) -> str:
+        """The id in a form for file names and programs."""
+        return re.sub(r"[^a-z0-9]+", "-", self.id.lower()).strip("-")
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -216,7 +260,7 @@ class Defect:
         """The reason why a node is rewritten, named or kept, as the end of a sentence."""
         if not self.is_contested:
             return f"given {self.trigger}, {self.effect}"
-        others = "".join(f"; {TITLES[engine]} is right" for engine in self.correct_engines)
+        others = "".join(f"; {ALL_TITLES[engine]} is right" for engine in self.correct_engines)
         return f"engines disagree about it: {self.right}; {self.effect}{others}"
 
     def is_unsafe_on(self, engine: str) -> bool:
@@ -227,6 +271,9 @@ class Defect:
         """Return the entry as JSON values."""
         return {
             "id": self.id,
+            "rule": self.rule,
+            "kind": self.kind,
+            "evidence": self.evidence,
             "trigger": self.trigger,
             "right": self.right,
             "divergences": [asdict(divergence) for divergence in self.divergences],

@@ -14,6 +14,7 @@ from sliceport.defects.engines import (
     ONNXRUNTIME_CPU,
     ONNXRUNTIME_CPU_OPTIMIZED,
     ONNXRUNTIME_DML,
+    OPENVINO_ONNX,
 )
 
 ONNX = ("1.23.2",)
@@ -30,7 +31,7 @@ NEVER_WRITES = "skips every node that it fuses with the empty one, so that their
 SPLITS_EVENLY = "ignores the empty list and splits evenly"
 
 
-def _slice_graph(start: int, end: int, step: int, *, axes: str = "axes") -> str:
+def slice_graph(start: int, end: int, step: int, *, axes: str = "axes") -> str:
     """Return the graph of a Slice of a vector of 4 elements; an empty `axes` leaves this input out."""
     bounds = {"starts": start, "ends": end, "axes": 0, "steps": step}
     constants = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in bounds.items() if axes or name != "axes")
@@ -96,7 +97,7 @@ STEPS_WITHOUT_AXES = Defect(
     divergences=(_directml("refuses the model"),),
     examples=(
         Example(
-            OnnxCase(_slice_graph(0, 4, 2, axes="")),
+            OnnxCase(slice_graph(0, 4, 2, axes="")),
             right=gives((0, 2)),
             seen={ONNXRUNTIME_CPU: gives((0, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
         ),
@@ -110,7 +111,7 @@ FROM_THE_LEAST = Defect(
     divergences=(_directml("refuses the model"),),
     examples=tuple(
         Example(
-            OnnxCase(_slice_graph(start, -1, 1)),
+            OnnxCase(slice_graph(start, -1, 1)),
             right=gives((0, 1, 2)),
             seen={ONNXRUNTIME_CPU: gives((0, 1, 2)), ONNXRUNTIME_DML: REFUSES_TO_LOAD},
         )
@@ -164,6 +165,26 @@ MORE_THAN_EIGHT_AXES = Defect(
     handling="named",
     workaround="a Reshape to fewer axes is refused, too",
 )
+MATMUL_OF_MANY_AXES = Defect(
+    id="matmul of more than 4 axes",
+    trigger="a MatMul of a tensor of more than 4 axes",
+    right="by MatMul-13, it behaves like numpy.matmul, which takes any number of axes",
+    divergences=(_directml("refuses the model", issues=("microsoft/onnxruntime#21583",)),),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[1,1,1,2,2] x) => (float[1,1,1,2,2] y) <float[2,2] one = {1, 0, 0, 1}> { y = MatMul(x, one) }"
+            ),
+            right=gives((0, 1, 2, 3), shape=(1, 1, 1, 2, 2)),
+            seen={
+                ONNXRUNTIME_CPU: gives((0, 1, 2, 3), shape=(1, 1, 1, 2, 2)),
+                ONNXRUNTIME_DML: REFUSES_TO_LOAD,
+            },
+        ),
+    ),
+    handling="named",
+    workaround="a Reshape before it joins the leading axes, and one behind it parts them again",
+)
 
 # Nodes about which engines disagree.
 
@@ -179,9 +200,14 @@ BACKWARD_TO_THE_GREATEST = Defect(
     ),
     examples=tuple(
         Example(
-            OnnxCase(_slice_graph(-1, end, -1)),
+            OnnxCase(slice_graph(-1, end, -1)),
             right=gives(()),
-            seen={ONNXRUNTIME_CPU: gives((3, 2, 1, 0)), ONNXRUNTIME_DML: gives(())},
+            seen={
+                ONNXRUNTIME_CPU: gives((3, 2, 1, 0)),
+                ONNXRUNTIME_DML: gives(()),
+                ONNX_REFERENCE: gives(()),
+                OPENVINO_ONNX: gives(()),
+            },
         )
         for end in (INT64_MAX, INT32_MAX)
     ),
@@ -249,7 +275,7 @@ BELOW_THE_AXIS = Defect(
     ),
     examples=(
         Example(
-            OnnxCase(_slice_graph(-100, -200, -1)),
+            OnnxCase(slice_graph(-100, -200, -1)),
             right=gives((0,)),
             seen={
                 ONNXRUNTIME_CPU: gives((0,)),
@@ -276,7 +302,7 @@ OUTPUT_LEFT_OUT = Defect(
             seen={ONNXRUNTIME_CPU: EndsProcess(11)},
         ),
     ),
-    handling="avoided",
+    handling="found",
     workaround="`compare`, `rewrite` and `harden` give such outputs names before they run or write a model",
 )
 NO_PARTS = Defect(
@@ -296,6 +322,7 @@ NO_PARTS = Defect(
             seen={ONNXRUNTIME_CPU: gives((0, 1), (2, 3)), ONNXRUNTIME_DML: gives((0, 1), (2, 3))},
         ),
     ),
-    handling="avoided",
-    workaround="`lower` refuses it",
+    handling="found",
+    workaround="write a size for each output",
+    kind="invalid",
 )

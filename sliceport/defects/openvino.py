@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from sliceport.defects.cases import slice8, strided_slice
+from sliceport.defects.cases import OnnxCase, slice8, strided_slice
 from sliceport.defects.defect import Defect, Divergence, EndsProcess, Example, Fails, Unwritten, gives
-from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
+from sliceport.defects.engines import ONNXRUNTIME_CPU, OPENVINO, OPENVINO_CPU, OPENVINO_ONNX
 
 VERSIONS = ("2026.4.1",)
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
@@ -311,6 +311,29 @@ STRINGS = Defect(
         Example(strided_slice([4], [1], [3], element="string"), right=gives((1, 2)), seen={OPENVINO: EndsProcess(6)}),
     ),
     workaround=OURS,
+)
+
+# The reader of ONNX models.
+
+EMPTY_LISTS = Defect(
+    id="empty lists in an ONNX model",
+    trigger="an ONNX Slice with empty starts and ends, which slices no axis",
+    right="by Slice-13, an axis that is not named is kept whole",
+    divergences=(
+        Divergence(OPENVINO_ONNX, "does not convert the model", VERSIONS, issues=("openvinotoolkit/openvino#33990",)),
+    ),
+    examples=(
+        Example(
+            OnnxCase(
+                "(float[4] x) => (float[n] y) <int64[0] starts = {}, int64[0] ends = {}, int64[0] axes = {}> "
+                "{ y = Slice(x, starts, ends, axes) }"
+            ),
+            right=gives((0, 1, 2, 3)),
+            seen={ONNXRUNTIME_CPU: gives((0, 1, 2, 3)), OPENVINO_ONNX: Fails("FrontEnd API failed")},
+        ),
+    ),
+    handling="found",
+    workaround="`sliceport rewrite MODEL -o OUT` removes the Slice",
 )
 
 # Defects that no condition on a node can find, because they depend on values at run time.

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
-from sliceport.defects import directml, onnxruntime, openvino
+from sliceport.defects import directml, onnxruntime, openvino, reported, validity
 from sliceport.defects.defect import Defect
-from sliceport.defects.engines import TITLES
+from sliceport.defects.engines import ALL_TITLES
 from sliceport.errors import unknown_name
+
+SCHEMA_VERSION = 2
+
+
+def to_json(defects: Sequence[Defect] | None = None) -> dict[str, Any]:
+    """Return defects as JSON values, as `table.schema.json` describes them; by default all."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "last_proved": LAST_PROVED,
+        "engines": ALL_TITLES,
+        "defects": [defect.to_json() for defect in (DEFECTS if defects is None else defects)],
+    }
 
 
 def entries_of(module: ModuleType) -> tuple[Defect, ...]:
@@ -15,7 +29,9 @@ def entries_of(module: ModuleType) -> tuple[Defect, ...]:
     return tuple(value for value in vars(module).values() if isinstance(value, Defect))
 
 
-MODULES = (onnxruntime, openvino, directml)
+LAST_PROVED = "2026-11-23"
+"""The day on which the tests last ran every proved entry on its engine."""
+MODULES = (onnxruntime, validity, openvino, directml, reported)
 DEFECTS = tuple(defect for module in MODULES for defect in entries_of(module))
 
 
@@ -23,11 +39,11 @@ def defects_of(engine: str) -> tuple[Defect, ...]:
     """Return the defects of an engine.
 
     Args:
-        engine: A name of `TITLES`.
+        engine: A name of `ALL_TITLES`.
 
     Raises:
         UsageError: The table does not have this engine.
     """
-    if engine not in TITLES:
-        raise unknown_name("engine", engine, list(TITLES))
+    if engine not in ALL_TITLES:
+        raise unknown_name("engine", engine, list(ALL_TITLES))
     return tuple(defect for defect in DEFECTS if engine in defect.engines)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from sliceport.defects.defect import Defect, Divergence
-from sliceport.defects.engines import TITLES
+from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
 from sliceport.defects.table import defects_of
 
 
@@ -17,7 +17,8 @@ def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int 
     """
     lines = []
     for engine in engines:
-        lines.append(f"{TITLES[engine]} ({engine})")
+        reported = ", reported and not reproduced here" if engine in REPORTED_TITLES else ""
+        lines.append(f"{ALL_TITLES[engine]} ({engine}){reported}")
         for defect in defects_of(engine):
             (divergence,) = [d for d in defect.divergences if d.engine == engine]
             for line in _describe(defect, divergence, verbose):
@@ -31,7 +32,7 @@ def _describe(defect: Defect, divergence: Divergence, verbose: bool) -> list[str
     lines = [f"  {defect.id}: given {defect.trigger}, it {divergence.does}{issues}"]
     if not verbose:
         return lines
-    lines += [f"    right: {defect.right}", f"    seen in: {', '.join(divergence.versions)}"]
+    lines += [f"    right: {defect.right}", f"    seen in: {divergence.seen_in or 'no version is stated'}"]
     lines.append(f"    {defect.remedy}")
     lines += [
         f"    case: {example.case}: {example.seen[divergence.engine]} instead of {example.right}"

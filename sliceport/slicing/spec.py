@@ -206,7 +206,9 @@ class SplitSpec:
         chunk = -(-dim // parts) if uneven_last else dim // parts
         last = dim - chunk * (parts - 1)
         if not uneven_last and last != chunk:
-            raise InvalidSlice(f"axis {axis} has {dim} elements, which do not divide into {parts} equal parts")
+            raise InvalidSlice(
+                f"axis {axis} has {dim} elements, which do not divide into {parts} equal parts", "uneven"
+            )
         if last < 0:
             raise InvalidSlice(
                 f"axis {axis} has {dim} elements, too few for {parts} parts of {chunk} with a smaller last one"
@@ -244,10 +246,11 @@ class SplitSpec:
         """
         axis = normalize_axis(self.axis, len(shape))
         if any(size < 0 for size in self.sizes):
-            raise InvalidSlice(f"split sizes must not be negative, got split={list(self.sizes)}")
+            raise InvalidSlice(f"split sizes must not be negative, got split={list(self.sizes)}", "sizes")
         if sum(self.sizes) != shape[axis]:
             raise InvalidSlice(
-                f"split={list(self.sizes)} sums to {sum(self.sizes)}, but axis {axis} has {shape[axis]} elements"
+                f"split={list(self.sizes)} sums to {sum(self.sizes)}, but axis {axis} has {shape[axis]} elements",
+                "sizes",
             )
         ranges = list(map(range, shape))
         regions = []

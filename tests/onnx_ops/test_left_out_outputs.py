@@ -20,9 +20,9 @@ from running import as_arrays
 import onnx_ops
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.model.walk import every_node
 from onnx_ops.passes import PASSES
 from onnx_ops.passes.value_info import infer_value_info
-from onnx_ops.passes.walk import every_node
 from sliceport.cli import main as cli
 
 LEFT_OUT = [["", "b"], ["a", ""], ["a", "", "c"], ["a", "", ""]]

@@ -69,7 +69,7 @@ def test_files_are_kept_without_overwrite(wrong: Path, tmp_path: Path, capsys: p
     ("model", "output", "sentence"),
     [
         ("none.xml", "o.xml", "model '{}none.xml' is not a file."),
-        ("wrong.xml", "o.onnx", "output '{}o.onnx' must end in .xml: OpenVINO's own format is what is written."),
+        ("wrong.xml", "o.onnx", "output '{}o.onnx' must end in .xml, because only OpenVINO's own format is written."),
         ("text.onnx", "o.xml", "model '{}text.onnx' cannot be read by OpenVINO: "),
     ],
 )

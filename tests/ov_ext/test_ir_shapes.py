@@ -108,5 +108,5 @@ def test_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "beside"), [("m.xml", "m.bin"), ("a/m.v2.xml", "m.v2.bin")])
-def test_weights_are_beside(name: str, beside: str) -> None:
+def test_weights_are_listed_beside_the_model(name: str, beside: str) -> None:
     assert FORMAT.files_beside(name) == (beside,)

@@ -12,7 +12,7 @@ import pytest
 from openvino_backends import NATIVE, THERE
 from openvino_models import constant, make, parameter
 
-from ov_ext.copy import WORTH_A_THREAD, Plan
+from ov_ext.copy import MIN_PARALLEL_BYTES, Plan
 from ov_ext.slice import Slice as InPython
 
 GROWTH = """
@@ -90,7 +90,7 @@ source = np.arange(4100 * 256, dtype=np.float32).reshape(4100, 256)
 def run():
     target = np.zeros(plan.output_shape, np.float32)
     plan.copy(source, target)
-    assert target.nbytes >= copy.WORTH_A_THREAD and np.array_equal(target, source[2:4099])
+    assert target.nbytes >= copy.MIN_PARALLEL_BYTES and np.array_equal(target, source[2:4099])
 run()
 pid = os.fork()
 if pid == 0:
@@ -102,7 +102,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "7", done.stderr
-    assert WORTH_A_THREAD <= 4097 * 256 * 4
+    assert MIN_PARALLEL_BYTES <= 4097 * 256 * 4
 
 
 @pytest.mark.usefixtures("kind")

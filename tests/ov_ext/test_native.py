@@ -58,7 +58,7 @@ def test_library_is_missing_at_first(cache: Path) -> None:
 
 def test_library_of_the_package_goes_before_that_of_the_cache(cache: Path) -> None:
     cached = put(cached_folder(VERSION), make_record(VERSION))
-    assert find_library(VERSION) == native.Found(cached, f"the library in your cache is built for openvino {VERSION}")
+    assert find_library(VERSION) == native.Library(cached, f"the library in your cache is built for openvino {VERSION}")
     packaged = put(native.PACKAGED, make_record(VERSION))
     assert find_library(VERSION).path == packaged
 
@@ -66,7 +66,7 @@ def test_library_of_the_package_goes_before_that_of_the_cache(cache: Path) -> No
 def test_library_of_another_release_is_not_loaded(cache: Path) -> None:
     put(native.PACKAGED, make_record("2020.1"))
     reason = f"is built for openvino 2020.1 and not for {VERSION}, which is loaded"
-    assert find_library(VERSION) == native.Found(None, f"the library in the installed package {reason}")
+    assert find_library(VERSION) == native.Library(None, f"the library in the installed package {reason}")
     cached = put(cached_folder(VERSION), make_record(VERSION))
     assert find_library(VERSION).path == cached
     assert cached_folder(VERSION) != cached_folder("2020.1")
@@ -83,7 +83,7 @@ def test_library_of_another_release_is_not_loaded(cache: Path) -> None:
 )
 def test_unfit_library_is_not_used(cache: Path, record: dict[str, str], library: bool, reason: str) -> None:
     put(cached_folder(VERSION), record, library=library)
-    assert find_library(VERSION) == native.Found(None, f"the library in your cache {reason}")
+    assert find_library(VERSION) == native.Library(None, f"the library in your cache {reason}")
 
 
 @pytest.mark.parametrize("record", ["", "[]", "{", "\udcff"])
@@ -273,7 +273,7 @@ def test_folders_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(build, "SOURCE", source)
     made = tmp_path / "made here"
     made.mkdir()
-    build.put(made, *build.find_openvino())
+    build.build_into(made, *build.find_openvino())
     content = (made / LIBRARY).read_bytes()
     assert b"ov_ext/native/src/copy.cpp" in content
     assert str(tmp_path).encode() not in content

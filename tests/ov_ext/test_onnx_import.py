@@ -77,7 +77,7 @@ def test_outputs_of_exports_are_those_with_built_in_operators(path: Path) -> Non
             assert np.allclose(got[i], expected[i], rtol=1e-5, atol=1e-5)
 
 
-def test_every_export_is_there() -> None:
+def test_at_least_60_exports_have_slices() -> None:
     assert len(with_slices()) >= 60
 
 

@@ -30,7 +30,7 @@ struct Grid {
     ptrdiff_t offset = 0;
     InlineVector<Axis> axes;
 
-    /// Offset and strides count units, of which an element has `width`.
+    /// Offset and strides count units; an element has `width` of them.
     Grid(const Region& region, size_t width) {
         const auto merged = region.coalesce();
         auto stride = static_cast<ptrdiff_t>(width);
@@ -63,7 +63,7 @@ struct Grid {
     }
 };
 
-/// Consecutive lines of a grid, each `stride` after the previous one, or a part of one line.
+/// Lines of a grid that follow one another in the output, each `stride` after the previous one, or a part of one line.
 struct Lines {
     ptrdiff_t offset;
     size_t count;
@@ -81,32 +81,32 @@ void for_lines(const Grid& grid, size_t length, size_t begin, size_t end, const 
         copy(Lines{grid.offset, 1, 0, begin, end - begin});
         return;
     }
-    InlineVector<size_t> at;
+    InlineVector<size_t> position;
     for (size_t axis = 0; axis < rank; ++axis)
-        at.push_back(0);
+        position.push_back(0);
     auto offset = grid.offset;
     auto line = begin / length;
     for (size_t axis = rank; axis-- > 0;) {
-        at[axis] = line % grid.axes[axis].size;
+        position[axis] = line % grid.axes[axis].size;
         line /= grid.axes[axis].size;
-        offset += static_cast<ptrdiff_t>(at[axis]) * grid.axes[axis].stride;
+        offset += static_cast<ptrdiff_t>(position[axis]) * grid.axes[axis].stride;
     }
     const auto innermost = grid.axes.back();
     while (begin < end) {
         const auto first = begin % length;
         const bool is_part = first > 0 || end - begin < length;
-        const auto count = is_part ? 1 : std::min((end - begin) / length, innermost.size - at[rank - 1]);
-        const auto taken = is_part ? std::min(length - first, end - begin) : length;
-        copy(Lines{offset, count, innermost.stride, first, taken});
-        begin += count * taken;
+        const auto count = is_part ? 1 : std::min((end - begin) / length, innermost.size - position[rank - 1]);
+        const auto taken_length = is_part ? std::min(length - first, end - begin) : length;
+        copy(Lines{offset, count, innermost.stride, first, taken_length});
+        begin += count * taken_length;
         offset += static_cast<ptrdiff_t>(count) * innermost.stride;
-        at[rank - 1] += count;
-        for (size_t axis = rank; axis-- > 0 && at[axis] == grid.axes[axis].size;) {
-            offset -= static_cast<ptrdiff_t>(at[axis]) * grid.axes[axis].stride;
-            at[axis] = 0;
+        position[rank - 1] += count;
+        for (size_t axis = rank; axis-- > 0 && position[axis] == grid.axes[axis].size;) {
+            offset -= static_cast<ptrdiff_t>(position[axis]) * grid.axes[axis].stride;
+            position[axis] = 0;
             if (axis > 0) {
                 offset += grid.axes[axis - 1].stride;
-                ++at[axis - 1];
+                ++position[axis - 1];
             }
         }
     }
@@ -125,8 +125,8 @@ void for_elements(const Region& region, const Visit& visit) {
 /// Calls `copy(begin, end)` for parts of `count` units, from several threads if there are enough bytes.
 template <class Copy>
 void in_parallel(size_t count, size_t bytes, const Copy& copy) {
-    // One thread copies fewer bytes before another one wakes. There are more parts than threads, since not all threads
-    // start at once.
+    // Below `least_bytes`, one thread ends before another one wakes. There are more parts than threads, because not all
+    // threads start at once.
     constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 128 * 1024, parts_of_a_thread = 2;
     const auto threads = bytes < least_bytes ? 1 : static_cast<size_t>(parallel_get_max_threads());
     if (threads == 1) {
@@ -142,15 +142,15 @@ void in_parallel(size_t count, size_t bytes, const Copy& copy) {
     });
 }
 
-/// Copies lines of words of `width` bytes. `stride` counts the words from one of a line to the next; where `step` is
-/// not 0, it is the same number, known to the compiler.
+/// Copies lines of words of `width` bytes. `stride` counts the words from one word of a line to the next. A `step` that
+/// is not 0 is the same number as a compile-time constant.
 template <size_t width, ptrdiff_t step>
 SLICEPORT_INLINE void copy_words(const char* source, const Lines& lines, ptrdiff_t stride, char* target) {
-    const auto by = (step ? step : stride) * static_cast<ptrdiff_t>(width);
-    const auto length = static_cast<ptrdiff_t>(lines.length);  // Signed, or GCC does not vectorise the loop.
+    const auto distance = (step ? step : stride) * static_cast<ptrdiff_t>(width);
+    const auto length = static_cast<ptrdiff_t>(lines.length);  // GCC vectorises the loop only if this is signed.
     for (size_t line = 0; line < lines.count; ++line, source += lines.stride, target += lines.length * width)
         for (ptrdiff_t i = 0; i < length; ++i)
-            std::memcpy(target + i * static_cast<ptrdiff_t>(width), source + i * by, width);
+            std::memcpy(target + i * static_cast<ptrdiff_t>(width), source + i * distance, width);
 }
 
 using CopyWords = void (*)(const char* source, const Lines& lines, ptrdiff_t stride, char* target);
@@ -196,7 +196,7 @@ CopyWords choose_width(size_t width, ptrdiff_t stride) {
     return chosen;
 }
 
-/// Copies `size` bytes past the caches.
+/// Copies `size` bytes with stores that bypass the caches, if the processor has them.
 #ifdef SLICEPORT_STREAMS
 void stream(char* target, const char* source, size_t size) {
     const auto head = std::min(size, -reinterpret_cast<uintptr_t>(target) % 16);
@@ -224,7 +224,7 @@ void stream(char* target, const char* source, size_t size) {
 /// Copies a run of bytes for each element of a grid.
 void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
     const auto bytes = grid.size() * run;
-    // Where the caches cannot hold the output, reading its lines into them before they are written is lost time.
+    // If the output exceeds the caches, ordinary stores would read each of its cache lines before writing it.
     const bool streams = bytes >= 32 * 1024 * 1024 && run >= 16 * 1024;
     in_parallel(bytes, bytes, [&](size_t begin, size_t end) {
         auto next = target + begin;
@@ -281,8 +281,8 @@ void copy_packed(const Region& region, size_t bits, bool lowest_first, const voi
     };
     size_t next = 0;
     unsigned joined = 0;
-    for_elements(region, [&](size_t at) {
-        joined |= (from[at / per_byte] >> shift(at) & mask) << shift(next);
+    for_elements(region, [&](size_t element) {
+        joined |= (from[element / per_byte] >> shift(element) & mask) << shift(next);
         if (++next % per_byte == 0) {
             to[next / per_byte - 1] = static_cast<uint8_t>(joined);
             joined = 0;
@@ -293,7 +293,7 @@ void copy_packed(const Region& region, size_t bits, bool lowest_first, const voi
 }
 
 void copy_strings(const Region& region, const std::string* source, std::string* target) {
-    for_elements(region, [&](size_t at) { *target++ = source[at]; });
+    for_elements(region, [&](size_t element) { *target++ = source[element]; });
 }
 
 }  // namespace sliceport

@@ -12,7 +12,7 @@ namespace sliceport {
 /// Copies the elements of a non-empty region, each of `width` whole bytes.
 void copy_bytes(const Region& region, size_t width, const void* source, void* target);
 
-/// Copies the elements of a non-empty region, each of `bits` of a byte, and clears the rest of the last byte.
+/// Copies the elements of a non-empty region, each of 1, 2 or 4 `bits`, and clears the rest of the last byte.
 ///
 /// \param lowest_first  Whether the first element of a byte is in its lowest bits.
 void copy_packed(const Region& region, size_t bits, bool lowest_first, const void* source, void* target);

@@ -55,8 +55,8 @@ std::optional<SlicingOp::OutputSizes> Slice::output_dimensions(const InlineVecto
             return indices.of[input] ? (*indices.of[input])[i] : any_index;
         };
         auto& size = output[static_cast<size_t>(axis)];
-        const auto found = sliced_size(size.bounds, index(start), index(stop), stride);
-        size = {found.bounds, found.keeps_size ? axis : -1};
+        const auto sliced = sliced_size(size.bounds, index(start), index(stop), stride);
+        size = {sliced.bounds, sliced.keeps_size ? axis : -1};
     }
     return output;
 }
@@ -75,15 +75,15 @@ std::optional<Sizes> Slice::axes(const IndicesBounds& indices, int64_t rank) con
             named.push_back(axis);
         return named;
     }
-    const auto& given = indices.of[axes_input];
-    if (!given || !std::all_of(given->begin(), given->end(), [](const Bounds& axis) { return axis.is_exact(); }))
+    const auto& bounds = indices.of[axes_input];
+    if (!bounds || !std::all_of(bounds->begin(), bounds->end(), [](const Bounds& axis) { return axis.is_exact(); }))
         return std::nullopt;
-    for (const auto& axis : *given)
+    for (const auto& axis : *bounds)
         named.push_back(normalize_axis(axis.low, rank));
     for (size_t i = 0; i < named.size(); ++i) {
         if (std::find(named.begin(), named.begin() + i, named[i]) != named.begin() + i) {
             Integers written;
-            for (const auto& axis : *given)
+            for (const auto& axis : *bounds)
                 written.push_back(axis.low);
             throw InvalidSlice("an axis is named twice in axes=" + list_to_string(written));
         }

@@ -29,8 +29,8 @@ public:
 ///
 /// No axis is longer than INT64_MAX, so a greater index selects what INT64_MAX does and has this value. The least and
 /// the greatest 32-bit integer mean "as far as possible" and have the value of the 64-bit ones: the CPU plugin narrows
-/// constants so, and OpenVINO writes unbounded 32-bit bounds so. Messages and comparisons see the integer as it is
-/// written.
+/// constants to these values, and OpenVINO writes unbounded 32-bit bounds as these values. Messages and comparisons use
+/// the integer as it is written.
 struct Integer {
     Integer() = default;
     Integer(int64_t value) : value(value), written(static_cast<uint64_t>(value)) {}
@@ -120,7 +120,7 @@ inline Range resolve_axis(std::optional<int64_t> start, std::optional<int64_t> s
     return canonicalize(first, static_cast<int64_t>(count), step);
 }
 
-/// Merges two non-empty axes into one of `outer size * inner_size` elements, if they are an arithmetic progression.
+/// Merges two non-empty axes into one of `outer size * inner_size` elements, if the indices on it have one step.
 inline std::optional<Range> merge(const Range& outer, const Range& inner, int64_t inner_size) {
     const int64_t first = outer.start * inner_size + inner.start;
     if (outer.size == 1)
@@ -230,8 +230,8 @@ struct Region {
             if (size == 1)
                 continue;
             if (!merged.ranges.empty()) {
-                if (const auto both = merge(ranges[axis], merged.ranges.back(), merged.input_shape.back())) {
-                    merged.ranges.back() = *both;
+                if (const auto merged_range = merge(ranges[axis], merged.ranges.back(), merged.input_shape.back())) {
+                    merged.ranges.back() = *merged_range;
                     merged.input_shape.back() *= size;
                     continue;
                 }
@@ -279,7 +279,7 @@ inline void check_shrunk_index(const Entry& entry, const Bounds& size, const Bou
 
 // Specifications.
 
-/// Returns `axis` counted from the front.
+/// Returns `axis` as a number from 0 on.
 inline int64_t normalize_axis(const Integer& axis, int64_t rank) {
     if (axis.value < -rank || axis.value >= rank)
         throw InvalidSlice("axis " + to_string(axis) + " is out of range for a tensor of rank " +
@@ -308,7 +308,7 @@ struct SliceSpec {
         return region;
     }
 
-    /// Checks all rules and returns the axis of each entry, counted from the front.
+    /// Checks all rules and returns the axis of each entry as a number from 0 on.
     Sizes normalize_axes(int64_t rank) const {
         if (rank == 0)
             throw InvalidSlice("data is a scalar, but slicing needs at least one axis");
@@ -363,7 +363,7 @@ struct StridedSliceSpec {
                 region.ranges[axis] = {shrunk_index(entry, region.input_shape[axis]), 1, 1};
                 break;
             case EntryKind::slice:
-                region.ranges[axis] = sliced(entry, region.input_shape[axis]);
+                region.ranges[axis] = sliced_range(entry, region.input_shape[axis]);
                 region.output_shape.push_back(region.ranges[axis].size);
                 break;
             }
@@ -384,7 +384,7 @@ struct StridedSliceSpec {
     }
 
 private:
-    Range sliced(const Entry& entry, int64_t size) const {
+    Range sliced_range(const Entry& entry, int64_t size) const {
         const auto i = static_cast<size_t>(entry.position);
         const auto stride = strides ? (*strides)[i].value : 1;
         if (stride == 0)
@@ -419,7 +419,7 @@ struct SlicedSize {
 ///
 /// \param start  The default is the beginning in the direction of `step`.
 /// \param stop   The default is the end in that direction.
-/// \param step   Nothing if it is not known exactly.
+/// \param step   Absent if it is not known exactly.
 inline SlicedSize sliced_size(const Bounds& axis,
                               const std::optional<Bounds>& start,
                               const std::optional<Bounds>& stop,
@@ -428,7 +428,7 @@ inline SlicedSize sliced_size(const Bounds& axis,
     const int64_t least = axis.low.value, greatest = axis.high.value;
     if (!step)
         return {{0, greatest}, greatest == 0};
-    const auto ends = [](const std::optional<Bounds>& index) {
+    const auto extreme_indices = [](const std::optional<Bounds>& index) {
         if (!index)
             return InlineVector<Index>{std::nullopt};
         const int64_t low = index->low.value, high = index->high.value;
@@ -438,8 +438,8 @@ inline SlicedSize sliced_size(const Bounds& axis,
     };
     int64_t low = int64_max, high = 0;
     bool keeps_size = true;
-    for (const auto& first : ends(start)) {
-        for (const auto& end : ends(stop)) {
+    for (const auto& first : extreme_indices(start)) {
+        for (const auto& end : extreme_indices(stop)) {
             const auto count_at = [&](int64_t size) {
                 const auto count = resolve_axis(first, end, *step, size).size;
                 low = std::min(low, count);
@@ -453,14 +453,15 @@ inline SlicedSize sliced_size(const Bounds& axis,
             for (const auto& index : {first, end}) {
                 if (!index)
                     continue;
-                for (int64_t by = -1; by <= 1; ++by) {
-                    const auto size = magnitude(*index) + static_cast<uint64_t>(by);
+                for (int64_t difference = -1; difference <= 1; ++difference) {
+                    const auto size = magnitude(*index) + static_cast<uint64_t>(difference);
                     if (size > static_cast<uint64_t>(least) && size < static_cast<uint64_t>(greatest))
                         count_at(static_cast<int64_t>(size));
                 }
             }
         }
     }
+    // A slice of an unbounded axis is unbounded if it takes a constant part of the axis.
     if (greatest == int64_max && static_cast<uint64_t>(high) >= static_cast<uint64_t>(int64_max) / magnitude(*step) / 2)
         high = int64_max;
     return {{low, high}, keeps_size};

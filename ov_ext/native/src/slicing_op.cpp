@@ -15,7 +15,7 @@ public:
 
 /// Returns the indices, or nothing if one is not known exactly.
 template <class Indices, class IndicesBounds>
-std::optional<Indices> exact(const IndicesBounds& bounds) {
+std::optional<Indices> exact_indices(const IndicesBounds& bounds) {
     Indices indices;
     indices.count = bounds.count;
     for (size_t i = 0; i < bounds.count; ++i) {
@@ -54,7 +54,7 @@ bool is_constant(const ov::Node* node) {
     return ov::is_type<ov::op::v0::Constant>(node);
 }
 
-ov::Tensor pack(const ov::Tensor& tensor) {
+ov::Tensor to_packed(const ov::Tensor& tensor) {
     if (tensor.is_continuous())
         return tensor;
     ov::Tensor copied(tensor.get_element_type(), tensor.get_shape());
@@ -134,7 +134,7 @@ void SlicingOp::infer() {
     if (input_of(index_count()) != get_input_size())
         throw InvalidSlice("indices that are attributes leave " + std::to_string(input_of(index_count())) +
                            " inputs, got " + std::to_string(get_input_size()));
-    forget_narrowing();
+    remove_narrowing_marks();
     for (size_t i = 1; i < get_input_size() && !m_had_wide_indices; ++i)
         m_had_wide_indices = get_input_element_type(i) != ov::element::i32;
     const auto& element = get_input_element_type(0);
@@ -167,7 +167,7 @@ void SlicingOp::infer() {
 }
 
 /// Returns the sizes of the output if all indices are fixed and the shape is known, as at each inference of a dynamic
-/// model. Returns nothing if the long way has more to infer: symbols, known values or an error.
+/// model. Returns nothing if there is more to infer than sizes: symbols, known values or an error.
 std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     const auto& partial_shape = get_input_partial_shape(0);
     if (!m_fixed || get_input_size() > 1 || partial_shape.is_dynamic())
@@ -184,24 +184,24 @@ std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     try {
         return region(shape, *m_fixed).output_shape;
     } catch (const InvalidSlice&) {
-        return std::nullopt;  // The rules that follow say what is wrong.
+        return std::nullopt;  // The checks that follow report the error.
     }
 }
 
 void SlicingOp::pass_values(const IndicesBounds& bounds) {
-    const auto indices = exact<Indices>(bounds);
+    const auto indices = exact_indices<Indices>(bounds);
     if (!indices)
         return;
-    const auto found = element_bounds(input_value(0));
-    if (!found)
+    const auto element_values = element_bounds(input_value(0));
+    if (!element_values)
         return;
-    const auto selected = region(found->first.get_shape(), *indices);
+    const auto selected = region(element_values->first.get_shape(), *indices);
     if (selected.is_empty())
         return;
     const ov::Shape shape(selected.output_shape.begin(), selected.output_shape.end());
     ov::Tensor lower(get_output_element_type(0), shape), upper(get_output_element_type(0), shape);
-    copy(selected, found->first, lower);
-    copy(selected, found->second, upper);
+    copy(selected, element_values->first, lower);
+    copy(selected, element_values->second, upper);
     auto& output = get_output_tensor(0);
     output.set_lower_value(lower);
     output.set_upper_value(upper);
@@ -243,7 +243,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs,
                          const ov::EvaluationContext&) const {
     ov::TensorVector packed;
     for (const auto& input : inputs)
-        packed.push_back(pack(input));
+        packed.push_back(to_packed(input));
     if (outputs.size() != 1 || outputs[0].is_continuous())
         return evaluate(outputs, packed);
     ov::TensorVector results{{outputs[0].get_element_type(), outputs[0].get_shape()}};
@@ -281,7 +281,7 @@ bool SlicingOp::evaluate_symbol(ov::TensorSymbolVector& output_symbols) const {
     if (shape.is_dynamic() || shape.size() != 1 || symbols.size() != shape.get_shape()[0])
         return false;
     try {
-        const auto indices = exact<Indices>(index_bounds());
+        const auto indices = exact_indices<Indices>(index_bounds());
         if (!indices)
             return false;
         const auto selected = region(shape.get_shape(), *indices).ranges[0];
@@ -302,7 +302,7 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
     if (Op::can_constant_fold(inputs))
         return Op::constant_fold(outputs, inputs);
     auto indices = std::make_shared<Indices>();
-    ov::OutputVector left{inputs[0]};
+    ov::OutputVector remaining_inputs{inputs[0]};
     indices->count = index_count();
     for (size_t i = 0; i < indices->count; ++i) {
         if (const auto list = fixed(i)) {
@@ -313,16 +313,16 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
         if (const auto constant = ov::as_type<const ov::op::v0::Constant>(input.get_node()))
             indices->of[i] = to_index_list(constant->get_tensor_view());
         if (indices->of[i].empty())
-            left.push_back(input);
+            remaining_inputs.push_back(input);
     }
-    if (left.size() == inputs.size())
+    if (remaining_inputs.size() == inputs.size())
         return false;
-    outputs[0] = make_with(left, std::move(indices))->output(0);
+    outputs[0] = make_with(remaining_inputs, std::move(indices))->output(0);
     return true;
 }
 
-/// Returns whether indices can become attributes: a plugin has narrowed them to 32 bits. Models that users hold are
-/// folded, too, but not narrowed, and so keep the inputs that every reader of their files knows.
+/// Returns whether indices can become attributes, that is, whether a plugin has narrowed them to 32 bits. A user's model
+/// may be folded too, but is not narrowed, so that its nodes keep the inputs that every reader of IR expects.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
     if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
         return false;
@@ -337,9 +337,9 @@ bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
            });
 }
 
-/// Removes the mark of the CPU plugin on inputs that it narrowed and that are no constants. Before OpenVINO folds a
-/// node it widens marked inputs again, and fails if one is no constant.
-void SlicingOp::forget_narrowing() {
+/// Removes the mark of the CPU plugin from narrowed inputs that are not constants. Before OpenVINO folds a node, it
+/// widens marked inputs again, and fails if one of them is not a constant.
+void SlicingOp::remove_narrowing_marks() {
     for (size_t i = 0; i < get_input_size(); ++i)
         if (!is_constant(get_input_node_ptr(i)))
             input(i).get_rt_info().erase("original_precision");

@@ -44,7 +44,7 @@ protected:
     using Indices = PerInput<Integers>;
     using IndicesBounds = PerInput<std::optional<IndexBounds>>;
 
-    /// A size of the output, and the input axis of certainly that size, or -1.
+    /// A size of the output, and the input axis that always has this size, or -1.
     struct OutputSize {
         Bounds bounds;
         int64_t axis;
@@ -93,18 +93,18 @@ private:
     Indices read_indices(const ov::TensorVector& inputs) const;
     void infer();
     bool can_fix(const ov::OutputVector& inputs) const;
-    void forget_narrowing();
+    void remove_narrowing_marks();
     IndicesBounds index_bounds() const;
     std::optional<Sizes> find_exact_sizes() const;
     void pass_values(const IndicesBounds& indices);
     std::optional<int64_t> check_list(size_t input, const char* name) const;
     bool evaluate_bound(ov::TensorVector& outputs, bool lower) const;
 
-    /// Indices that are attributes instead of inputs. A list that is empty is still an input.
+    /// Indices that are attributes instead of inputs. An empty list stands for one that is still an input.
     ///
-    /// For each input of a node the CPU plugin makes a tensor at each inference, and a node if the model is dynamic,
-    /// which takes longer than a small slice: 1.45 times as long as the built-in operator instead of 1.05 times. So
-    /// when the plugin folds constants, constant indices become attributes.
+    /// The CPU plugin makes a tensor for each input of a node at each inference, and a node too if the model is dynamic.
+    /// This takes longer than a small slice: 1.45 times as long as the built-in operator instead of 1.05 times. So when
+    /// the plugin folds constants, constant indices become attributes.
     std::shared_ptr<const Indices> m_fixed;
     bool m_had_wide_indices = false;
 };

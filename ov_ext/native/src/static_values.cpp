@@ -8,11 +8,11 @@
 namespace sliceport {
 namespace {
 
-/// The most elements of a value whose bounds are evaluated: shape arithmetic has fewer.
+/// Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer.
 constexpr int64_t max_elements = 1024;
 
 template <class T>
-Integers cast(const void* data, size_t count) {
+Integers convert_elements(const void* data, size_t count) {
     Integers values;
     const auto elements = static_cast<const T*>(data);
     for (size_t i = 0; i < count; ++i) {
@@ -28,7 +28,7 @@ Integers cast(const void* data, size_t count) {
 }
 
 /// Reads elements of 4 bits, two in a byte, of which the first is in the lowest bits.
-Integers unpack(const void* data, size_t count, bool is_signed) {
+Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     Integers values;
     const auto bytes = static_cast<const uint8_t*>(data);
     for (size_t i = 0; i < count; ++i) {
@@ -38,9 +38,9 @@ Integers unpack(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
-/// Makes OpenVINO evaluate bounds. Its headers declare no function for it, so this builds a built-in operator that
-/// needs them and drops it.
-void ask_for_bounds(const ov::Output<ov::Node>& source) {
+/// Makes OpenVINO evaluate the bounds of a value and store them in its tensor. OpenVINO's headers declare no function
+/// for this, but building a StridedSlice on the value does it. The node is dropped.
+void make_openvino_evaluate_bounds(const ov::Output<ov::Node>& source) {
     using namespace ov::op;
     const auto count = static_cast<size_t>(source.get_partial_shape()[0].get_length());
     const auto element = source.get_element_type();
@@ -63,30 +63,30 @@ bool is_integral(const ov::element::Type& element) {
 
 Integers to_index_list(const ov::Tensor& tensor) {
     if (!tensor)
-        return {};  // OpenVINO gives a constant without elements a view without memory.
+        return {};  // A constant without elements has a tensor without memory.
     const auto data = tensor.data();
     const auto count = tensor.get_size();
     switch (tensor.get_element_type()) {
     case ov::element::i4:
-        return unpack(data, count, true);
+        return unpack_4_bits(data, count, true);
     case ov::element::u4:
-        return unpack(data, count, false);
+        return unpack_4_bits(data, count, false);
     case ov::element::i8:
-        return cast<int8_t>(data, count);
+        return convert_elements<int8_t>(data, count);
     case ov::element::i16:
-        return cast<int16_t>(data, count);
+        return convert_elements<int16_t>(data, count);
     case ov::element::i32:
-        return cast<int32_t>(data, count);
+        return convert_elements<int32_t>(data, count);
     case ov::element::i64:
-        return cast<int64_t>(data, count);
+        return convert_elements<int64_t>(data, count);
     case ov::element::u8:
-        return cast<uint8_t>(data, count);
+        return convert_elements<uint8_t>(data, count);
     case ov::element::u16:
-        return cast<uint16_t>(data, count);
+        return convert_elements<uint16_t>(data, count);
     case ov::element::u32:
-        return cast<uint32_t>(data, count);
+        return convert_elements<uint32_t>(data, count);
     case ov::element::u64:
-        return cast<uint64_t>(data, count);
+        return convert_elements<uint64_t>(data, count);
     default:
         throw InvalidSlice("indices must be integers, got " + tensor.get_element_type().get_type_name());
     }
@@ -111,11 +111,11 @@ std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source) {
     }
     if (ov::is_type<ov::op::v0::Parameter>(node))
         return std::nullopt;
-    const auto found = element_bounds(source);
-    if (!found)
+    const auto tensors = element_bounds(source);
+    if (!tensors)
         return std::nullopt;
     IndexBounds bounds;
-    const auto low = to_index_list(found->first), high = to_index_list(found->second);
+    const auto low = to_index_list(tensors->first), high = to_index_list(tensors->second);
     for (size_t i = 0; i < low.size(); ++i)
         bounds.push_back({low[i], high[i]});
     return bounds;
@@ -126,7 +126,7 @@ std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output
     const auto element = source.get_element_type();
     if (!length || *length == 0 || *length > max_elements || !is_integral(element) || element.bitwidth() < 8)
         return std::nullopt;
-    ask_for_bounds(source);
+    make_openvino_evaluate_bounds(source);
     const auto& tensor = source.get_tensor();
     const auto &lower = tensor.get_lower_value(), &upper = tensor.get_upper_value();
     const ov::Shape shape{static_cast<size_t>(*length)};

@@ -87,11 +87,11 @@ std::optional<SlicingOp::OutputSizes> StridedSlice::output_dimensions(const Inli
                     return std::nullopt;
                 return indices.of[input] ? (*indices.of[input])[i] : any_index;
             };
-            const auto found = sliced_size(sizes[static_cast<size_t>(entry.axis)],
-                                           bound(begin, m_masks->begin),
-                                           bound(end, m_masks->end),
-                                           stride);
-            output.push_back({found.bounds, found.keeps_size ? entry.axis : -1});
+            const auto sliced = sliced_size(sizes[static_cast<size_t>(entry.axis)],
+                                            bound(begin, m_masks->begin),
+                                            bound(end, m_masks->end),
+                                            stride);
+            output.push_back({sliced.bounds, sliced.keeps_size ? entry.axis : -1});
         }
     }
     return output;

@@ -74,7 +74,7 @@ FOUND: dict[str, tuple[int, str, list[npt.NDArray[Any]], str]] = {
 
 
 @pytest.mark.parametrize("case", FOUND)
-def test_rewrite_keeps_the_result_when(case: str) -> None:
+def test_rewrite_keeps_the_result_of_each_case(case: str) -> None:
     opset, inputs, arrays, nodes = FOUND[case]
     proto = onnx.parser.parse_model(HEADER.format(opset=opset, inputs=inputs, nodes=nodes))
     model = from_proto(proto)

@@ -17,7 +17,7 @@ print(*[main(words.split()) for words in ("lower m.onnx", "rewrite m.onnx -o o.o
 
 @pytest.mark.parametrize("step", [2**63 - 1, -(2**63), 2**62, 2**31 - 1])
 @pytest.mark.parametrize("in_function", [False, True])
-def test_far_steps_that_end_the_process_in_onnx(tmp_path: Path, step: int, in_function: bool) -> None:
+def test_steps_that_crash_onnx_are_lowered(tmp_path: Path, step: int, in_function: bool) -> None:
     """Slice a Shape, for which onnx has its own inference, in the main graph or in a function."""
     cut = [
         helper.make_node("Constant", [], [name], value_ints=[value])

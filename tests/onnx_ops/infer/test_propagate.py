@@ -91,14 +91,14 @@ def test_replaceable_initializers_are_not_constants() -> None:
         assert (None if data is None else data.tolist()) == expected
 
 
-def test_functions_are_followed_with_the_attributes_of_each_call() -> None:
+def test_each_call_of_a_function_uses_its_own_attributes() -> None:
     head = f'<domain: "local", opset_import: ["" : {OPSET}]> Twice <at> (a) => (b)'
     calls = "{ y0 = local.Twice<at = 0> (x)  y1 = local.Twice<at = 1> (x) }"
     got = found(model(f"(float[2,3] x) => (y0, y1) {calls} {head} {{ b = Concat<axis: int = @at> (a, a) }}"))
     assert (got["y0"].dims, got["y1"].dims) == ((4, 3), (2, 6))
 
 
-def test_branches_of_an_if_are_followed() -> None:
+def test_outputs_of_an_if_have_the_sizes_that_its_branches_share() -> None:
     branches = """{ y = If (c) <then_branch = a () => (t) { t = Expand (x, four) },
         else_branch = b () => (e) { e = Expand (x, five) }> }"""
     sizes = "int64[2] four = {4, 3}, int64[2] five = {5, 3}"

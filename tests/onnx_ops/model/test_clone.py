@@ -71,7 +71,7 @@ def test_unsorted_graphs_are_lowered_as_sorted_ones(seed: int) -> None:
     assert lowered(sliceport.lower(ir.to_proto(model))) == expected
 
 
-def test_unsorted_functions(tmp_path: Any) -> None:
+def test_models_with_unsorted_functions_are_lowered(tmp_path: Any) -> None:
     model = parse(FUNCTION)
     expected = lowered(onnx_ops.lower(model))
     turn(next(iter(model.functions.values())))
@@ -113,7 +113,7 @@ def branch(model: ir.Model, name: str) -> ir.Graph:
     return model.graph[-1].attributes[name].as_graph()
 
 
-def test_an_unsorted_branch_is_one_sentence() -> None:
+def test_an_unsorted_branch_is_refused() -> None:
     model = parse(MAIN)
     turn(branch(model, "else_branch"))
     message = r"nodes are not sorted: node '.*' reads value 'n' before node '.*' writes it; sort them, as Topological"
@@ -121,7 +121,7 @@ def test_an_unsorted_branch_is_one_sentence() -> None:
         sliceport.lower(model)
 
 
-def test_cycles_are_one_sentence() -> None:
+def test_cycles_are_refused() -> None:
     model = parse(MAIN)
     cut = next(node for node in model.graph if node.outputs[0].name == "cut")
     rest = next(node for node in model.graph if node.outputs[0].name == "rest")
@@ -131,7 +131,7 @@ def test_cycles_are_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])
-def test_values_that_nothing_defines_are_one_sentence(is_sorted: bool) -> None:
+def test_values_that_nothing_defines_are_refused(is_sorted: bool) -> None:
     model = parse(MAIN)
     model.graph[5].name = "first"
     model.graph[5].replace_input_with(0, ir.Value(name="nowhere"))

@@ -205,7 +205,7 @@ class TestWhereParametersComeFrom:
         assert code == "missing_parameter"
         assert message.startswith("Slice 's': ends is stored outside the model and cannot be read (offset")
 
-    def test_missing_external_parameters_of_a_model_that_needs_folding(self, models: Path, tmp_path: Path) -> None:
+    def test_missing_external_parameters_are_named_after_folding(self, models: Path, tmp_path: Path) -> None:
         model = onnx.load(models / "dynamo_phi_dyn.onnx")
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="m.data")
         shapes = {"x": (1, 16)}
@@ -414,7 +414,7 @@ class TestInputShapes:
             ({"x": (-1, 6)}, r"the shape of input 'x' must not have negative sizes, got \[-1, 6\]"),
         ],
     )
-    def test_shapes_that_do_not_fit(self, given: dict[str, tuple[int, ...]], message: str) -> None:
+    def test_shapes_that_do_not_fit_are_refused(self, given: dict[str, tuple[int, ...]], message: str) -> None:
         with pytest.raises(UsageError, match=message):
             onnx_ops.lower(slice_model(shape=("n", 6), starts=[1], ends=[3]), input_shapes=given)
 
@@ -457,7 +457,8 @@ def test_read_model_leaves_external_tensors_closed(tmp_path: Path) -> None:
 
 
 def test_parts_that_would_be_lost_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plain = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }')
+    plain = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] y) <int64[1] i = {1}> { y = Neg(x) z = Slice(x, i, i) }""")
     trained = onnx.ModelProto.FromString(plain.SerializeToString())
     trained.training_info.add().algorithm.name = "a"
     sparse = onnx.ModelProto.FromString(plain.SerializeToString())

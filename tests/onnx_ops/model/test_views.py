@@ -68,7 +68,7 @@ def test_both_views_read_the_same_of_exports(path: Path) -> None:
 
 
 @pytest.mark.parametrize("numbers", [range(FUZZED), range(FUZZED, 2 * FUZZED)], ids=str)
-def test_single_nodes(numbers: range) -> None:
+def test_both_views_read_the_same_of_single_nodes(numbers: range) -> None:
     for number in numbers:
         assert_read_alike(model_of(generate(load("one_node"), "views", number)))
 
@@ -80,7 +80,7 @@ def test_both_views_read_the_same_of_random_graphs() -> None:
 
 
 @pytest.mark.parametrize("ir_version", [3, 8])
-def test_defaults_of_graphs_in_graphs(ir_version: int) -> None:
+def test_both_views_read_the_same_of_defaults_in_subgraphs(ir_version: int) -> None:
     """Check that only those of the main graph were constants once; a loop gives the inputs of its body."""
     proto = onnx.parser.parse_model(f"""<ir_version: {ir_version}, opset_import: ["" : 17]>
         g (float[9] x, int64[1] e) => (float[9] y, float[a, b] parts) <int64[1] e = {{3}}> {{
@@ -98,7 +98,7 @@ def test_defaults_of_graphs_in_graphs(ir_version: int) -> None:
     assert "starts comes from node" in node.reason.message
 
 
-def test_damaged_files() -> None:
+def test_both_views_read_the_same_of_damaged_files() -> None:
     for number in range(FUZZED):
         proto = onnx.ModelProto()
         try:
@@ -123,7 +123,7 @@ def test_a_model_of_known_shapes_is_read_without_onnx_ir(name: str, tmp_path: Pa
     assert (tmp_path / "out" / "model.onnx").exists()
 
 
-def test_so_are_models_whose_shapes_are_inferred() -> None:
+def test_a_model_of_inferred_shapes_is_read_without_onnx_ir() -> None:
     words = ["lower", str(MODELS / "ts_bert_dyn_14.onnx"), "--input-shapes", "x:1,16"]
     assert loaded_by(*words) == []
 

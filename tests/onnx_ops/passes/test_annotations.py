@@ -16,7 +16,6 @@ from sessions import open_unoptimized
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, harden_for_directml, rewrite
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.names import NodeNames, make_node_names_unique
 from onnx_ops.passes.outcome import Skipped
 
 HARDENING = {kind.__name__: kind for kind in HARDEN_DIRECTML}
@@ -106,26 +105,7 @@ def test_onnxruntime_takes_what_comes_of_nodes_without_names() -> None:
     open_unoptimized(ir.serde.serialize_model(model))  # raises if two nodes have one name
 
 
-def named_model(*names: str) -> ir.Model:
-    nodes = [helper.make_node("Neg", ["x"], [f"y{i}"], name) for i, name in enumerate(names)]
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-    return from_proto(helper.make_model(helper.make_graph(nodes, "g", [value], []), ir_version=8))
-
-
-def test_names_that_were_there_twice_before_stay_so() -> None:
-    model = named_model("a", "a", "b")
-    before = NodeNames.of(model)
-    last = model.graph[-1]
-    for replaced in list(model.graph)[:2]:
-        model.graph.insert_after(replaced, ir.node("Abs", replaced.inputs, name=replaced.name))
-        model.graph.remove(replaced)
-    for name in ("b", "b", "c", "c", ""):
-        model.graph.insert_before(last, ir.node("Abs", last.inputs, name=name))
-    make_node_names_unique(model, before)
-    assert [node.name for node in model.graph] == ["a", "a", "b_0", "b_1", "c_0", "c", "", "b"]
-
-
-def test_branches_may_go_on_using_the_same_names() -> None:
+def test_new_nodes_in_branches_get_different_names() -> None:
     proto = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]>
         g (float[8] x, bool c) => (float[2] y)
@@ -141,7 +121,7 @@ def test_branches_may_go_on_using_the_same_names() -> None:
     model = from_proto(proto)
     assert len(rewrite(model, ["compose"]).changes["compose"]) == 2
     names = [node.name for node in model.graph.all_nodes() if node.op_type == "Slice"]
-    assert names == ["second", "second"]
+    assert names == ["second_0", "second"]
 
 
 @pytest.mark.parametrize("case", CASES)

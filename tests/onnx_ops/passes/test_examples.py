@@ -18,7 +18,7 @@ KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML)}
 @pytest.mark.parametrize("name", KINDS)
 def test_given_and_result(name: str) -> None:
     found = examples(KINDS[name])
-    assert found
+    assert found, f"add `Given: ... Result: ...` to the docstring of {name}"
     for given, result in found:
         given_model, result_model = models(given, result)
         before = from_proto(given_model)
@@ -31,4 +31,4 @@ def test_given_and_result(name: str) -> None:
 
 def test_rules_are_numbered() -> None:
     for kind in KINDS.values():
-        assert "\n1. " in inspect.cleandoc(kind.__doc__ or "")
+        assert "\n1. " in inspect.cleandoc(kind.__doc__ or ""), f"number the rules in the docstring of {kind.__name__}"

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import PASSES, cleanup, compose_slices, matchers, rewrite, slice_of_concat, split_of_part
-from onnx_ops.passes.cleanup import remove_unread
+from onnx_ops.passes import PASSES, compose_slices, edits, matchers, rewrite, slice_of_concat, split_of_part
+from onnx_ops.passes.edits import remove_unread
 
 COUNT = 40
 LARGE = 2**17 + 1
@@ -92,7 +92,7 @@ def test_the_readers_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     split = ir.node("Split", [ir.Value(name="x")], num_outputs=COUNT)
     reader = ir.node("Abs", [split.outputs[-2]])
     graph = ir.Graph([], [], nodes=[split, reader], name="g")
-    calls = counted(monkeypatch, cleanup, "is_used")
+    calls = counted(monkeypatch, edits, "is_used")
     for output in split.outputs:
         remove_unread(output)
     assert len(calls) < 4 * COUNT

@@ -79,7 +79,7 @@ def test_sequences_and_optionals_come_out() -> None:
     assert np.array_equal(array_of(got["y"]), x)
 
 
-def test_a_value_that_onnxruntime_does_not_give_out_is_not_comparable() -> None:
+def test_a_value_that_onnxruntime_does_not_return_is_not_comparable() -> None:
     """Read bfloat16 beside an input of strings, which only the interface by NumPy's types takes."""
     proto = parse("(string[1] x, bfloat16[1] b) => (y, c) { y = Identity (x)  c = Identity (b) }", 21, 10)
     inputs = {"x": np.array(["a"], object), "b": np.ones(1, ml_dtypes.bfloat16)}

@@ -72,7 +72,7 @@ class TestVerdicts:
 
     @pytest.mark.parametrize("element", ["FLOAT", "COMPLEX128", "INT4"])
     @pytest.mark.parametrize("level", ["1.0", "6.4"])
-    def test_more_elements_than_python_counts(self, element: str, level: str) -> None:
+    def test_more_elements_than_python_counts_are_refused(self, element: str, level: str) -> None:
         region = Region.of((2**40, 2**40), (range(2**39), range(2**40)))
         rest = Region.of((2**40, 2**40), (range(2**39, 2**40), range(2**40)))
         for lowered in (lower_one(region, element=element, level=level), lower_one(region, rest, element=element)):
@@ -146,7 +146,7 @@ NCHW = Region.whole((2, 3, 4, 5))
 class TestOperatorChoice:
     PARTS = SplitSpec(1, (2, 3, 1)).resolve((2, 6))
 
-    def test_some_used_are_slices_that_move_less(self) -> None:
+    def test_a_split_with_unused_parts_becomes_slices_that_move_less(self) -> None:
         lowered = lower_one(*self.PARTS, unused={1})
         assert [type(call.operator) for call in lowered.calls] == [Slice1, Slice1]
         assert [call.outputs[0].value for call in lowered.calls] == ["n0", "n2"]

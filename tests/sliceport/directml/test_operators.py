@@ -57,7 +57,7 @@ class TestPages:
         assert run(operator, range(1, 1 + operator.input_tensor.element_count)) == expected
 
     @pytest.mark.parametrize("parts", [(1, 1, 1), (1, 2), (2, 1), (3,)])
-    def test_split_page_possible_splits_of_size_3(self, parts: tuple[int, ...]) -> None:
+    def test_every_split_of_3_elements_selects_them_in_order(self, parts: tuple[int, ...]) -> None:
         operator = Split(t(3), len(parts), tuple(map(t, parts)), 0)
         assert [value for part in run(operator, [1, 2, 3]) for value in part] == [1, 2, 3]
 
@@ -77,7 +77,7 @@ GOOD = (GOOD_SLICE1, GOOD_SLICE, GOOD_SPLIT, GOOD_IDENTITY)
 
 class TestRules:
     @pytest.mark.parametrize("operator", GOOD, ids=lambda o: o.schema.type)
-    def test_good_ones_pass(self, operator: Operator) -> None:
+    def test_good_operators_pass(self, operator: Operator) -> None:
         check(operator)
 
     @pytest.mark.parametrize("stride", [2**31 - 1, -(2**31)])
@@ -171,7 +171,7 @@ SHORT = {"F": "FLOAT", "I": "INT", "U": "UINT"}
 
 
 @pytest.mark.parametrize(("operator", "level", "ranks", "types"), ROWS, ids=str)
-def test_support_tables_of_the_pages(operator: str, level: str, ranks: tuple[int, ...] | None, types: str) -> None:
+def test_support_is_that_of_the_pages(operator: str, level: str, ranks: tuple[int, ...] | None, types: str) -> None:
     support = SCHEMAS[f"DML_OPERATOR_{operator}"].support(FeatureLevel.parse(level))
     if ranks is None:
         assert support is None
@@ -242,7 +242,7 @@ class TestAbi:
         fields = [[f, getattr(struct, f).offset, getattr(struct, f).size] for f in names]
         assert fields == expected["fields"]
 
-    def test_enum_values(self) -> None:
+    def test_enums_have_the_values_of_the_header(self) -> None:
         for schema in SCHEMAS.values():
             assert schema.value == ABI["enums"][schema.type]
         for data_type in DataType:

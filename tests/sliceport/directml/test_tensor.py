@@ -122,13 +122,13 @@ class TestBufferSize:
     def test_offsets_past_32_bits_are_counted_in_full_where_the_helper_wraps_to_8(self) -> None:
         assert buffer_size(F32, (3, 2), (2**31, 1)) == 17179869192
 
-    def test_every_type_by_bits(self) -> None:
+    def test_sizes_of_every_type_follow_from_its_bits(self) -> None:
         for data_type in DataType:
             assert buffer_size(data_type, (9,)) == -(-9 * data_type.bits // 32) * 4
 
 
 class TestClassification:
-    def test_all_small_layouts_against_the_set_of_addresses(self) -> None:
+    def test_small_layouts_overlap_exactly_if_two_addresses_are_equal(self) -> None:
         for sizes in itertools.product(range(1, 4), repeat=3):
             for strides in itertools.product(range(7), repeat=3):
                 tensor = BufferTensor.of(F32, sizes, strides)
@@ -181,13 +181,13 @@ class TestChecks:
             tensor.check("InputTensor")
 
     @pytest.mark.parametrize("alignment", [0, 16, 32, 256, 2**31])
-    def test_good_alignments(self, alignment: int) -> None:
+    def test_good_alignments_pass(self, alignment: int) -> None:
         BufferTensor(F32, (2,), None, 8, alignment).check("t")
 
-    def test_a_size_that_is_no_multiple_of_4_is_fine(self) -> None:
+    def test_a_size_that_is_not_a_multiple_of_4_passes(self) -> None:
         BufferTensor(DataType.UINT8, (3,), None, 6).check("t")
 
-    def test_a_larger_buffer_is_fine(self) -> None:
+    def test_a_larger_buffer_passes(self) -> None:
         BufferTensor(F32, (2,), None, 64).check("t")
 
     def test_strides_of_another_length_are_refused_when_computed(self) -> None:

@@ -42,7 +42,7 @@ def test_slices_are_checked_by_rank_alone() -> None:
 
 
 @given(st.data(), strategies.shapes(max_rank=3, max_size=3, min_rank=0))
-def test_strided_slice_by_sizes(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_strided_slices_are_checked_by_sizes(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec = data.draw(strategies.strided_slice_specs(len(shape)))
     assert message(spec.check, shape) == message(spec.resolve, shape)
     if message(spec.check, shape) is None:

@@ -61,7 +61,7 @@ def test_every_partition_of_an_axis_tiles_it_in_every_order() -> None:
 
 
 @pytest.mark.parametrize("spoilt", range(3))
-def test_no_partition_with_one_part_moved_turned_shortened_or_told_apart_by_its_shape(spoilt: int) -> None:
+def test_no_partition_with_one_changed_part_tiles_the_axis(spoilt: int) -> None:
     """Check that each near miss differs from a tiling of 6 elements by 1, 3 and 2 in one part alone."""
     runs = [range(1), range(1, 4), range(4, 6)]
     good = [Region.of((6,), (run,)) for run in runs]

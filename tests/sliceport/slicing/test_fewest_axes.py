@@ -82,7 +82,7 @@ def regions(shape: Positions) -> list[Region]:
 @pytest.mark.parametrize(
     "shape", [(6,), (4, 5), (5, 4), (1, 6), (3, 1, 4), (3, 3, 3), (2, 3, 4), (2, 2, 2, 2)], ids=str
 )
-def test_as_few_as_the_positions_are_nested(shape: tuple[int, ...]) -> None:
+def test_small_regions_coalesce_to_the_fewest_axes(shape: tuple[int, ...]) -> None:
     for region in regions(shape):
         merged = region.coalesce()
         assert positions(merged.input_shape, merged.ranges) == positions(shape, region.ranges)
@@ -100,7 +100,7 @@ def test_no_view_of_the_buffer_with_fewer_axes_selects_the_same(shape: tuple[int
 
 @settings(max_examples=300)
 @given(selecting.regions())
-def test_up_to_six_axes(region: Region) -> None:
+def test_regions_of_up_to_six_axes_coalesce_to_the_fewest(region: Region) -> None:
     merged = region.coalesce()
     assert positions(merged.input_shape, merged.ranges) == positions(region.input_shape, region.ranges)
     assert len(merged.input_shape) == fewest_axes(region)
@@ -108,7 +108,7 @@ def test_up_to_six_axes(region: Region) -> None:
 
 @settings(max_examples=300)
 @given(selecting.regions())
-def test_operators_have_no_more_dimensions_than_that(region: Region) -> None:
+def test_operators_have_the_fewest_dimensions(region: Region) -> None:
     assume(not region.selects_all)
     node = Resolved("n", "Slice", "", 13, (), "x", "FLOAT", ("y",), cuts=(Cut("y", region, True),))
     (lowered,) = lower_nodes([node]).nodes

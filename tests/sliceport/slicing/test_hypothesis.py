@@ -49,7 +49,7 @@ FAR = st.integers(-(2**80), 2**80)
 
 
 @given(st.integers(0, 2**62), FAR, FAR, FAR.filter(bool))
-def test_sizes_and_bounds_up_to_and_beyond_64_bits(size: int, start: int, stop: int, step: int) -> None:
+def test_sizes_and_bounds_beyond_64_bits_are_clamped(size: int, start: int, stop: int, step: int) -> None:
     """Check that the ends and the count by the specification's clamping, worked out without walking the axis."""
     kept = resolve_axis(start, stop, step, size)
     high = size if step > 0 else size - 1

@@ -23,7 +23,9 @@ def select(data: np.ndarray, region: Region) -> np.ndarray:
 
 class TestEquality:
     @pytest.mark.parametrize("shape", [(4,), (2, 3), (1, 3), (3, 1, 2)])
-    def test_equal_exactly_when_every_output_index_selects_the_same_element(self, shape: tuple[int, ...]) -> None:
+    def test_regions_are_equal_exactly_when_every_output_index_selects_the_same_element(
+        self, shape: tuple[int, ...]
+    ) -> None:
         data = np.arange(np.prod(shape)).reshape(shape)
         seen: dict[tuple[Any, ...], Region] = {}
         for region in every_region(shape):

@@ -30,7 +30,7 @@ def assert_same(expected: np.ndarray, got: np.ndarray) -> None:
 
 
 class TestSlice:
-    def test_two_axes_in_any_order_and_spelling(self) -> None:
+    def test_two_axes_are_sliced_in_any_order_and_spelling(self) -> None:
         data = distinct(3, 4)
         bounds = (-5, -1, 0, 2, INT64_MAX)
         for axes in ((0, 1), (1, 0), (-1, 0), (1, -2)):
@@ -40,7 +40,7 @@ class TestSlice:
                     assert_same(onnx_slice(data, starts, ends, axes, steps), selected(data, region))
 
     @pytest.mark.parametrize("shape", [(0,), (1,), (0, 3), (2, 0, 3)])
-    def test_axes_without_elements(self, shape: tuple[int, ...]) -> None:
+    def test_axes_without_elements_are_sliced(self, shape: tuple[int, ...]) -> None:
         data = distinct(*shape)
         for start, end, step in itertools.product((-2, 0, 1, INT64_MIN), (-2, 0, 1, INT64_MAX), (1, -1, 2)):
             region = SliceSpec((start,), (end,), (-1,), (step,)).resolve(shape)
@@ -62,7 +62,7 @@ class TestSlice:
             (SliceSpec((0,) * 3, (1,) * 3), "3 starts are more than the tensor's rank 2"),
         ],
     )
-    def test_what_the_specification_forbids(self, spec: SliceSpec, message: str) -> None:
+    def test_parameters_that_break_the_specification_are_refused(self, spec: SliceSpec, message: str) -> None:
         with pytest.raises(InvalidSlice, match=message):
             spec.resolve((2, 3))
         with pytest.raises((OracleError, IndexError)):
@@ -70,7 +70,7 @@ class TestSlice:
 
 
 class TestSplit:
-    def test_every_split_of_every_small_axis(self) -> None:
+    def test_every_split_of_a_small_axis_selects_its_parts(self) -> None:
         for shape in ((4,), (2, 3), (3, 0, 2), (2, 1, 4)):
             data = distinct(*shape)
             for axis in range(-len(shape), len(shape)):
@@ -110,7 +110,9 @@ class TestSplit:
             (lambda: SplitSpec.evenly(0, (2,), 0), "the number of outputs must be at least 1"),
         ],
     )
-    def test_what_the_specification_forbids(self, call: Callable[[], object], message: str) -> None:
+    def test_parameters_that_break_the_specification_are_refused(
+        self, call: Callable[[], object], message: str
+    ) -> None:
         with pytest.raises(InvalidSlice, match=message):
             call()
 
@@ -135,7 +137,7 @@ class TestStridedSlice:
         assert_same(expected, selected(data, spec.resolve(data.shape)))
         return True
 
-    def test_every_begin_end_stride_and_mask_of_one_entry(self) -> None:
+    def test_one_entry_selects_what_the_oracle_selects(self) -> None:
         """Check that bounds two beyond an end are clamped as all farther ones."""
         allowed = 0
         for size in range(5):
@@ -149,7 +151,7 @@ class TestStridedSlice:
 
     @pytest.mark.parametrize("rank", [0, 1, 2, 3])
     @pytest.mark.parametrize("entries", [2, 3])
-    def test_every_combination_of_five_masks(self, rank: int, entries: int) -> None:
+    def test_every_combination_of_masks_selects_what_the_oracle_selects(self, rank: int, entries: int) -> None:
         """Check that all 2^(5 x entries) combinations, with bounds and strides that differ from entry to entry."""
         data = distinct(*(3, 2, 4)[:rank])
         begin, end, strides = (1, -1, 0)[:entries], (-1, -9, 3)[:entries], (1, -1, 2)[:entries]
@@ -160,7 +162,7 @@ class TestStridedSlice:
                 allowed += self.both(data, begin, end, strides, **dict(zip(MASK_ATTRIBUTES, combination, strict=True)))
         assert allowed > 0
 
-    def test_four_entries_at_rank_three(self) -> None:
+    def test_four_entries_at_rank_three_select_what_the_oracle_selects(self) -> None:
         data = distinct(3, 2, 4)
         masks = list(itertools.product((0, 1), repeat=4))
         allowed = 0
@@ -172,7 +174,7 @@ class TestStridedSlice:
             )  # fmt: skip
         assert allowed > 100
 
-    def test_mask_lengths_of_the_specifications_own_examples(self) -> None:
+    def test_masks_of_any_length_are_accepted_as_in_the_specification(self) -> None:
         assert self.both(
             distinct(2, 3, 4), (1, 1, 123), (0, 0, 2), (1, 1, -1), begin_mask=(0, 1, 1), end_mask=(1, 1, 1),
             new_axis_mask=(0,) * 5, shrink_axis_mask=(0, 0), ellipsis_mask=(0,),
@@ -192,7 +194,7 @@ class TestStridedSlice:
         with pytest.raises(InvalidSlice, match=r"negative axes need a known rank, got axes=\[-1\]"):
             SliceSpec((0,), (1,), axes=(-1,)).by_axis(None)
 
-    def test_without_axes_and_steps(self) -> None:
+    def test_axes_and_steps_have_defaults(self) -> None:
         """Check that the first axes are meant, all of them at most, and each step is 1."""
         assert SliceSpec((0, 1), (2, 4)).resolve((3, 4)).ranges == (range(2), range(1, 4))
         assert SliceSpec((1,), (3,)).resolve((3, 4)).ranges == (range(1, 3), range(4))
@@ -216,7 +218,7 @@ class TestStridedSlice:
         ]
         assert StridedSliceSpec((0,), (1,)).entries(3) == [("slice", 0, 0), ("keep", -1, 1), ("keep", -1, 2)]
 
-    def test_no_entries(self) -> None:
+    def test_no_entries_select_the_whole_tensor(self) -> None:
         assert StridedSliceSpec((), ()).resolve((2, 3)).is_identity
         assert StridedSliceSpec((), ()).resolve(()).output_shape == ()
 
@@ -240,6 +242,6 @@ class TestStridedSlice:
             (StridedSliceSpec((-3,), (0,), masks=Masks(shrink_axis=(1,))), "shrinks axis 0 to index -3"),
         ],
     )
-    def test_what_is_not_allowed(self, spec: StridedSliceSpec, message: str) -> None:
+    def test_entries_that_break_a_rule_are_refused(self, spec: StridedSliceSpec, message: str) -> None:
         with pytest.raises(InvalidSlice, match=message):
             spec.resolve((2, 3))

@@ -1,0 +1,221 @@
+"""The nodes of an ONNX model that are invalid, fragile, or have a defect on an engine. No engine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.infer.resolve import bind_shapes
+from onnx_ops.lowering import open_view
+from onnx_ops.model.conditions import (
+    Defects,
+    check_node,
+    matmul_defects,
+    reshape_defects,
+    reshape_entries,
+    sizes_of,
+    slice_defects,
+    split_defects,
+)
+from onnx_ops.model.nodes import (
+    MAX_AXES,
+    NUM_OUTPUTS_OPSET,
+    SLICE_INPUTS_OPSET,
+    SLICING,
+    SPLIT_INPUT_OPSET,
+    constant,
+    is_slicing,
+    is_standard,
+    known_split,
+    node_name,
+    read_int,
+    slice_spec,
+)
+from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
+from onnx_ops.model.walk import scoped_nodes
+from sliceport.checking import NodeFinding, NodeFindings
+from sliceport.defects import onnxruntime as known
+from sliceport.defects import reported, validity
+from sliceport.defects.defect import Defect, Kind
+from sliceport.defects.openvino import EMPTY_LISTS
+from sliceport.errors import DynamicSlice, InvalidSlice, Rule
+
+if TYPE_CHECKING:
+    from onnx_ops.infer.facts import Facts
+    from onnx_ops.lowering import AnyModel
+
+ENGINES = ("onnxruntime-cpu", "onnxruntime-cpu-optimized", "onnxruntime-dml", "onnx-reference", "openvino-onnx")
+"""The engines whose proved entries `check` finds in ONNX models."""
+_BY_RULE: Mapping[Rule | None, Defect] = {
+    None: validity.NOT_VALID,
+    "list": validity.NOT_A_LIST,
+    "sizes": validity.WRONG_SIZES,
+    "count": validity.WRONG_COUNT,
+    "no sizes": known.NO_PARTS,
+    "uneven": validity.UNEVEN_PARTS,
+    "num_outputs above": validity.NUM_OUTPUTS_UNLIKE,
+    "num_outputs below": validity.FEWER_NUM_OUTPUTS,
+}
+_WITH_REPORTS: Mapping[str, Defects] = {
+    known.NOTHING_SELECTED.id: (reported.EMPTY_RESULT,),
+    known.EMPTY_PART.id: (reported.EMPTY_SPLIT_PART,),
+    known.EMPTY_LAST_PART.id: (reported.EMPTY_SPLIT_PART,),
+}
+_CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul"))
+_Found = Iterator[tuple[Defect, Kind, str]]
+_ENDS, _STEPS = 2, 4
+_INT32_MIN = -(2**31)
+
+
+def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFindings:
+    """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
+
+    Args:
+        model: A file's path, or a model as onnx or onnx-ir have it; neither is changed.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: `model` is not a model, or `input_shapes` do not fit it.
+    """
+    with open_view(model) as (view, _):
+        bind_shapes(view, input_shapes)
+        return NodeFindings(tuple(_Checker(view).run()), ENGINES)
+
+
+class _Checker:
+    def __init__(self, view: ModelView) -> None:
+        self._view = view
+        self._opset = view.opset_imports.get("", 1)
+        self._inputs = [value for value in view.graph.inputs if value.const_value is None]
+        self._open_inputs = set(map(id, self._inputs))
+        self._symbols = {
+            dim.value for value in self._inputs for dim in value.shape or () if not isinstance(dim, int) and dim.value
+        }
+        self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED]
+        # Inference names such outputs in onnx-ir models.
+        self._left_out = {
+            id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
+        }
+        self._facts: Mapping[Any, Facts] = infer_shapes(view) if self._nodes else {}
+
+    def run(self) -> Iterator[NodeFinding]:
+        """Yield the findings in the order of the model; a node of a function counts once for all its calls."""
+        seen: set[tuple[str, str, str]] = set()
+        for scope, node in self._nodes:
+            for defect, kind, detail in self._check(node):
+                name = self._view.written_name(node)
+                key = (defect.id, name, detail)
+                if name == node_name(node) or key not in seen:
+                    yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
+                seen.add(key)
+
+    def _check(self, node: NodeView) -> _Found:
+        if is_slicing(node):
+            yield from self._check_slicing(node)
+        elif is_standard(node, "Reshape") and "allowzero" in node.attributes and len(node.inputs) > 1:
+            shape = node.inputs[1]
+            if shape is not None:
+                yield from _defects(reshape_defects(node, reshape_entries(shape, self._elements)))
+        elif is_standard(node, "MatMul"):
+            yield from _defects(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+
+    def _elements(self, value: ValueView) -> Array | None:
+        facts = self._facts.get(value)
+        return None if facts is None else facts.data
+
+    def _check_slicing(self, node: NodeView) -> _Found:
+        for value in node.inputs[1:]:
+            facts = None if value is None or constant(value) is not None else self._facts.get(value)
+            if facts is not None and facts.data is not None:
+                self._view.set_constant(value, facts.element, facts.data)
+        if id(node) in self._left_out:
+            yield known.OUTPUT_LEFT_OUT, "defect", ""
+        try:
+            check_node(node, self._opset)
+        except InvalidSlice as error:
+            yield _BY_RULE[error.rule], "invalid", str(error)
+            return
+        except DynamicSlice:
+            pass
+        if is_standard(node, *SLICING):
+            yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
+
+    def _check_slice(self, node: NodeView) -> _Found:
+        data = node.inputs[0]
+        assert data is not None
+        sizes = sizes_of(data)
+        try:
+            spec = slice_spec(node, self._opset)
+            entries = spec.by_axis(MAX_AXES if sizes is None else len(sizes))
+            yield from _defects(slice_defects(node, self._opset, sizes))
+        except (InvalidSlice, DynamicSlice):
+            late = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
+            if late[1]:
+                yield reported.STEP_AT_RUN_TIME, "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
+            if late[0]:
+                yield reported.BOUND_AT_RUN_TIME, "defect", ""
+            return
+        if not entries and self._opset >= SLICE_INPUTS_OPSET:
+            yield EMPTY_LISTS, "defect", ""
+        steps = {entry.step for entry in entries.values()}
+        yield from _defects(
+            (*[reported.STEPPED] * bool(steps - {1}), *[reported.BACKWARD] * (min(steps, default=1) < 0))
+        )
+        axes = list(entries)
+        if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
+            yield reported.UNORDERED_AXES, "defect", ""
+        for axis, entry in entries.items():
+            name = self._open_axis(data, axis)
+            if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
+                detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
+                yield known.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
+
+    def _check_split(self, node: NodeView) -> _Found:
+        data = node.inputs[0]
+        assert data is not None
+        sizes = sizes_of(data)
+        yield from _defects(split_defects(node, self._opset, sizes))
+        if self._opset < SPLIT_INPUT_OPSET:
+            yield reported.SPLIT_BELOW_13, "defect", ""
+        try:
+            axis = read_int(node, "axis", 0)
+            name = self._open_axis(data, axis)
+            parts = known_split(node, self._opset, sizes).sizes
+        except InvalidSlice:
+            return
+        except DynamicSlice:
+            count = len(node.outputs)
+            if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
+                yield known.EMPTY_LAST_PART, "fragile", f"a part of the {count} is empty for some sizes of {name}, as 1"
+            elif name and count > 1 and not _is_at_run_time(node, 1):
+                yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
+            return
+        if name:
+            yield validity.FIXED_AXIS, "fragile", f"split={list(parts)} fixes {name} to {sum(parts)}"
+        if "num_outputs" in node.attributes and len(set(parts)) > 1:
+            yield reported.UNEVEN_NUM_OUTPUTS, "defect", ""
+
+    def _open_axis(self, value: ValueView, axis: int) -> str:
+        """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""
+        dims = list(value.shape or ())
+        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0
+        if isinstance(dim, int):
+            return ""
+        if dim.value in self._symbols:
+            return repr(dim.value)
+        return f"axis {axis} of {value.name!r}" if id(value) in self._open_inputs and not dim.value else ""
+
+
+def _defects(defects: Defects) -> _Found:
+    """Yield defects, each with the reports about the same nodes on other engines."""
+    for defect in defects:
+        yield defect, "defect", ""
+        for report in _WITH_REPORTS.get(defect.id, ()):
+            yield report, "defect", ""
+
+
+def _is_at_run_time(node: NodeView, index: int) -> bool:
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return value is not None and constant(value) is None

@@ -1,0 +1,218 @@
+"""The conditions on ONNX nodes for the entries of the table of defects, which `harden` and `check` share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from onnx_ops.model.nodes import (
+    MAX_AXES,
+    SLICE_INPUTS_OPSET,
+    contested,
+    is_operator,
+    is_strided_slice,
+    known_split,
+    read_elements,
+    read_int,
+    slice_spec,
+    split_spec,
+    strided_slice_spec,
+)
+from onnx_ops.model.views import Array, NodeView, ValueView
+from sliceport.defects.defect import Defect
+from sliceport.defects.onnxruntime import (
+    ALLOWZERO,
+    BELOW_THE_AXIS,
+    EMPTY_PART,
+    FROM_THE_LEAST,
+    MATMUL_OF_MANY_AXES,
+    MORE_THAN_EIGHT_AXES,
+    NOTHING_SELECTED,
+    ONE_PART_GATES_ANOTHER,
+    STEPS_WITHOUT_AXES,
+)
+from sliceport.errors import DynamicSlice, InvalidSlice
+from sliceport.slicing import AxisSlice
+from sliceport.slicing.spec import cut_shape, normalize_axis
+
+Sizes = Sequence[int | None]
+"""Sizes of a tensor, None for an open one."""
+Value = TypeVar("Value", bound=ValueView)
+Defects = tuple[Defect, ...]
+_MAX_AXES = 8
+_MAX_MATMUL_AXES = 4
+_INT32_MIN = -(2**31)
+_AXES, _STEPS = 3, 4
+
+
+def check_node(node: NodeView, opset: int) -> None:
+    """Check a slicing node as far as its parameters and the sizes of its data are known.
+
+    Raises:
+        InvalidSlice: The node breaks its specification.
+        DynamicSlice: A parameter is not known.
+    """
+    data = node.inputs[0] if node.inputs else None
+    if data is None:
+        raise InvalidSlice("data is missing")
+    if node.op_type != "Split" and len(node.outputs) != 1:
+        raise InvalidSlice(f"{node.op_type} has 1 output, got {len(node.outputs)}")
+    sizes = sizes_of(data)
+    if is_strided_slice(node):
+        strided = strided_slice_spec(node)
+        if sizes is not None:
+            strided.check(sizes)
+    elif node.op_type == "Slice":
+        # The rules hold for every rank, so that any large one shows what breaks them if the rank is not known.
+        slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
+    else:
+        _check_split(node, opset, [None] * MAX_AXES if sizes is None else sizes)
+
+
+def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
+    # The number of outputs stands for a size that is not known, because it divides into equal parts.
+    whole = [len(node.outputs) if size is None else size for size in sizes]
+    parts = split_spec(node, opset, tuple(whole))
+    axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
+    if sizes[axis] is None:
+        whole[axis] = sum(parts.sizes)
+    parts.resolve(whole)
+
+
+def sizes_of(value: ValueView) -> Sizes | None:
+    """Return the sizes of a value, None if its rank is open."""
+    shape = value.shape if value.shape is not None or value.const_value is None else value.const_value.shape
+    return None if shape is None else [dim if isinstance(dim, int) else None for dim in shape]
+
+
+def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
+    """Return the defects that a Slice triggers.
+
+    If one of them is `named`, no replacement avoids it, and it is the only one.
+
+    Args:
+        node: The Slice.
+        opset: Version of its operator set.
+        sizes: The sizes of its data, as far as they are known.
+
+    Raises:
+        InvalidSlice, DynamicSlice: The bounds are not valid or not known.
+    """
+    if (unfixable := find_unfixable(node, opset, sizes)) is not None:
+        return (unfixable,)
+    if opset < SLICE_INPUTS_OPSET:
+        return ()
+    entries = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
+    if empty_shape(entries, sizes) is not None:
+        return (NOTHING_SELECTED,)
+    defects = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
+    taken = adapt_bounds(entries, sizes)
+    changed = [entry for axis, entry in entries.items() if taken[axis] != entry]
+    defects += dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in changed)
+    return tuple(defects)
+
+
+def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | None:
+    """Return the defect that no replacement avoids: too many axes, or a result about which engines disagree."""
+    if sizes is not None and len(sizes) > _MAX_AXES:
+        return MORE_THAN_EIGHT_AXES
+    disagreement = contested(node, opset, sizes)
+    return disagreement if disagreement is not None and disagreement.handling == "named" else None
+
+
+def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
+    """Return the shape of a Slice's output, if that has no elements and the data have a known shape with some."""
+    known = [size for size in sizes or () if size]
+    if sizes is None or len(known) != len(sizes):
+        return None
+    kept = cut_shape(entries, known)
+    return kept if 0 in kept else None
+
+
+def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
+    """Return equivalent bounds that onnxruntime's DirectML provider accepts."""
+    taken = {}
+    for axis, entry in entries.items():
+        size = sizes[axis] if sizes is not None else None
+        is_below = entry.start <= _INT32_MIN or (size is not None and entry.start < -size)
+        is_refused = is_below if entry.step < 0 else entry.start <= _INT32_MIN and entry.end < 0
+        taken[axis] = entry._replace(start=0) if is_refused else entry
+    return taken
+
+
+def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
+    """Return the defects that a Split triggers; arguments and order are those of `slice_defects`."""
+    unfixable = find_unfixable(node, opset, sizes)
+    is_read = any(output.is_graph_output() or output.uses() for output in node.outputs)
+    if unfixable is MORE_THAN_EIGHT_AXES or (unfixable is not None and is_read):
+        return (unfixable,)
+    if not is_read:
+        return ()
+    try:
+        parts = known_split(node, opset, sizes).sizes
+    except (InvalidSlice, DynamicSlice):
+        parts = ()
+    return (*[ONE_PART_GATES_ANOTHER] * is_gated(node.outputs), *[EMPTY_PART] * (0 in parts))
+
+
+def is_gated(parts: Sequence[ValueView]) -> bool:
+    """Return whether one part is multiplied by the Sigmoid of another, through Identity."""
+    read_by: dict[int, set[int]] = defaultdict(set)
+    for i, part in enumerate(parts):
+        for product, _ in find_readers(part, "Mul"):
+            read_by[id(product)].add(i)
+    return any(
+        read_by[id(product)] - {i}
+        for i, gate in enumerate(parts)
+        for _, sigmoid in find_readers(gate, "Sigmoid")
+        for product, _ in find_readers(sigmoid, "Mul")
+        if id(product) in read_by
+    )
+
+
+def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the nodes of an operator that read a value, through Identity, each with its output."""
+    waiting = [value]
+    while waiting:
+        for node in waiting.pop().consumers():
+            if is_operator(node, op_type):
+                yield node, node.outputs[0]
+            elif is_operator(node, "Identity"):
+                waiting.append(node.outputs[0])
+
+
+def reshape_entries(shape: Value, elements: Callable[[Value], Array | None]) -> list[Value | int]:
+    """Return the entries of a Reshape's shape as far as they are known, those of a Concat operand by operand.
+
+    Args:
+        shape: The shape.
+        elements: Returns the elements of a value that is the same for all inputs of the model.
+    """
+    producer = shape.producer()
+    operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
+    parts: list[Value | int] = []
+    for operand in operands:
+        if operand is None:
+            return []
+        entries = read_elements(operand, MAX_AXES)
+        if entries is None:
+            entries = elements(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
+        parts += [operand] if entries is None else [int(entry) for entry in entries.flat]  # type: ignore[list-item]
+    return parts
+
+
+def reshape_defects(node: NodeView, parts: Sequence[ValueView | int]) -> Defects:
+    """Return the defects that a Reshape to a shape of these entries triggers.
+
+    Raises:
+        InvalidSlice, DynamicSlice: Its allowzero is not an integer or not known.
+    """
+    is_refused = bool(read_int(node, "allowzero", 0)) and parts.count(-1) == 1 and 0 not in parts
+    return (ALLOWZERO,) if is_refused else ()
+
+
+def matmul_defects(sizes: Sequence[Sizes | None]) -> Defects:
+    """Return the defects that a MatMul of tensors of these sizes triggers."""
+    ranks = [len(each) for each in sizes if each is not None]
+    return (MATMUL_OF_MANY_AXES,) if max(ranks, default=0) > _MAX_MATMUL_AXES else ()

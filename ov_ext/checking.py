@@ -1,0 +1,99 @@
+"""The nodes of an OpenVINO model that are invalid, fragile, or have a defect on an engine. No engine runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import openvino as ov
+
+from ov_ext.defects import BuiltInNode, defects
+from ov_ext.files import read_model
+from ov_ext.openvino_lock import with_openvino_lock
+from ov_ext.passes import BUILT_IN, inputs_of, kind_of
+from ov_ext.read import SPLITS, bind_shapes, nodes_with_scope, resolve
+from sliceport.checking import NodeFinding, NodeFindings
+from sliceport.defects.defect import Defect, Kind
+from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
+from sliceport.defects.reported import STEP_AT_RUN_TIME
+from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
+from sliceport.errors import DynamicSlice, InvalidSlice
+
+ENGINES = ("openvino-cpu", "openvino")
+"""The engines whose proved entries `check` finds in OpenVINO models."""
+_Found = Iterator[tuple[Defect, Kind, str]]
+_VIEWS = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+@with_openvino_lock
+def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> NodeFindings:
+    """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
+
+    Args:
+        model: A file's path, or a model, which is not changed.
+        input_shapes: Sizes for inputs by name, to which the model is reshaped.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: `model` is not a path, or `input_shapes` do not fit it.
+    """
+    opened = model.clone() if isinstance(model, ov.Model) else read_model(model)
+    bind_shapes(opened, input_shapes)
+    return NodeFindings(
+        tuple(
+            NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)
+            for scope, node in nodes_with_scope(opened)
+            for defect, kind, detail in _check(node)
+        ),
+        ENGINES,
+    )
+
+
+def _check(node: ov.Node) -> _Found:
+    try:
+        if kind_of(node) in BUILT_IN:
+            yield from _check_built_in(BuiltInNode(node))
+        elif kind_of(node) in SPLITS:
+            yield from _check_split(node)
+    except InvalidSlice as error:
+        yield NOT_VALID, "invalid", str(error)
+
+
+def _check_built_in(view: BuiltInNode) -> _Found:
+    for defect in defects(view):
+        if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
+            yield defect, "fragile", "wrong where an axis that it walks backward has size 0"
+        else:
+            yield defect, "defect", ""
+    steps = view.values[2] if len(view.values) > 2 else [1]
+    if steps is None or None in steps:
+        yield STEP_AT_RUN_TIME, "fragile", f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
+    inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
+    if inputs:
+        yield NARROWED, "fragile", f"wrong where {' or '.join(map(repr, inputs))} needs more than 32 bits"
+
+
+def _wide_parameter(source: ov.Output) -> str:
+    """Return the name of the model's 64-bit input that an index input is, reshaped or not; empty if it is not one."""
+    node = source.get_node()
+    while node.get_type_name() in _VIEWS:
+        node = node.input_value(0).get_node()
+    is_wide = node.get_type_name() == "Parameter" and node.get_output_element_type(0).bitwidth == 64
+    return str(node.get_friendly_name()) if is_wide else ""
+
+
+def _check_split(node: ov.Node) -> _Found:
+    try:
+        resolve(node)
+        return
+    except DynamicSlice:
+        pass
+    data, axis, *lengths = (source.get_node() for source in inputs_of(node))
+    shape = inputs_of(node)[0].get_partial_shape()
+    constants = [one.data.reshape(-1).tolist() for one in (axis, *lengths) if one.get_type_name() == "Constant"]
+    if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:
+        return
+    (number,), sizes = constants
+    if shape[number].is_dynamic:
+        detail = f"split_lengths={sizes} fixes axis {number} of {data.get_friendly_name()!r} to {sum(sizes)}"
+        yield FIXED_AXIS, "fragile", detail

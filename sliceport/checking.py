@@ -1,0 +1,187 @@
+"""The findings of `sliceport check`: nodes that are invalid, fragile, or have a known defect on an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sliceport.defects.defect import Defect, Divergence, Kind
+from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
+from sliceport.errors import UsageError, unknown_name
+
+KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
+ALL = "all"
+"""The name that stands for every engine of the table, those of reports included."""
+PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
+Status = Literal["clean", "findings"]
+
+
+@dataclass(frozen=True)
+class NodeFinding:
+    """A finding about one node.
+
+    Attributes:
+        defect: The entry of the table that names it.
+        node: The name of the node, or of its first output.
+        op: Its operator.
+        kind: The kind of finding; it may differ from that of the entry where only some sizes are wrong.
+        detail: The values that cause it; empty if the entry tells all.
+        scope: The names of the nodes and attributes around the graph that it is in, outermost first.
+    """
+
+    defect: Defect
+    node: str
+    op: str
+    kind: Kind
+    detail: str = ""
+    scope: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NodeFindings:
+    """The findings about a model by one format, for all engines.
+
+    Attributes:
+        nodes: The findings, in the order of the model.
+        engines: The engines whose proved entries the format can find in a model.
+    """
+
+    nodes: tuple[NodeFinding, ...]
+    engines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The engines to check for.
+
+    Attributes:
+        names: The names as they were given; None for every engine with a proved entry.
+        versions: Versions by engine; entries that do not concern them are left out.
+    """
+
+    names: tuple[str, ...] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        families = {name.partition("-")[0] for name in ALL_TITLES}
+        for name in (*(self.names or ()), *self.versions):
+            if name not in ALL_TITLES and name not in families and name != ALL:
+                raise unknown_name("engine", name, [*ALL_TITLES, *sorted(families - {*ALL_TITLES}), ALL])
+        for engine, version in self.versions.items():
+            if not version[:1].isdigit():
+                raise UsageError(f"the version of engine {engine!r} must begin with a number, got {version!r}.")
+
+    def has(self, engine: str) -> bool:
+        """Whether an engine is selected. A reported one must be named in full, as its reports are not proved."""
+        if self.names is None:
+            return engine not in REPORTED_TITLES
+        if engine in self.names or ALL in self.names:
+            return True
+        return engine not in REPORTED_TITLES and self.names_engine(engine)
+
+    def names_engine(self, engine: str) -> bool:
+        """Whether the caller named an engine or its family."""
+        return any(_is_of(engine, name) for name in self.names or ())
+
+    def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
+        """Return the divergences of an entry on engines and versions that are selected."""
+        return tuple(
+            one
+            for one in defect.divergences
+            if self.has(one.engine)
+            and all(one.concerns(version) for name, version in self.versions.items() if _is_of(one.engine, name))
+        )
+
+
+def _is_of(engine: str, name: str) -> bool:
+    """Return whether a name is that of an engine or of the family that the engine belongs to."""
+    return engine == name or engine.startswith(f"{name}-")
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The findings about a model for selected engines. `nodes` has those of all engines.
+
+    Attributes:
+        nodes: The findings for every engine.
+        engines: The engines whose proved entries were looked for.
+        selection: The selected engines.
+    """
+
+    nodes: tuple[NodeFinding, ...]
+    engines: tuple[str, ...]
+    selection: Selection = Selection()
+
+    @property
+    def findings(self) -> tuple[NodeFinding, ...]:
+        """The findings that concern the selected engines. What is invalid or fragile concerns every engine."""
+        return tuple(one for one in self.nodes if one.kind != "defect" or self.selection.divergences_of(one.defect))
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is no finding."""
+        return not self.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values: the findings by node, and once each entry that they name."""
+        findings = self.findings
+        rules = {one.defect.rule: self._describe(one.defect) for one in findings}
+        return {
+            "engines": [engine for engine in self.engines if self.selection.has(engine)],
+            "findings": [
+                {
+                    "kind": one.kind,
+                    "rule": one.defect.rule,
+                    "op": one.op,
+                    "node": one.node,
+                    "scope": list(one.scope),
+                    "detail": one.detail,
+                }
+                for one in findings
+            ],
+            "rules": rules,
+        }
+
+    def _describe(self, defect: Defect) -> dict[str, Any]:
+        return {
+            "id": defect.id,
+            "evidence": defect.evidence,
+            "trigger": defect.trigger,
+            "right": defect.right,
+            "right_on": list(defect.correct_engines),
+            "is_contested": defect.is_contested,
+            "engines": [
+                {
+                    "engine": one.engine,
+                    "versions": one.seen_in,
+                    "does": one.does,
+                    "issues": list(one.issues),
+                }
+                for one in self.selection.divergences_of(defect)
+            ],
+            "help": defect.workaround if defect.handling != "rewritten" else "sliceport harden MODEL -o OUT",
+            "page": f"{PAGES}/{defect.rule}.md",
+        }
+
+    def __repr__(self) -> str:
+        counts = {kind: sum(one.kind == kind for one in self.findings) for kind in KINDS}
+        return f"<CheckReport: {', '.join(f'{count} {kind}' for kind, count in counts.items())}>"
+
+
+def parse_versions(texts: Sequence[str]) -> dict[str, str]:
+    """Parse versions written as `ENGINE=VERSION`.
+
+    Raises:
+        UsageError: A text is malformed.
+
+    >>> parse_versions(["openvino=2025.2"])
+    {'openvino': '2025.2'}
+    """
+    versions = {}
+    for text in texts:
+        name, equals, version = text.partition("=")
+        if not (name and equals and version):
+            raise UsageError(f"engine version {text!r} must be written ENGINE=VERSION, as in openvino=2025.2.")
+        versions[name] = version
+    return versions

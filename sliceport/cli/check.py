@@ -1,0 +1,121 @@
+"""`sliceport check`: the nodes of models that are invalid, fragile, or have a known defect on an engine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sliceport.checking import KINDS, Selection, parse_versions
+from sliceport.cli import console
+from sliceport.cli.console import emit, say
+from sliceport.cli.options import add_input_shapes, add_limits, add_verbose, parse_input_shapes
+from sliceport.cli.parser import BAD_INPUT, Commands
+from sliceport.cli.work import Work, compute
+from sliceport.commands.command import COMMANDS
+from sliceport.errors import SliceportError, unknown_name
+from sliceport.json_text import to_text
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser("check", help=COMMANDS["check"].help)
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="ONNX, or OpenVINO IR (.xml); nothing is changed")
+    add_options(parser)
+    parser.add_argument("--format", choices=("text", "json", "sarif", "github"), default="text", help="default text")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only a line of counts for each model")
+    add_verbose(parser, "also print the nodes, and the page of each finding")
+    add_limits(parser)
+    parser.set_defaults(supervise=run)
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options for checking a model."""
+    add_input_shapes(command)
+    command.add_argument(
+        "--engines",
+        type=_split,
+        metavar="NAMES",
+        help="such as onnxruntime-dml,openvino; 'all' adds reports; default: those that were tried",
+    )
+    command.add_argument(
+        "--engine-versions",
+        type=_split,
+        default=[],
+        metavar="NAME=VERSION",
+        help="leave out what does not concern a version, as in openvino=2025.2",
+    )
+    command.add_argument(
+        "--fail-on", type=_split, default=list(KINDS), metavar="KINDS", help=f"exit with 1 for: {','.join(KINDS)} (all)"
+    )
+
+
+def _split(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]
+
+
+def read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of `add_options` as arguments of `sliceport.check`, with those of --fail-on.
+
+    Raises:
+        UsageError: An engine or a kind is not known, or a version is malformed.
+    """
+    versions = parse_versions(options.engine_versions)
+    Selection(None if options.engines is None else tuple(options.engines), versions)
+    for kind in options.fail_on:
+        if kind not in KINDS:
+            raise unknown_name("kind", kind, KINDS)
+    return {
+        "engines": options.engines,
+        "engine_versions": versions,
+        "fail_on": options.fail_on,
+        "input_shapes": parse_input_shapes(options.input_shapes),
+    }
+
+
+def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
+    """Check each model, print all findings, and return the exit code.
+
+    Args:
+        options: The options of the parser of `add`.
+        is_supervised: Whether a child reads each model.
+
+    Raises:
+        UsageError: An option has a value that is not known.
+    """
+    chosen = read_options(options)
+    results: list[dict[str, Any]] = []
+    clean = True
+    for model in options.models:
+        work = Work("check", model, None, chosen, False, "json", options.verbose, None)
+        try:
+            answer = compute(work, options, is_supervised=is_supervised)
+        except SliceportError as error:
+            say(str(error))
+            results.append({"model": model, "error": str(error)})
+        else:
+            results.append({"model": model, **json.loads(answer.text)})
+            clean &= answer.is_clean
+    emit(_format(results, options), is_raw=options.format != "text")
+    return BAD_INPUT if any("error" in result for result in results) else int(not clean)
+
+
+def _format(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:
+    """Format the results as --format says. Each format is loaded where it is used."""
+    if options.format == "json":
+        return to_text({"schema_version": 1, "models": results})
+    if options.format == "sarif":
+        from sliceport.report.sarif import sarif_log
+
+        return to_text(sarif_log(results))
+    if options.format == "github":
+        from sliceport.report.github import github_text
+
+        return github_text(results)
+    from sliceport.report.check import check_text, summarize
+
+    if options.quiet:
+        return "\n".join(f"{each['model']}: {summarize(each)}" for each in results if "error" not in each)
+    hint = options.engines is None
+    return check_text(results, verbose=options.verbose > 0, columns=console.width(), hint=hint)

@@ -1,0 +1,143 @@
+"""The findings of `sliceport check` as text, from their JSON values."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sliceport.checking import KINDS
+from sliceport.report.table import printable
+from sliceport.shell import join
+from sliceport.wording import count_of
+
+Result = Mapping[str, Any]
+"""The name of a model with `CheckReport.to_json()`, or with the `error` that kept it from being checked."""
+HINT = "sliceport check --engines all MODEL adds what users report of engines that cannot be tried here"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The findings of one kind, rule, operator and detail.
+
+    Attributes:
+        kind: The kind.
+        rule: The entry of the table, by its name in `rules`.
+        entry: The entry.
+        op: The operator.
+        detail: The values that cause it.
+        nodes: The nodes, each with the names of the nodes and attributes around its graph.
+        model: The model's file.
+    """
+
+    kind: str
+    rule: str
+    entry: Mapping[str, Any]
+    op: str
+    detail: str
+    nodes: tuple[str, ...]
+    model: str
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the group holds only because of reports."""
+        return self.kind == "defect" and self.entry["evidence"] == "reported"
+
+    @property
+    def effects(self) -> str:
+        """The behaviour of each engine."""
+        engines: dict[str, list[str]] = {}
+        for one in self.entry["engines"]:
+            engines.setdefault(one["does"], []).append(" ".join(filter(None, (one["engine"], one["versions"]))))
+        effects = [f"{' and '.join(names)} {does}" for does, names in engines.items()]
+        if self.entry["is_contested"] and effects:
+            effects.append(f"{' and '.join(self.entry['right_on'])} differ: {self.entry['right']}")
+        return "; ".join(effects)
+
+    @property
+    def sources(self) -> list[str]:
+        """The page of the entry, and the reports about it."""
+        issues = [issue for one in self.entry["engines"] for issue in one["issues"]]
+        return [self.entry["page"], *dict.fromkeys(issues)]
+
+    @property
+    def help(self) -> str:
+        """The command or the change that helps."""
+        advice: str = self.entry["help"]
+        if not advice.startswith("sliceport harden"):
+            return advice
+        is_read_by_openvino = all(one["engine"].startswith("openvino") for one in self.entry["engines"])
+        output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not self.model.endswith(".xml") else "OUT"
+        return f"{join(['sliceport', 'harden', self.model])} -o {output}"
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.nodes)} {self.op}", self.entry["id"], self.detail, self.effects]
+        return f"{': '.join(filter(None, parts))}; {self.help}"
+
+
+def group_findings(result: Result) -> list[Group]:
+    """Group the findings about a model, those of each kind together."""
+    nodes: dict[tuple[str, ...], list[str]] = {}
+    for one in result["findings"]:
+        key = (one["kind"], one["rule"], one["op"], one["detail"])
+        nodes.setdefault(key, []).append("/".join([*one["scope"], one["node"]]))
+    groups = [
+        Group(kind, rule, result["rules"][rule], op, detail, tuple(names), result["model"])
+        for (kind, rule, op, detail), names in nodes.items()
+    ]
+    return sorted(groups, key=lambda group: (group.is_reported, KINDS.index(group.kind)))
+
+
+def summarize(result: Result) -> str:
+    """Count the findings about a model in one line."""
+    groups = group_findings(result)
+    counts = [
+        f"{count} {kind}"
+        for kind in ("invalid", "fragile")
+        if (count := sum(len(group.nodes) for group in groups if group.kind == kind))
+    ]
+    defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
+    engines = count_of(len(result["engines"]), "engine")
+    known = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
+    counts.append(f"{known} of {engines}")
+    reported = sum(len(group.nodes) for group in groups if group.is_reported)
+    return ", ".join([*counts, *[f"{reported} reported"] * bool(reported)])
+
+
+def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
+    """Format the findings about models for people, a section for each model."""
+    lines: list[str] = []
+    for result in results:
+        if len(results) > 1:
+            lines += [*[""] * bool(lines), result["model"]]
+        for line in _describe(result, verbose):
+            lines += _wrap(line, columns)
+    return "\n".join([*lines, *[HINT] * hint])
+
+
+def _describe(result: Result, verbose: bool) -> Iterator[str]:
+    if "error" in result:
+        yield f"not checked: {result['error']}"
+        return
+    has_title = False
+    for group in group_findings(result):
+        if group.is_reported and not has_title:
+            has_title = True
+            yield "reported by users, not reproduced here:"
+        yield f"{'  ' if group.is_reported else f'{group.kind}: '}{printable(str(group))}"
+        if verbose:
+            yield from (f"    {printable(name)}" for name in group.nodes)
+            yield f"    see {', '.join(group.sources)}"
+    yield summarize(result)
+    if verbose:
+        yield f"engines: {', '.join(result['engines'])}"
+
+
+def _wrap(line: str, columns: int | None) -> list[str]:
+    if columns is None or len(line) <= columns:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(
+        line, max(columns, 20), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )

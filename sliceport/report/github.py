@@ -1,0 +1,39 @@
+"""Findings of `sliceport check` as workflow commands of GitHub Actions, which become annotations.
+
+Source: "Workflow commands for GitHub Actions" in GitHub's documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sliceport.report.check import Result, group_findings, summarize
+
+_LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
+
+
+def github_text(results: Sequence[Result]) -> str:
+    """Format one command for each group of findings, and one for each model that could not be checked."""
+    lines = []
+    for result in results:
+        if "error" in result:
+            lines.append(_command("error", result["model"], "not checked", result["error"]))
+            continue
+        for group in group_findings(result):
+            level = "notice" if group.is_reported else _LEVELS[group.kind]
+            title = f"{'reported, not reproduced' if group.is_reported else group.kind}: {group.rule}"
+            lines.append(_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
+        lines.append(f"{_escape(result['model'])}: {summarize(result)}")
+    return "\n".join(lines)
+
+
+def _command(level: str, file: str, title: str, message: str) -> str:
+    return f"::{level} file={_escape_property(file)},title={_escape_property(title)}::{_escape(message)}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,99 @@
+"""Findings of `sliceport check` as SARIF 2.1.0, which code scanners and editors read.
+
+Source: Static Analysis Results Interchange Format (SARIF) Version 2.1.0, OASIS Standard. Numbers of sections are those
+of that document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from sliceport import __version__
+from sliceport.report.check import Group, Result, group_findings
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_HOME = "https://github.com/sliceport/sliceport"
+_LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
+
+
+def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
+    """Build a log with one run: a result for each node, and a notification for each model that was not checked."""
+    groups = [group for result in results if "error" not in result for group in group_findings(result)]
+    rules = {group.rule: group for group in groups}
+    numbers = {rule: i for i, rule in enumerate(rules)}
+    errors = [result for result in results if "error" in result]
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "sliceport",
+                        "version": __version__,
+                        "informationUri": _HOME,
+                        "rules": [_rule(group) for group in rules.values()],
+                    }
+                },
+                "invocations": [
+                    {
+                        "executionSuccessful": not errors,
+                        "toolExecutionNotifications": [
+                            {
+                                "level": "error",
+                                "message": {"text": result["error"]},
+                                "locations": [{"physicalLocation": _file(result["model"])}],
+                            }
+                            for result in errors
+                        ],
+                    }
+                ],
+                "results": [_result(group, node, numbers[group.rule]) for group in groups for node in group.nodes],
+            }
+        ],
+    }
+
+
+def _rule(group: Group) -> dict[str, Any]:
+    """Build a reportingDescriptor (3.49)."""
+    entry = group.entry
+    return {
+        "id": group.rule,
+        "shortDescription": {"text": entry["id"]},
+        "fullDescription": {"text": f"Found: {entry['trigger']}. Right: {entry['right']}."},
+        "helpUri": entry["page"],
+        "help": {"text": entry["help"]},
+        "properties": {"kind": group.kind, "evidence": entry["evidence"]},
+    }
+
+
+def _result(group: Group, node: str, rule: int) -> dict[str, Any]:
+    """Build a result (3.27); a file has to have a line for code scanners, and a model has none but the first."""
+    return {
+        "ruleId": group.rule,
+        "ruleIndex": rule,
+        "level": "note" if group.is_reported else _LEVELS[group.kind],
+        "message": {"text": f"{group.op} {node!r}: {_describe(group)}"},
+        "locations": [
+            {
+                "physicalLocation": {**_file(group.model), "region": {"startLine": 1}},
+                "logicalLocations": [{"fullyQualifiedName": node, "kind": "element"}],
+            }
+        ],
+        "partialFingerprints": {"node/v1": f"{group.rule}:{node}"},
+    }
+
+
+def _describe(group: Group) -> str:
+    reported = "reported, not reproduced here: " if group.is_reported else ""
+    parts = filter(None, [group.entry["id"], group.detail, group.effects])
+    return f"{reported}{': '.join(parts)}; {group.help}"
+
+
+def _file(model: str) -> dict[str, Any]:
+    """Build a physicalLocation (3.29) of a file, relative unless the caller named it from the root."""
+    path = PurePath(model)
+    return {"artifactLocation": {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix())}}

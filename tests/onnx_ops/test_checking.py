@@ -1,0 +1,185 @@
+"""`check` names what the table has, and nothing else; no engine runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import conftest
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import parser
+from onnx_models import parse, save
+
+import sliceport
+from onnx_ops.model.io import from_proto
+from onnx_ops.passes.harden_directml import harden_for_directml
+from sliceport.checking import CheckReport
+from sliceport.defects.cases import OnnxCase
+from sliceport.defects.engines import ONNXRUNTIME_DML
+from sliceport.defects.table import DEFECTS
+
+MODELS = sorted(conftest.MODELS.glob("*.onnx"))
+FLIP = "<int64[1] s = {-1}, int64[1] e = {-9223372036854775808}, int64[1] a = {0}, int64[1] t = {-1}>"
+GLU = "p, q = Split<num_outputs = 2>(v)  g = Sigmoid(q)  w = Mul(p, g)"
+
+
+def described(report: CheckReport) -> list[str]:
+    """Return the findings as text: kind, rule, node and detail."""
+    return [f"{one.kind} {one.defect.rule} {'/'.join([*one.scope, one.node])}: {one.detail}" for one in report.findings]
+
+
+@pytest.mark.parametrize(
+    ("graph", "opset", "shape", "defect"),
+    [
+        pytest.param(case.text, case.opset, case.shape, defect, id=f"{defect.rule} {i}")
+        for defect in DEFECTS
+        for i, example in enumerate(defect.examples)
+        if isinstance(case := example.case, OnnxCase)
+    ],
+)
+def test_each_case_of_the_table_is_found(graph: str, opset: int, shape: object, defect: object) -> None:
+    report = sliceport.check(parser.parse_model(graph), engines=["all"])
+    assert defect in [one.defect for one in report.findings]
+    assert all(one.kind == one.defect.kind for one in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("graph", "opset"),
+    [
+        ("(float[6] x) => (float[a] y, float[b] z) { y, z = Split(x) }", 13),
+        ("(float[5] x) => (float[a] y, float[b] z) { y, z = Split<num_outputs = 2>(x) }", 18),
+        ("(float[n, 4] x) => (float[n, 2] y, float[n, 2] z) <int64[2] s = {2, 2}> "
+         "{ y, z = Split<axis = 1>(x, s) }", 13),
+        ("(float[n] x) => (float[n] y) { y = Split(x) }", 13),
+        ("(float[4] x) => (int64[1, n] y, int64[1, m] z) <int64[2] s = {2, 2}> "
+         "{ t = NonZero(x)  y, z = Split<axis = 1>(t, s) }", 13),
+        (f"(float[n] x) => (float[n] y) {FLIP} {{ y = Slice(x, s, e, a, t) }}", 13),
+        ("(float[n, 8] x) => (float[m, 8] y) <int64[1] s = {1}, int64[1] z = {0}> "
+         "{ d = Shape<end = 1>(x)  y = Slice(x, s, d, z) }", 15),
+        ("(float[4] x) => (float[a, b] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }", 14),
+        ("(float[4] x) => (float[a, b] y) <int64[2] s = {2, 2}> { y = Reshape<allowzero = 1>(x, s) }", 14),
+        ("(float[2,2,2,2] x) => (float[2,2,2,2] y) { y = MatMul(x, x) }", 13),
+        ("(float[4] x) => (float[2] y) { a, b = Split(x)  s = Tanh(b)  y = Mul(a, s) }", 13),
+    ],
+)  # fmt: skip
+def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
+    assert described(sliceport.check(parse(graph, opset))) == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "opset", "finding"),
+    [
+        ("(float[batch, 3] x) => (float[a, 3] y) <int64[1] s = {1}> { y = Split(x, s) }", 13,
+         "sizes-that-fix-an-open-axis y: split=[1] fixes 'batch' to 1"),
+        ("(float[?] x) => (float[a] y, float[b] z) <int64[2] s = {1, 2}> { y, z = Split(x, s) }", 13,
+         "sizes-that-fix-an-open-axis y: split=[1, 2] fixes axis 0 of 'x' to 3"),
+        ("(float[n] x) => (float[a] y, float[b] z) { t = Neg(x)  y, z = Split(t) }", 13,
+         "uneven-parts-without-sizes y: right only where 'n' is a multiple of 2"),
+        ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<num_outputs = 2>(x) }", 18,
+         "num-outputs-that-leaves-the-last-part-empty y: a part of the 2 is empty for some sizes of 'n', as 1"),
+        (f"(float[n] x) => (float[m] y) {FLIP.replace('{-1}', '{-3}', 1)} {{ y = Slice(x, s, e, a, t) }}", 13,
+         "backwards-from-below-the-axis y: start -3 and step -1 differ between engines where 'n' is less than 3"),
+        ("(float[4] x, int64[1] t) => (float[n] y) <int64[1] z = {0}, int64[1] f = {4}> "
+         "{ y = Slice(x, z, f, z, t) }", 13,
+         "step-at-run-time y: its steps come from 't'"),
+    ],
+)  # fmt: skip
+def test_what_holds_for_some_sizes_only_is_fragile(graph: str, opset: int, finding: str) -> None:
+    assert described(sliceport.check(parse(graph, opset))) == [f"fragile {finding}"]
+
+
+def test_a_parameter_of_rank_2_that_is_computed_is_invalid() -> None:
+    graph = (
+        "(float[4] x, int64[1] n) => (float[m] y) <int64[1] z = {0}, int64[1] f = {4}> "
+        "{ s = Unsqueeze(n, z)  y = Slice(x, s, f) }"
+    )
+    (finding,) = described(sliceport.check(parse(graph, 13)))
+    assert finding == "invalid parameters-that-are-no-lists y: starts must have one dimension, got 2"
+
+
+def test_bodies_are_checked_and_located() -> None:
+    graph = (
+        f"(bool c, float[4] v) => (float[n] y) {{ [choice] y = If (c) <then_branch = t () => (float[n] w) {{ {GLU} }}, "
+        "else_branch = e () => (float[4] u) { u = Identity(v) }> }"
+    )
+    assert described(sliceport.check(parse(graph))) == ["defect one-part-gates-another choice.then_branch/p: "]
+
+
+def test_a_node_of_a_function_counts_once_for_all_its_calls() -> None:
+    model = parse(
+        f"(float[4] x, float[4] z) => (float[n] y, float[m] u) {{ y = local.glu(x)  u = local.glu(z) }} "
+        f'<domain: "local", opset_import: ["" : 18]> glu (v) => (w) {{ {GLU} }}',
+        local=1,
+    )
+    assert described(sliceport.check(model)) == ["defect one-part-gates-another glu.p: "]
+
+
+def test_every_kind_of_model_has_the_same_findings_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = save(f"(float[4] v) => (float[n] w) {{ {GLU} }}", tmp_path / "m.onnx")
+    proto = onnx.load(path)
+    before = proto.SerializeToString()
+    findings = described(sliceport.check(path))
+    assert len(findings) == 1
+    assert described(sliceport.check(proto)) == findings
+    model = ir.serde.deserialize_model(proto)
+    written = ir.serde.serialize_model(model).SerializeToString()
+    assert described(sliceport.check(model)) == findings
+    assert (proto.SerializeToString(), ir.serde.serialize_model(model).SerializeToString()) == (before, written)
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_check_and_harden_name_the_same_nodes(path: Path) -> None:
+    report = sliceport.check(path, engines=[ONNXRUNTIME_DML])
+    checked = Counter((one.op, one.defect.id) for one in report.findings if one.kind == "defect")
+    changes = harden_for_directml(from_proto(onnx.load(path))).changes
+    assert checked == Counter((change.op, defect.id) for change in changes for defect in change.defects)
+    assert {one.kind for one in report.findings} <= {"defect"}
+
+
+GOOD_ANSWERS = {
+    "detr534_split_batch_fixed_1": ["sizes-that-fix-an-open-axis"],
+    "gap412_two_slices": [],
+    "iree24584_9_0_m1": [],
+    "onnx8255_num_outputs_more_than_outputs": ["num-outputs-unlike-the-outputs"],
+    "onnxslim277_slice_of_slice": [],
+    "opencv22355_unordered_axes": [],
+    "opencv22794_step_m1": [],
+    "ort11107_reverse_int64_max": ["backward-slice-to-the-greatest-integer"],
+    "ort14523_split18_num_outputs": [],
+    "ort21583_matmul_5d": ["matmul-of-more-than-4-axes"],
+    "ort2272_reverse_int32_max": ["backward-slice-to-the-greatest-integer"],
+    "ort29461_negative_split_size": ["sizes-that-do-not-fit"],
+    "ort32146_glu": ["one-part-gates-another"],
+    "ov31205_scalar_end": ["parameters-that-are-no-lists"],
+    "ov33990_empty_axes": ["empty-lists-in-an-onnx-model"],
+    "ov38240_runtime_step": ["step-at-run-time"],
+    "pytorch104314_starts_rank2": ["parameters-that-are-no-lists"],
+    "qwentts6_node_view_2": ["allowzero-and-a-1"],
+    "tf2onnx1822_244_by_16": ["uneven-parts-without-sizes"],
+    "trt4470_starts1_axes2": ["not-valid"],
+    "trt763_empty_slice_concat": ["nothing-is-selected"],
+    "webnn772_stride": [],
+}
+"""The rules that explain the models rebuilt from threads, for the engines that can be tried."""
+REPORTED_ANSWERS = {
+    "iree24584_9_0_m1": ("iree", "negative-step"),
+    "opencv22355_unordered_axes": ("opencv", "axes-out-of-order"),
+    "opencv22794_step_m1": ("opencv", "negative-step"),
+    "ov38240_runtime_step": ("openvino-gpu", "step-at-run-time"),
+    "trt763_empty_slice_concat": ("tensorrt", "empty-result"),
+    "webnn772_stride": ("onnxruntime-webnn", "step-other-than-1"),
+}
+
+
+@pytest.mark.parametrize("name", GOOD_ANSWERS)
+def test_models_rebuilt_from_threads_get_the_right_answer(name: str) -> None:
+    path = conftest.SHARED / "vectors" / "real_issues" / f"{name}.onnx"
+    if not path.is_file():
+        pytest.skip("no models of threads beside the project")
+    assert [one.defect.rule for one in sliceport.check(path).findings] == GOOD_ANSWERS[name]
+    if name in REPORTED_ANSWERS:
+        engine, rule = REPORTED_ANSWERS[name]
+        report = sliceport.check(path, engines=[engine])
+        assert rule in [one.defect.rule for one in report.findings if report.selection.divergences_of(one.defect)]

@@ -1,0 +1,73 @@
+"""`check` of OpenVINO models; `tests/test_divergences.py` shows that it finds each case of the table."""
+
+from __future__ import annotations
+
+import openvino as ov
+import pytest
+from openvino import opset1
+from openvino_models import constant, if_model, make, one_slice, parameter
+
+import sliceport
+from sliceport.checking import CheckReport
+
+AXIS = opset1.constant(0)
+ROW = ([1, 0], [2, 0], [1, 1])
+NEW_AND_SHRINK = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
+
+
+def described(report: CheckReport) -> list[str]:
+    return [f"{one.kind} {one.defect.rule} {'/'.join([*one.scope, one.node])}: {one.detail}" for one in report.findings]
+
+
+def test_a_defect_is_found_and_the_model_stays_as_it_is() -> None:
+    model = one_slice("StridedSlice", [2, 3], ROW, NEW_AND_SHRINK, name="row")
+    before = [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()]
+    assert described(sliceport.check(model)) == ["defect new-axis-and-shrink-with-entries-left-out row: "]
+    assert [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()] == before
+
+
+def test_right_nodes_are_clean() -> None:
+    report = sliceport.check(one_slice("Slice", [-1, 5], ([1], [9], [2], [1])))
+    assert described(report) == []
+    assert report.is_clean
+
+
+def test_bodies_are_checked_and_located() -> None:
+    def branch(x: ov.Node, i: int) -> ov.Node:
+        node = make("StridedSlice", [x, *map(constant, ROW)], NEW_AND_SHRINK if i else {}, ours=False)
+        node.set_friendly_name(f"row{i}")
+        return node
+
+    (finding,) = described(sliceport.check(if_model([2, 3], branch)))
+    assert finding == "defect new-axis-and-shrink-with-entries-left-out choice.else_body/row1: "
+
+
+@pytest.mark.parametrize(("size", "kind"), [(-1, "fragile"), (0, "defect")])
+def test_walking_backward_through_an_open_axis_is_fragile(size: int, kind: str) -> None:
+    model = one_slice("StridedSlice", [size, 2], ([0], [0], [-1]), {"begin_mask": [1], "end_mask": [1]})
+    (finding,) = sliceport.check(model).findings
+    assert (finding.kind, finding.defect.rule) == (kind, "backward-through-an-empty-axis")
+
+
+def test_indices_of_64_bits_at_run_time_are_fragile() -> None:
+    indices = [parameter([1], "i64") for _ in range(3)]
+    for name, one in zip(("start", "stop", "step"), indices, strict=True):
+        one.set_friendly_name(name)
+    data = parameter([-1])
+    node = make("Slice", [data, *indices, constant([0])], ours=False)
+    node.set_friendly_name("cut")
+    report = sliceport.check(ov.Model([node], [data, *indices], "m"))
+    assert described(report) == [
+        "fragile step-at-run-time cut: its step comes from 'step'",
+        "fragile 64-bit-indices-at-run-time cut: wrong where 'start' or 'stop' or 'step' needs more than 32 bits",
+    ]
+
+
+def test_sizes_that_fix_an_open_axis_are_fragile() -> None:
+    data = parameter([-1, 4])
+    data.set_friendly_name("x")
+    node = opset1.variadic_split(data, AXIS, constant([1, 2]))
+    (finding,) = sliceport.check(ov.Model(node.outputs(), [data], "m")).findings
+    assert (finding.kind, finding.detail) == ("fragile", "split_lengths=[1, 2] fixes axis 0 of 'x' to 3")
+    rest = opset1.variadic_split(data, AXIS, constant([1, -1]))
+    assert sliceport.check(ov.Model(rest.outputs(), [data], "m")).is_clean
