@@ -87,8 +87,8 @@ class ONNX:
         return files_beside(model)
 
     def node_ids(self, model: Path) -> dict[str, str]:
-        """Return the ids of nodes in Model Explorer; see `onnx_ops.model.node_ids`."""
-        from onnx_ops.model.node_ids import node_ids
+        """Return the ids of nodes in Model Explorer; see `onnx_ops.model.declared.node_ids`."""
+        from onnx_ops.model.declared import node_ids
 
         return node_ids(model)
 

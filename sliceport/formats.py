@@ -236,7 +236,7 @@ class ManyFiles(Protocol):
 
 @runtime_checkable
 class NamesNodes(Protocol):
-    """A format with an optional method that knows by which ids Google's Model Explorer shows nodes."""
+    """A format with an optional method that returns the ids of nodes in Google's Model Explorer."""
 
     def node_ids(self, model: Path) -> dict[str, str]:
         """Return the ids of the nodes of the main graph by their names, and by the names of their outputs.
@@ -245,9 +245,6 @@ class NamesNodes(Protocol):
             ModelError: The model cannot be read.
         """
         ...
-
-
-_METHODS = ("passes", "lower", "compare", "run_on_directml", "rewrite", "harden")
 
 
 _METHODS = ("passes", "lower", "check", "compare", "run_on_directml", "rewrite", "harden")

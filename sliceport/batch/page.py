@@ -55,7 +55,6 @@ def write_page(
             verdicts=[(verdict, MEANINGS[verdict]) for verdict in VERDICTS if data.summary.verdicts[verdict]],
             listed=MAX_LISTED,
             title=f"sliceport {header['command']}: {' '.join(header['sources'])}",
-            version=header["versions"].get("sliceport", ""),
             summary_line=data.summary.verdict_line(),
             script=read_text("batch/page.js"),
             index=data.index(),

@@ -13,7 +13,7 @@ from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
 from sliceport.cli.options import add_format, add_verbose, parse_seconds, parse_size
-from sliceport.cli.pages import add_page, read_pages
+from sliceport.cli.pages import read_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS, Command
 from sliceport.report.table import printable
@@ -82,7 +82,7 @@ def _add_options(parser: Parser, command: Command) -> None:
 
 
 def _add_page(command: argparse.ArgumentParser) -> None:
-    add_page(command)
+    command.add_argument("--html", metavar="FILE", help="also write a report as one HTML file")
     command.add_argument("--overwrite", action="store_true", help="replace the file of --html")
 
 

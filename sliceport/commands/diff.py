@@ -10,17 +10,16 @@ from sliceport.diffing.report import DiffReport
 
 
 def run(model: str, output: Path | None, options: Options, *, overwrite: bool = False) -> Outcome:
-    """Compare a model's file; write the smallest part that fails into the folder `output`, if any.
-
-    The options `html` and `model_explorer` name further files.
-    """
+    """Compare a model's file; write the smallest part that fails into the folder `output`, if any."""
     from sliceport.diffing.diff import diff
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_summary, diff_text
+    from sliceport.report.diff_page import diff_node_data, diff_page
+    from sliceport.report.model_explorer import find_ids
 
     progress.say(f"comparing {model}")
     chosen = dict(options)
-    page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)
+    page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)  # names of files
     report = diff(model, **chosen)
     is_saved = output is not None and report.part is not None
     if output is not None and is_saved:
@@ -28,12 +27,8 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     files = {}
     models = [str(name) for name in (model, chosen.get("other")) if name is not None]
     if page is not None:
-        from sliceport.report.diff_page import diff_page
-
         files[page] = diff_page(report, models)
     if node_data is not None:
-        from sliceport.report.model_explorer import diff_node_data, find_ids
-
         files[node_data] = diff_node_data(report, find_ids(models[-1]))
     return Outcome(
         is_clean=report.is_equal,

@@ -17,6 +17,7 @@ from sliceport.diffing.difference import (
     OutputDiff,
     Tolerance,
     compare_outputs,
+    describe_missing,
     narrow_tolerance_of,
     tolerance_of,
 )
@@ -361,8 +362,10 @@ class _Comparison:
         return Part(case, bad, good, model, got, expected, outputs, cause, defects)
 
     def _compare_part(self, case: Case, got: Result, expected: Result) -> tuple[OutputDiff, ...]:
-        if isinstance(got, Failure) or isinstance(expected, Failure):
+        if isinstance(expected, Failure):
             return ()
+        if isinstance(got, Failure):
+            return describe_missing(expected, got)
         default = tolerance_of if self.first is self.second else narrow_tolerance_of
         tolerances = {
             name: EXACT if only_moves(case.graph, case.numbers, name) else self.tolerance or default(value)

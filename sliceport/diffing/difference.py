@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -93,21 +94,6 @@ def _signature(message: str) -> str:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """An element that differs.
-
-    Attributes:
-        index: Its index.
-        got: The element, as text.
-        expected: The expected element, as text.
-    """
-
-    index: tuple[int, ...]
-    got: str
-    expected: str
-
-
-@dataclass(frozen=True)
 class OutputDiff:
     """The comparison of one output.
 
@@ -123,7 +109,7 @@ class OutputDiff:
         relative: The same over the largest expected magnitude.
         ulps: The largest difference in floats that lie between; None for other types.
         distribution: A line about the differences of all elements, or an empty string.
-        samples: The first elements that differ, by more than the tolerance if the elements have one.
+        samples: The index, the element and the expected one of the first that differ beyond the tolerance, as texts.
     """
 
     name: str
@@ -137,7 +123,7 @@ class OutputDiff:
     relative: float = 0.0
     ulps: float | None = None
     distribution: str = ""
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -287,12 +273,20 @@ def _first(where: Array, a: Array, b: Array, shape: tuple[int, ...]) -> dict[str
     """Return the `detail` and the `samples` about the elements of a mask."""
     places = np.flatnonzero(where)
     samples = tuple(
-        Sample(tuple(int(i) for i in np.unravel_index(at, shape)), str(a[at]), str(b[at]))
-        for at in places[:_MAX_SAMPLES]
+        (str([int(i) for i in np.unravel_index(at, shape)]), str(a[at]), str(b[at])) for at in places[:_MAX_SAMPLES]
     )
-    first = samples[0]
-    count = f"({len(places)} of {a.size} elements)"
-    return {
-        "detail": f"first at index {list(first.index)}, {first.got} for {first.expected} {count}",
-        "samples": samples,
-    }
+    index, got, expected = samples[0]
+    detail = f"first at index {index}, {got} for {expected} ({len(places)} of {a.size} elements)"
+    return {"detail": detail, "samples": samples}
+
+
+def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
+    """Return the first elements of outputs that the other side did not compute."""
+    missing = []
+    for name, value in outputs.items():
+        if isinstance(value, np.ndarray):
+            indices = islice(np.ndindex(value.shape), _MAX_SAMPLES)
+            samples = tuple((str(list(index)), "none", str(value[index])) for index in indices)
+            about = {"element": value.dtype.name, "shape": value.shape, "samples": samples}
+            missing.append(_different(name, failure.kind, failure.message, **about))
+    return tuple(missing)

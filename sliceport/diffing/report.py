@@ -28,7 +28,7 @@ class Part:
         model: The part as a model.
         got: The outputs of the engine at fault, or its failure.
         expected: The outputs of the other engine.
-        outputs: The comparison of each output; empty if an engine did not run the part.
+        outputs: The comparison of each output; empty if the other engine did not run the part.
         cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
         defects: The known defects that explain the failure.
     """

@@ -1,25 +1,20 @@
-"""Results of `diff` as an HTML page of one file."""
+"""Results of `diff` as an HTML page, and as node data for Google's Model Explorer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from sliceport import __version__
-from sliceport.diffing.difference import Failure
 from sliceport.report.diff import diff_summary
-from sliceport.report.drawing import MAX_NODES, draw
+from sliceport.report.drawing import draw
+from sliceport.report.model_explorer import AMBER, RED, node_data
 from sliceport.report.page import open_template
 from sliceport.shell import join
 
 if TYPE_CHECKING:
-    from sliceport.diffing.report import DiffReport, Part
-    from sliceport.engines.engine import Value
+    from sliceport.diffing.report import DiffReport
 
-_MAX_OUTPUTS = 10
-_MAX_ELEMENTS = 8
+_MAX_NODES = 30
 
 
 def diff_page(report: DiffReport, models: Sequence[str]) -> str:
@@ -32,40 +27,39 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    part = report.part
-    is_small = part is not None and len(part.case.nodes) <= MAX_NODES
-    failures = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
+    part, drawing = report.part, None
+    sentences = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
+    if part is not None:
+        sentences += part.causes if part.defects else part.sentences
+        if len(part.case.nodes) <= _MAX_NODES:
+            drawing = draw(part.case, [one.name for one in part.outputs if one.kind])
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",
-        version=__version__,
         summary=diff_summary(report),
         models=models,
         report=report,
         part=part,
+        sentences=[*sentences, *report.notes],
+        drawing=drawing,
         harden=f"{join(['sliceport', 'harden', models[-1]])} -o OUT",
-        outputs=sorted(report.outputs, key=lambda one: one.status != "different"),
-        listed=_MAX_OUTPUTS,
-        sentences=[*failures, *(part.causes if part is not None else ()), *report.notes],
-        drawing=draw(part.case, _wrong(part)) if part is not None and is_small else None,
-        nodes=() if part is None or is_small else part.case.nodes,
-        expected={} if part is None or part.outputs else _describe_expected(part.expected),
     )
 
 
-def _wrong(part: Part) -> set[str]:
-    """Return the names of the outputs that are wrong; all if the engine did not run the part."""
-    if part.case.failure.is_of_run:
-        return set(part.case.outputs)
-    return {one.name for one in part.outputs if one.kind}
+def diff_node_data(report: DiffReport, ids: Mapping[str, str] | None) -> str:
+    """Return node data of the smallest part that differs: its nodes in amber, the first that differs in red.
 
+    A part of a body stands for the node of the main graph that has the body. Nodes without an id are left out.
 
-def _describe_expected(outputs: Mapping[str, Value] | Failure) -> dict[str, str]:
-    """Return a line about each output of the engine that ran the part."""
-    if isinstance(outputs, Failure):
-        return {}
-    return {
-        name: f"{value.dtype}{list(value.shape)} {', '.join(map(str, value.reshape(-1)[:_MAX_ELEMENTS]))}"
-        + ", …" * (value.size > _MAX_ELEMENTS)
-        for name, value in outputs.items()
-        if isinstance(value, np.ndarray)
-    }
+    Args:
+        report: The report.
+        ids: Ids by the names of nodes and outputs; None if nodes go by their names.
+    """
+    results = {}
+    if report.part is not None:
+        case = report.part.case
+        for node in case.nodes if case.holder is None else [case.holder]:
+            is_first = node in (case.culprit, case.holder)
+            value = case.failure.message if is_first else "in the smallest model that differs"
+            for key in {node.name: 0} if ids is None else {ids[n]: 0 for n in (*node.writes, node.name) if n in ids}:
+                results[key] = (value, RED if is_first else AMBER)
+    return node_data(f"sliceport diff: {report.on}", results)

@@ -7,6 +7,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from sliceport import __version__
 from sliceport.errors import MissingExtra
 from sliceport.report.table import printable
 
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_template(name: str, **filters: Any) -> Template:
-    """Return a template of this package; it extends `report/page.html`, which needs a `title` and may take a `script`.
-
-    Texts are made printable and escaped wherever a template shows them.
+    """Return a template that extends `report/page.html`; texts are made printable and escaped wherever it shows them.
 
     Args:
         name: The file within the package `sliceport`, such as `report/diff.html`.
@@ -40,7 +39,7 @@ def open_template(name: str, **filters: Any) -> Template:
         lstrip_blocks=True,
     )
     environment.filters |= {"hash": _hash, **filters}
-    environment.globals["style"] = read_text("report/page.css")
+    environment.globals |= {"style": read_text("report/page.css"), "version": __version__}
     return environment.get_template(name)
 
 
