@@ -80,7 +80,7 @@ docs: .venv/docs
 unit: .venv/test
 	$(BIN)/python -m ov_ext.native build --if-possible
 ifneq ($(DIRECTML),no)
-	@echo "The real DirectML is installed into your cache next, where this machine can have it: once, 0.5 to 3.3 GB."
+	@echo "The real DirectML is installed into your cache next, where this machine can have it: once, 0.4 GB, 1 minute."
 	@echo "make test DIRECTML=no does without."
 	$(BIN)/sliceport directml install --if-possible
 endif

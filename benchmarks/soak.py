@@ -1,4 +1,4 @@
-"""Memory over many operators, sessions and sizes: `python benchmarks/soak.py [--full]`.
+"""Memory over many operators, sessions and sizes: `python benchmarks/soak.py`.
 
 It measures the DirectML host program. With `--openvino` it measures this process over inferences of dynamic models of
 our operators in C++, because OpenVINO makes nodes of them at each inference.
@@ -79,7 +79,6 @@ def infer_dynamic_models(count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true")
     parser.add_argument("--operators", type=int, default=2000)
     parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--megabytes", type=int, nargs="*", default=[16, 64, 256, 1024])
@@ -90,7 +89,7 @@ def main() -> None:
         infer_dynamic_models(options.inferences)
         return
     random = np.random.default_rng(0)
-    with device.open(full=options.full, timeout=600) as dml:
+    with device.open(timeout=600) as dml:
         dml.facts()
         started = time.perf_counter()
         for i in range(options.operators):

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import openvino as ov
 
+from sliceport.errors import ModelError
+
 Array = npt.NDArray[Any]
 _TYPES: dict[str, Any] = {
     "boolean": np.bool_,
@@ -31,9 +33,15 @@ def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
 
 
 def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
-    """Return an array as a tensor of elements of the same width."""
+    """Return an array as a tensor of elements of the same width.
+
+    Raises:
+        ModelError: The elements have less than a byte.
+    """
     if array.dtype == object:
         return ov.Tensor(array.astype(str))
+    if numpy_type(element) is None:
+        raise ModelError(f"elements of type {element.get_type_name()} cannot be handed to OpenVINO.")
     tensor = ov.Tensor(element, ov.Shape(list(array.shape)))
     if array.size:
         tensor.data.reshape(-1).view(np.uint8)[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

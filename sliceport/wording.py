@@ -75,7 +75,8 @@ def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = Fal
     for (op, text), nodes in groups.items():
         name = f" {nodes[0]!r}" if len(nodes) == 1 else ""
         lines.append(f"{len(nodes)} {op}{name}: {text}")
-        lines += [f"    {node}" for node in nodes] if verbose and not name else []
+        if verbose and not name:
+            lines += [f"    {repr(node)[1:-1]}" for node in nodes]  # a name may hold a newline
     return lines
 
 

@@ -97,7 +97,7 @@ def _kept_provider() -> Iterator[Callable[[], Kept]]:
 
     def open_it() -> Kept:
         if not opened:
-            opened.append(Kept(install.host_command(full=False), run_model.TIMEOUT, retries=True))
+            opened.append(Kept(install.host_command(), run_model.TIMEOUT, retries=True))
         return opened[0]
 
     yield open_it
@@ -110,21 +110,8 @@ def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[[], 
     """Share one host program between tests of whole models, which do not test its start."""
     from onnx_ops.verify import run_model, verify_directml
 
-    fresh = run_model.open_provider
-
-    def open_provider(full: bool | None = None) -> device.Device:
-        is_full = install.is_installed(full=True) if full is None else full
-        return fresh(full) if is_full else _kept_provider()
-
     for module in (run_model, verify_directml):
-        monkeypatch.setattr(module, "open_provider", open_provider)
-
-
-@pytest.fixture
-def full_edition() -> None:
-    """Skip a test unless DirectML has every operator."""
-    if not install.is_installed(full=True):
-        pytest.skip("the full edition is not installed: run sliceport directml install --full")
+        monkeypatch.setattr(module, "open_provider", _kept_provider)
 
 
 @pytest.fixture

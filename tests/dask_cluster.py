@@ -1,7 +1,8 @@
 """A cluster of dask.distributed on this machine, of processes that talk over TCP.
 
-They are forked from a server that has imported dask.distributed (see `forked.py`), but for those with an environment of
-their own, which that reads when it is imported, and those that start others by multiprocessing.
+They are forked from a server that has imported dask.distributed; see `forked.py`. Two kinds start a new interpreter
+instead: processes with an environment of their own, which Dask reads when it is imported, and nannies, which start
+others by multiprocessing.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from forked import Forked
 
 Process = subprocess.Popen[bytes] | Forked
 PATIENCE = 900.0
-"""Seconds after which what a test waits for does not come any more."""
+"""Seconds after which a test gives up waiting."""
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds; `what` names it in the error."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"{what} does not come"
@@ -32,11 +33,11 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 
 class Cluster:
-    """A scheduler and its workers; they end with the block.
+    """A scheduler and its workers. A context manager that ends them.
 
     Args:
-        folder: For what they write.
-        environment: Theirs.
+        folder: The folder for their logs and scratch files.
+        environment: The environment of the processes.
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
@@ -52,7 +53,7 @@ class Cluster:
         return f"dask://127.0.0.1:{self.port}"
 
     def start_scheduler(self, **more: str) -> Process:
-        """Start the scheduler, always at the same port, and wait for it."""
+        """Start the scheduler, always at the same port, and wait until it answers."""
         words = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
         process = self._start("dask_scheduler", words, more)
         wait_until(lambda: self._answers() or process.poll() is not None, "the scheduler")
@@ -60,22 +61,22 @@ class Cluster:
         return process
 
     def start_worker(self, *words: str, **more: str) -> Process:
-        """Start a worker of one process, and do not wait for it."""
+        """Start a worker of one process, without waiting until it is connected."""
         common = ["--no-dashboard", "--local-directory", str(self.folder / "local")]
         kind = [] if "--nanny" in words else ["--no-nanny"]
         return self._start("dask_worker", [f"tcp://127.0.0.1:{self.port}", *common, *kind, *words], more)
 
     def kill(self, process: Process) -> None:
-        """End a process as the kernel does."""
+        """End a process by SIGKILL."""
         process.kill()
         process.wait()
 
     def logs(self) -> str:
-        """What all of them wrote."""
+        """Return the output of all processes."""
         return "\n".join(file.read_text(errors="replace") for file in sorted(self.folder.glob("*.log")))
 
     def count_registered(self) -> int:
-        """How many workers have been connected so far."""
+        """Return the number of workers that have connected so far."""
         return len(re.findall("Registered to:", self.logs()))
 
     def __enter__(self) -> Self:

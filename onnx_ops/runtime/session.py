@@ -199,6 +199,7 @@ def _from_ort(value: Any) -> Value:
 
 def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     parts = []
+    # Strings of ONNX may be bytes that are not UTF-8; surrogates keep them apart and bring them back.
     for text in array.reshape(-1).tolist():
         data = text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
         parts += [_LENGTH.pack(len(data)), data]

@@ -21,12 +21,11 @@ _MAX_FINDINGS = 20
 _SMALL = 1024
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of the message about a shader that the adapter cannot compile."""
-MORE_OPERATORS = "sliceport directml install --full makes one that can"
 Failure = type[CallFailed] | type[HostDied]
 
 
 def find_refusals(
-    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Failure, hint: str
+    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Failure
 ) -> tuple[Finding, ...]:
     """Find the nodes of the main graph that the provider, with the CPU to fall back on, does not run.
 
@@ -38,7 +37,6 @@ def find_refusals(
         proto: The model.
         inputs: The inputs that it ran on.
         kind: The kind of the failure; a node that fails in another way is not its cause.
-        hint: Advice for an adapter that cannot compile an operator, or an empty string.
     """
     values = _values(proto, inputs)
     found: list[tuple[onnx.NodeProto, bytes]] = []
@@ -60,9 +58,7 @@ def find_refusals(
         device.close()  # only what fails on a fresh host, too, is refused
         again = {key: _run_and_get_error(device, *cases[key], kind) for key in refused if refused[key]}
     sentences = [
-        Finding("refused", node.name, node.op_type, _sentence(node, again[key], hint))
-        for node, key in found
-        if again[key]
+        Finding("refused", node.name, node.op_type, _sentence(node, again[key])) for node, key in found if again[key]
     ]
     return tuple(sentences) or _find_refused_together(device, proto, inputs, kind)
 
@@ -103,10 +99,9 @@ def _first_bad(path: Sequence[onnx.NodeProto], is_bad: Callable[[onnx.NodeProto]
     return path[low]
 
 
-def _sentence(node: onnx.NodeProto, why: str, hint: str) -> str:
+def _sentence(node: onnx.NodeProto, why: str) -> str:
     if CANNOT_COMPILE in why:
-        advice = f"; {hint}" if hint else ""
-        return f"{node.op_type} {node.name!r} cannot be compiled by this adapter ({why}){advice}."
+        return f"{node.op_type} {node.name!r} cannot be compiled by this adapter ({why})."
     return f"{node.op_type} {node.name!r} is refused by the DirectML provider ({why})."
 
 

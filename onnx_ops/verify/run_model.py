@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ from onnx_ops.verify.runnable import read_complete_model
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml import device
-from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun, install
+from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
 from sliceport.wording import spell
@@ -45,7 +44,6 @@ def run_model(
     inputs: Mapping[str, Array] | None = None,
     against: bool = False,
     seed: int = 0,
-    full: bool | None = None,
 ) -> ModelRun:
     """Run a model on onnxruntime's DirectML provider, graph fusion on, nodes that it does not take on the CPU.
 
@@ -55,7 +53,6 @@ def run_model(
         inputs: Arrays for inputs; random ones that fit are made for the others.
         against: Whether to run onnxruntime's CPU provider too, compare, and find the nodes behind a difference.
         seed: For the random inputs.
-        full: Whether to use the installation with every operator; by default where there is one.
 
     Raises:
         UsageError: An input does not fit.
@@ -73,21 +70,17 @@ def run_model(
         arrays, expected = run_with_inputs(one, shapes, given, seed, one.outputs)
     else:
         arrays = make_inputs(one.model, shapes, given, seed)
-    with open_provider(full) as dml:
+    with open_provider() as dml:
         return run_on(dml, one.proto, arrays, expected, locates=against)
 
 
-def open_provider(full: bool | None = None) -> device.Device:
+def open_provider() -> device.Device:
     """Open the device that whole models run on, which retries failed calls.
-
-    Args:
-        full: Whether to use the installation with every operator; by default where there is one.
 
     Raises:
         DeviceError: DirectML is not installed.
     """
-    full = install.is_installed(full=True) if full is None else full
-    return device.open(full=full, timeout=TIMEOUT, retries=True)
+    return device.open(timeout=TIMEOUT, retries=True)
 
 
 def run_on(
@@ -118,13 +111,12 @@ def run_on(
     try:
         results = dict(zip(names, dml.run_onnx(serialized, arrays, names, fallback=True), strict=True))
     except (CallFailed, HostDied) as error:
-        hint = "" if facts.get("native_vkd3d") or sys.platform == "win32" else bisect_model.MORE_OPERATORS
         found: tuple[Finding, ...] = ()
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
-            found = bisect_model.find_refusals(dml, proto, arrays, kind, hint)
-        findings = explain_findings(found, proto) or (_describe_refusal(error, hint, is_compared=expected is not None),)
+            found = bisect_model.find_refusals(dml, proto, arrays, kind)
+        findings = explain_findings(found, proto) or (_describe_refusal(error, is_compared=expected is not None),)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
     outputs = tuple(_compare_output(proto, name, results[name], (expected or {}).get(name)) for name in names)
@@ -143,13 +135,11 @@ def _difference(output: OutputRun) -> str:
     return f"output {output.name!r} differs {how} from {onnxruntime_cpu.NAME}."
 
 
-def _describe_refusal(error: CallFailed | HostDied, hint: str, *, is_compared: bool) -> Finding:
+def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
     what = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {what} ({str(error).rstrip('.')})."
     if not is_compared:
         message += f" {spell('against=True', f'--against {onnxruntime_cpu.NAME}')} finds the nodes."
-    if hint and bisect_model.CANNOT_COMPILE in str(error):
-        message += f" This adapter cannot compile every operator; {hint}."
     return Finding("refused", "", "", message)
 
 

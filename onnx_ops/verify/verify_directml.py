@@ -57,7 +57,6 @@ def verify_hardening(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
-    full: bool | None = None,
 ) -> HardeningVerification:
     """Compare a model with what it was hardened to.
 
@@ -71,14 +70,13 @@ def verify_hardening(
         input_shapes: Sizes for inputs whose shape is open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         seed: For the random inputs.
-        full: See `open_provider`.
 
     Raises:
         DeviceError: DirectML is not installed.
         NotVerified: The provider does not run the model after; or see `verify_rewriting`.
         UsageError, ModelError, MissingExtra: See `verify_rewriting`.
     """
-    with open_provider(full) as dml:
+    with open_provider() as dml:
         on_cpu = verify_rewriting(
             before, after, data_folder=data_folder, input_shapes=input_shapes, inputs=inputs, seed=seed
         )

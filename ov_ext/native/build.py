@@ -8,12 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
 from sliceport.errors import SliceportError
+from sliceport.sandbox.lock import locked
 from sliceport.sandbox.place import fill_folder, write_json
 
 Progress = Callable[[str], None]
@@ -37,7 +37,7 @@ def build(say: Progress) -> Path:
     if library.path is not None:  # No lock is needed, and a read-only cache has none.
         return library.path
     target = cached_folder(version)
-    with _lock(target.with_name(f"{target.name}.lock")):
+    with _locked(target.with_name(f"{target.name}.lock")):
         library = find_library(version)
         if library.path is None:
             say(f"building the operators in C++ for openvino {version}")
@@ -192,38 +192,15 @@ def _search_path() -> str:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Lock a file. The operating system releases the lock when the process ends.
+def _locked(path: Path) -> Iterator[None]:
+    """Lock a file.
 
     Raises:
         BuildError: The file cannot be created.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+b")
-    except OSError as error:
-        raise BuildError(f"'{path}' cannot be made ({error.strerror}).") from None
-    with file:
-        _acquire_lock(file)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path))
+        except OSError as error:
+            raise BuildError(f"'{path}' cannot be made ({error.strerror}).") from None
         yield
-
-
-if sys.platform == "win32":
-    import msvcrt
-    import time
-
-    def _acquire_lock(file: IO[bytes]) -> None:
-        while True:
-            try:
-                file.seek(0)
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            except OSError:
-                time.sleep(0.2)
-            else:
-                return
-
-else:
-    import fcntl
-
-    def _acquire_lock(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)

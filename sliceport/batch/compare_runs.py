@@ -25,7 +25,7 @@ _PARTS = ("message", "findings", "input_shapes", "result")
 
 
 class Change(NamedTuple):
-    """A package or an option that the two runs had in different versions or values; None if a run was without it."""
+    """A package or an option with different versions or values in the two runs. None stands for a missing one."""
 
     name: str
     before: Any
@@ -275,11 +275,11 @@ def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[C
 def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _Mask:
     """Return a function that masks the versions and options of a run in JSON text.
 
-    A version may have a build's suffix; a number alone is not one. An option is masked where the text names it, as a
-    key or on a command line.
+    A version may be followed by the suffix of a build. A number without a dot is not masked, because it could mean
+    anything. An option is masked as a key of JSON and on a command line.
     """
     patterns = []
-    for version in sorted({one for one in versions if one and "." in one}, key=len, reverse=True):
+    for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
         name = re.escape(version)  # stands first, so that the search for it is fast
         patterns.append((version, re.compile(rf"{name}(?<![\w.]{name})(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?(?!\w|\.\d)")))
     named = []

@@ -1,4 +1,4 @@
-"""Digests of files. Those of large files are cached, so that weights are not read again in every run."""
+"""Digests of files. Digests of large files are cached, so that weights are not read again in every run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ State = tuple[int, ...] | None
 """Device, inode, size and times of a file; None for a missing file. A file that is changed gets another state."""
 
 _SMALL = 2**20
-"""Files below this number of bytes are hashed faster than their cache entry is found."""
+"""Size in bytes below which hashing a file is faster than reading the cache."""
 _SETTLED = 60.0
-"""Seconds since the last change of a file from which on its digest is cached.
+"""Age in seconds of the last change of a file from which on its digest is cached.
 
 A second change within one tick of the file system's clock leaves the time as it is. So does a change through a memory
 map, until the system has written the page to the disk, which takes up to 35 s on Linux.

@@ -15,17 +15,17 @@ Entry = dict[str, Any]
 
 HTTP = re.compile(r"https?://")
 _DELAYS = (0.2, 1.0, 3.0)
-"""Seconds to wait before an action that failed on the way is tried again."""
+"""Seconds to wait before each repetition of an action that failed."""
 _TRANSIENT = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
-"""Errors of aiohttp, botocore and http.client that are no OSError."""
+"""Transient errors of aiohttp, botocore and http.client that do not derive from OSError."""
 _NOT_REACHED = {"EndpointConnectionError", "ConnectTimeoutError"}
-"""Errors of botocore after retries of its own."""
+"""Errors that botocore raises after its own retries."""
 _LASTING = {
     *(errno.EACCES, errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC),
     *(errno.ENOTDIR, errno.EPERM, errno.EROFS),
 }
 _DIGESTS = ("ETag", "etag", "md5Hash", "crc32c", "CRC", "blob_id")
-"""Entries of `info` that follow from the content of a file: of S3 and HTTP, Azure, Google, zip and Hugging Face."""
+"""Entries of `info` that change with the content of a file: of S3 and HTTP, Azure, Google, zip and Hugging Face."""
 
 
 class RemoteError(UsageError):
@@ -33,7 +33,7 @@ class RemoteError(UsageError):
 
 
 def open_file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL and its path there. fsspec keeps the file systems of a process.
+    """Return the file system of a URL and the path in it. fsspec caches the file systems of a process.
 
     Raises:
         UsageError: The file system cannot be opened.
@@ -57,15 +57,15 @@ def _describe_missing_package(url: str, error: ImportError) -> str:
 
     message = str(error).rstrip(".")
     for part in url.split("::"):
-        known = known_implementations.get(part.partition("://")[0], {})
-        package = str(known.get("class", "")).partition(".")[0]
-        if known.get("err", "").rstrip(".") == message and package not in ("", "fsspec"):
+        entry = known_implementations.get(part.partition("://")[0], {})
+        package = str(entry.get("class", "")).partition(".")[0]
+        if entry.get("err", "").rstrip(".") == message and package not in ("", "fsspec"):
             return f"{package} is not installed; run: pip install {package.replace('_', '-')}"
     return message
 
 
 def to_url(url: str, path: str) -> str:
-    """Return the URL of a path of the file system of another URL."""
+    """Return the URL of a path. `url` is any URL of the same file system."""
     if HTTP.match(path):
         return path
     parts = url.split("::")
@@ -109,7 +109,7 @@ def describe_state(url: str) -> str | None:
 
 
 def attempt(what: str, url: str, action: Callable[[], T]) -> T:
-    """Do something at a URL, again after an error that is transient.
+    """Run an action at a URL. Repeat it after a transient error.
 
     Raises:
         FileNotFoundError, NotADirectoryError, ImportError: As the action does.
@@ -120,7 +120,7 @@ def attempt(what: str, url: str, action: Callable[[], T]) -> T:
             return action()
         except (FileNotFoundError, NotADirectoryError, ImportError):
             raise
-        except Exception as error:  # each implementation has its own
+        except Exception as error:  # each implementation raises errors of its own
             if delay is None or not _is_transient(error):
                 raise failure(what, url, error) from error
         time.sleep(delay)

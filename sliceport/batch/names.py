@@ -1,8 +1,8 @@
 """Names of models: paths and URLs.
 
 Names stay text. A name that is not UTF-8 holds the lone surrogates that `os.fsdecode` makes of its bytes. `json.dumps`
-writes them as ASCII, `json.loads` reads them back, `printable` escapes them, and files open by them. Only encoding such
-a name as UTF-8 fails, which `encode_name` does not.
+writes them as ASCII, `json.loads` reads them back, `printable` escapes them, and `open` takes them. `str.encode` fails
+for such a name; use `encode_name`.
 
 On Windows, too, names have `/` between folders, so that runs there and elsewhere can be compared, and share a folder.
 """

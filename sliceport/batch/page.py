@@ -1,4 +1,4 @@
-"""A run as one HTML file that needs nothing else: what was found first, then all models, to filter, search and open."""
+"""The page of a run: one HTML file with all models, to filter, search and open. It loads no other file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sliceport.report.page import open_template, read_text
 from sliceport.report.table import printable
 
 _CHUNK = 2**18
-"""Characters of findings and results that are compressed, and opened in the browser, together."""
+"""Number of characters of findings and results in one compressed block."""
 
 
 def write_page(
@@ -25,8 +25,8 @@ def write_page(
 ) -> None:
     """Write a run as an HTML page, all of it in one file.
 
-    The rows are read once. What the table shows is one compressed block of JSON in the page; findings and results are
-    in further ones, which the browser opens as they are looked at.
+    The rows are read once. The page holds the data of the table as one compressed block of JSON. Further blocks hold
+    findings and results, and the browser unpacks a block when its user opens a model.
 
     Args:
         stream: The stream for the page, as UTF-8.
@@ -65,7 +65,7 @@ def write_page(
 
 @dataclass
 class _Data:
-    """Data of the page, compressed as the rows come, so that memory stays small."""
+    """Data of the page. Rows are compressed as they are added, so that memory stays small."""
 
     since: dict[str, list[str]] | None
     summary: Summary = field(default_factory=Summary)

@@ -1,4 +1,4 @@
-"""Models at URLs: finding them, and copying them to a local folder."""
+"""Models at URLs: find them, and copy them to a local folder."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def download(url: str, folder: Path) -> Copy:
 
 
 def list_beside(model: str) -> list[str]:
-    """Return the names of the other files of a model, relative to its folder, but for names outside of it."""
-    one = format_of(model)
-    names = map(PurePosixPath, one.files_beside(model) if isinstance(one, ManyFiles) else ())
+    """Return the names of the other files of a model, relative to its folder. Leave out files in other folders."""
+    model_format = format_of(model)
+    names = map(PurePosixPath, model_format.files_beside(model) if isinstance(model_format, ManyFiles) else ())
     return [str(name) for name in names if name.parts and not name.is_absolute() and ".." not in name.parts]
 
 

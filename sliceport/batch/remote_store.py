@@ -71,16 +71,7 @@ class RemoteStore(Store):
     def scratch_folder(self) -> Path:
         return Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}")
 
-    def new_scratch(self) -> Path:
-        folder = super().new_scratch()
-        self._remove_abandoned()
-        return folder
-
-    def remove_scratch(self, folder: Path) -> None:
-        super().remove_scratch(folder)
-        self._remove_abandoned()
-
-    def _remove_abandoned(self) -> None:
+    def clean_up(self) -> None:
         """Remove the files of processes of this machine that were killed while they wrote, and the empty folder."""
         with suppress(UsageError):
             for name in self.names(SCRATCH):

@@ -22,7 +22,7 @@ MODEL = "{model}"
 
 
 def result_name(key: str) -> str:
-    """Return the file of a result. 256 folders share them, as folders of many files are slow."""
+    """Return the name of the file of a result. Results are in 256 folders, because large folders are slow."""
     return f"results/{key[:2]}/{key}.json"
 
 
@@ -142,11 +142,11 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
     """Build the row of a model with a result."""
     names = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
-    shown = {name: show_path(result[name], model) for name in names if name in result}
+    row = {name: show_path(result[name], model) for name in names if name in result}
     if isinstance(line := (result["result"] or {}).get("command"), str):
-        shown["result"]["command"] = show_path(line, join([model]))
+        row["result"]["command"] = show_path(line, join([model]))
     command = result["command"]
-    return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **shown}  # type: ignore[typeddict-item]
+    return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **row}  # type: ignore[typeddict-item]
 
 
 def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:

@@ -1,4 +1,4 @@
-"""Records of a run about its models: the header of the run and a row a model, as they stand in its files."""
+"""Records of a run: its header, and a row for each model, as the files of the run hold them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Verdict = Literal["clean", "finding", "error", "crash", "timeout", "memory", "lo
 
 FAILURES: tuple[Verdict, ...] = ("error", "crash", "timeout", "memory", "lost")
 DEATHS: tuple[Verdict, ...] = ("crash", "timeout", "memory")
-"""Verdicts on models that ended their process, or whose process was ended."""
+"""Verdicts on models whose process ended or was killed."""
 VERDICTS: tuple[Verdict, ...] = (*FAILURES, "finding", "clean")
 
 MAX_LISTED = 20
@@ -31,7 +31,7 @@ MEANINGS: dict[Verdict, str] = {
 """The meaning of each verdict, and what to do about it."""
 
 INFORMATIVE = frozenset({"rewritten", "contested"})
-"""Reasons of findings that tell what was done with a model, or left, and are nothing wrong."""
+"""Reasons of findings that describe a change of a model or its absence, which is not an error."""
 
 
 class Row(TypedDict):
@@ -73,7 +73,7 @@ def reasons_of(row: Row) -> list[str]:
 
 
 def cause_of(message: str) -> str:
-    """Return a message without what differs from model to model: names, numbers, and all that follows its first part.
+    """Return the first part of a message, without the names and numbers that differ from model to model.
 
     >>> cause_of("Slice 'a': the shape of input 'x' is open: give sizes, as in --input-shapes x:1,16 (an example).")
     'the shape of input … is open'

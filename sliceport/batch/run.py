@@ -1,4 +1,4 @@
-"""Running a command over many models, from the list of them to the view of the results."""
+"""Runs of a command over many models: list them, do their tasks, and write the view of the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sliceport.formats import formats
 
 _MIN_INTERVAL = 30.0
 _MAX_SHARE = 0.05
-"""The time between two views on the way: at least so many seconds, and so long that views take at most this share."""
+"""Least number of seconds between two views during a run, and the largest share of the time that views may take."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,16 @@ def run_batch(
     begin: Callable[[int], None] = lambda _: None,
     observe: Callable[[Done], None] = lambda _: None,
 ) -> Finished:
-    """Run a command over models: those whose results are there already are not run again.
+    """Run a command over models. Models that have a result are not run again.
 
     Args:
         batch: The command, models and options.
-        begin: Called with the number of models before the first.
-        observe: Called with each model that is done.
+        begin: Called with the number of models before the first one.
+        observe: Called with the outcome of each model.
 
     Raises:
         UsageError: The command does not exist, a source matches nothing, or the results cannot be read or stored.
-        MissingExtra: A package that something of it needs is not installed.
+        MissingExtra: A package for a URL or a cluster is not installed.
     """
     if batch.job.command not in COMMANDS:
         raise unknown_name("command", batch.job.command, list(COMMANDS))
@@ -119,25 +119,22 @@ def _follow(
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
-    """Return the models of a batch, and the sources that have none.
+    """Return the models of a batch, and the sources without models.
 
     Raises:
         UsageError: No source has a model.
     """
-    readable = [
-        model_format
-        for model_format in formats().values()
-        if batch.job.command != "rewrite" or any(model_format.passes())
-    ]
-    suffixes = [suffix for model_format in readable for suffix in model_format.suffixes if suffix]
+    needs_passes = batch.job.command == "rewrite"
+    readable = [each for each in formats().values() if not needs_passes or any(each.passes())]
+    suffixes = [suffix for each in readable for suffix in each.suffixes if suffix]
     root = batch.job.root
     folders = [root, *(f"{root.rstrip('/')}/{name}" for name in FOLDERS)]  # the results may lie among the sources
-    listed = list(expand(batch.sources, suffixes, leave_out=folders))
-    bad = [source for source in listed if isinstance(source, BadSource)]
-    if bad and len(bad) == len(listed):
+    expanded = list(expand(batch.sources, suffixes, leave_out=folders))
+    bad = [source for source in expanded if isinstance(source, BadSource)]
+    if bad and len(bad) == len(expanded):
         raise UsageError(bad[0].reason)
     i, n = batch.shard or (1, 1)
-    models = [model for model in listed if isinstance(model, str) and is_in_shard(model, i, n)]
+    models = [model for model in expanded if isinstance(model, str) and is_in_shard(model, i, n)]
     return models, [source for source in bad if is_in_shard(source.name, i, n)]
 
 

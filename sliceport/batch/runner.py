@@ -1,4 +1,4 @@
-"""Doing tasks on this machine: a thread for each job, which waits for a child process of its own."""
+"""Tasks on this machine: each of several threads waits for a child process of its own."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sliceport.sandbox import signals, supervisor
 
 
 class Runner(Protocol):
-    """Does tasks, here or elsewhere."""
+    """Runner of tasks, here or on other machines."""
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """Do all tasks, in any order, and report each once; it reads `tasks` no faster than they are done.
+        """Do all tasks in any order, and yield each outcome once. Read `tasks` no faster than they are done.
 
         Raises:
             SliceportError: Something is wrong with the run itself.
@@ -26,11 +26,11 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """Does as many tasks at once as it is told.
+    """Runner of a fixed number of tasks at once.
 
     Args:
         jobs: The number of tasks at once.
-        scratch: A local folder for what is written on the way.
+        scratch: A local folder for temporary files.
     """
 
     def __init__(self, jobs: int, scratch: Path) -> None:
@@ -74,5 +74,5 @@ class LocalRunner:
             is_stopped.set()
             for thread in threads:
                 while thread.is_alive():
-                    supervisor.end_calls()  # again and again: one may just have begun
+                    supervisor.end_calls()  # repeated, because a call may just have begun
                     thread.join(0.1)

@@ -38,22 +38,22 @@ def expand(
     """Yield the models of sources, each once, by the names that the user would write.
 
     A source is the first of these that fits:
-      * `@list.txt`: a file with one source a line, relative to the current folder, in UTF-8; empty lines and lines that
-        begin with `#` do not count. `@-` is stdin.
+      * `@list.txt`: a file in UTF-8 with one source a line, relative to the current folder. Empty lines and lines that
+        begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
       * A file, whatever its name ends in.
-      * A folder: all files in it and its folders whose names end in a suffix. A link to a folder is followed, unless
-        the walk gets to that folder anyway.
+      * A folder: all files in it and its folders whose names end in a suffix. A link to a folder is followed unless
+        the walk reaches that folder without it.
       * A glob: `*` and `?` stand for anything but `/`, `[…]` for one of several characters, `**` for any folders that
         are no links. The end of a pattern counts as written (`zoo/*.pb`). After a final wildcard, names must end in a
         suffix.
 
-    Hidden files and folders, whose names begin with a dot, are only found by names or patterns that begin so, too. The
-    models of a source come sorted by name. Two names of one path are one model; a link is another model.
+    Hidden files and folders, whose names begin with a dot, are found only by names or patterns that begin with a dot.
+    The models of a source are sorted by name. Two names of one path are one model. A link to a model is another model.
 
     Args:
         sources: The sources.
-        suffixes: The ends of the names of models; an empty one does not count.
+        suffixes: The ends of the names of models. An empty one is ignored.
         leave_out: Folders, or URLs of folders, that are not entered, such as the folder of the results.
 
     Raises:
@@ -63,12 +63,12 @@ def expand(
     search = _Search(tuple(filter(None, suffixes)), folders, tuple(filter(is_url, leave_out)))
     seen: set[bytes] = set()
     for source in sources:
-        for found in search.find(source):
-            name = found if isinstance(found, str) else f"{found.name}: {found.reason}"
+        for result in search.find(source):
+            name = result if isinstance(result, str) else f"{result.name}: {result.reason}"
             key = hashlib.blake2b(encode_name(_identity(name)), digest_size=16).digest()
             if key not in seen:
                 seen.add(key)
-                yield found
+                yield result
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -87,7 +87,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def is_in_shard(name: str, i: int, n: int) -> bool:
-    """Return whether a model is in shard `i` of `n`: by a hash of its name, so that a new model moves no other."""
+    """Return whether a model is in shard `i` of `n`. A hash of its name decides, so that a new model moves no other."""
     return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % n == i - 1
 
 
@@ -96,7 +96,7 @@ def _identity(model: str) -> str:
     if is_url(model):
         return model
     folder, name = os.path.split(model)
-    if os.sep == "/" and os.pardir in folder.split("/"):  # after a link, `..` is not the folder written before it
+    if os.sep == "/" and os.pardir in folder.split("/"):  # `link/..` is the parent of the link's target
         return os.path.join(os.path.realpath(folder), name)
     return os.path.normcase(os.path.abspath(model))
 
@@ -125,9 +125,9 @@ class _Search:
         name = with_slashes(source)
         is_empty = True
         try:
-            for found in self._expand(source, name):
+            for result in self._expand(source, name):
                 is_empty = False
-                yield found
+                yield result
         except UsageError as error:
             yield BadSource(name, str(error))
             return
@@ -149,15 +149,15 @@ class _Search:
             raise UsageError(f"source {name!r} is not there.")
 
     def _read_list(self, source: str) -> Iterator[str | BadSource]:
-        shown = with_slashes(source)
+        name = with_slashes(source)
         path = "stdin" if source == _STDIN else os.path.realpath(source[1:])
         if path in self.lists:
-            yield BadSource(shown, f"list {shown!r} is read from itself.")
+            yield BadSource(name, f"list {name!r} is read from itself.")
             return
         try:
             data = sys.stdin.buffer.read() if source == _STDIN else Path(source[1:]).read_bytes()
         except (OSError, ValueError) as error:
-            yield BadSource(shown, f"list {shown!r} cannot be read ({getattr(error, 'strerror', None) or error}).")
+            yield BadSource(name, f"list {name!r} cannot be read ({getattr(error, 'strerror', None) or error}).")
             return
         self.lists.append(path)
         for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
@@ -203,10 +203,10 @@ class _Search:
         finds_hidden = any(part.startswith(".") for part in wild)
         try:
             # Unlike `glob.glob`, a path's own `glob` does not follow links by `**`, which may lead in circles.
-            found = {path.relative_to(start or os.curdir).as_posix() for path in Path(start).glob("/".join(wild))}
+            names = {path.relative_to(start or os.curdir).as_posix() for path in Path(start).glob("/".join(wild))}
         except ValueError as error:  # such as `**` beside other characters
             raise UsageError(f"source {pattern!r} is not a pattern ({str(error).rstrip('.')}).") from None
-        for name in sorted(found):
+        for name in sorted(names):
             is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))
             if name.endswith(suffixes) and not is_hidden and _is_model(start + name) and self._may_find(start, name):
                 yield start + name
@@ -218,5 +218,5 @@ class _Search:
 
 
 def _is_model(path: str) -> bool:
-    """Return whether a name is that of a file, or of a link to nothing, which gets a row that says so."""
+    """Return whether a path is a file or a broken link. The row of a broken link says that it cannot be read."""
     return os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))

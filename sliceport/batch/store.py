@@ -84,6 +84,7 @@ class Store(ABC):
             remove_abandoned(folder.parent)
         except OSError as error:
             raise UsageError(f"'{folder.parent}' cannot be written ({error.strerror or error}).") from error
+        self.clean_up()
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
@@ -92,6 +93,10 @@ class Store(ABC):
         with suppress(OSError):
             remove_abandoned(folder.parent)  # scratch of processes of this run that were killed
             folder.parent.rmdir()  # fails if other runs write there, too
+        self.clean_up()
+
+    def clean_up(self) -> None:  # noqa: B027 - only some stores have scratch in two places
+        """Remove the scratch of killed processes that is not in `scratch_folder`."""
 
 
 class Folder(Store):

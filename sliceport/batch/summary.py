@@ -1,4 +1,4 @@
-"""Outcomes of many models: counts, and the models that need attention."""
+"""Summaries of runs: counts, and the models that need attention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, reasons_of
+from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, Verdict, reasons_of
 from sliceport.report.table import printable, table
 
 _WORDS = {
@@ -52,7 +52,7 @@ class Tally:
 
 @dataclass
 class Summary:
-    """The counts of a run, which grow row by row; of the rows themselves, few are kept, however many are added."""
+    """Counts of a run, which grow row by row. At most 20 rows are kept, so memory stays small."""
 
     models: int = 0
     gap: str = ""
@@ -60,7 +60,8 @@ class Summary:
     verdicts: Counter[str] = field(default_factory=Counter)
     tallies: dict[str, dict[str, Tally]] = field(default_factory=lambda: {part: {} for part in _PARTS})
     """For each part of a finding, the counts by its value."""
-    _attention: list[tuple[int, str, str, str]] = field(default_factory=list)
+    attention: list[tuple[str, Verdict, str]] = field(default_factory=list)
+    """Model, verdict and message of at most 20 models that need attention, the worst first."""
 
     @classmethod
     def of(cls, rows: Iterable[Row], gap: str = "") -> Summary:
@@ -82,25 +83,21 @@ class Summary:
         for reason in [] if row["findings"] else reasons_of(row):
             self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
-            insort(self._attention, (VERDICTS.index(row["verdict"]), row["model"], row["verdict"], row["message"]))
-            del self._attention[MAX_LISTED:]
+            entry = (row["model"], row["verdict"], row["message"])
+            insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))
+            del self.attention[MAX_LISTED:]
 
     @property
     def exit_code(self) -> int:
-        """0 if every model is clean, 1 if some have findings, 2 if a model failed or the run is incomplete."""
+        """Exit code: 0 if every model is clean, 1 if some have findings, 2 if one failed or the run is incomplete."""
         if self.gap:
             return 2
         if self.models == self.verdicts["clean"]:
             return 0
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
 
-    @property
-    def attention(self) -> list[tuple[str, str, str]]:
-        """Model, verdict and message of those that need attention, the worst first; 20 at most."""
-        return [(model, verdict, message) for _, model, verdict, message in self._attention]
-
     def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """Yield the counts besides verdicts, each with the word for one of them; most models first, then by name."""
+        """Yield each part of findings with its counts, those of most models first, then by name."""
         for word, tallies in self.tallies.items():
             yield word, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
 
@@ -123,7 +120,7 @@ class Summary:
             "attention": [
                 {"model": model, "verdict": verdict, "message": message} for model, verdict, message in self.attention
             ],
-            "more": needed - len(self._attention),
+            "more": needed - len(self.attention),
         }
 
     def text(self, columns: int | None) -> str:
@@ -132,11 +129,11 @@ class Summary:
         for word, tallies in self.groups():
             if tallies:
                 parts.append(_table(word, tallies, columns))
-        if self._attention:
+        if self.attention:
             lines = ["models that need attention:"]
             for model, verdict, message in self.attention:
                 lines += wrap_line(f"  {verdict}  {model}" + (f": {message}" if message else ""), columns)
-            parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self._attention))))
+            parts.append("\n".join(lines + more(self.models - self.verdicts["clean"] - len(self.attention))))
         return "\n\n".join(parts)
 
     def verdict_line(self) -> str:

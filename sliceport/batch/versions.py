@@ -17,33 +17,29 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the version of each package that computes something, and the edition of DirectML that is installed."""
+    """Return the version of each package that computes something, and the recipe of the installed DirectML."""
     required = {_normalize(name) for name in _requirements()}
-    found = {
-        name: one.version
-        for one in metadata.distributions()
-        if (name := _normalize(one.name or "")) in required or name.startswith("onnxruntime-")
+    by_name = {
+        name: distribution.version
+        for distribution in metadata.distributions()
+        if (name := _normalize(distribution.name or "")) in required or name.startswith("onnxruntime-")
     }
     points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]
-    found |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
-    found |= {"sliceport": __version__}
-    editions = [name for name, full in (("slicing", False), ("full", True)) if _is_installed(full=full)]
-    return dict(sorted(found.items())) | ({"directml": " and ".join(editions)} if editions else {})
+    by_name |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
+    by_name |= {"sliceport": __version__}
+    is_runnable = install.missing() is None and install.is_installed()
+    return dict(sorted(by_name.items())) | ({"directml": install.folder().name} if is_runnable else {})
 
 
 def _requirements() -> list[str]:
     """Return the packages that sliceport requires, including those of extras that compute something."""
-    listed = metadata.requires("sliceport") or []
+    requirements = metadata.requires("sliceport") or []
     extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
     return [
         re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
-        for requirement in listed
+        for requirement in requirements
         if not ((named := extra.search(requirement)) and named[1] in _IRRELEVANT)
     ]
-
-
-def _is_installed(*, full: bool) -> bool:
-    return install.missing(full=full) is None and install.is_installed(full=full)
 
 
 def _normalize(name: str) -> str:

@@ -42,11 +42,11 @@ def add(commands: Commands) -> None:
             groups[group] = parent.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
         owner: Commands = groups.get(group, members)
         _add_options(owner.add_parser(name, help=command.help), command)
-    _add_report(members.add_parser("report", help="the report of a run again, of its shards, or of two runs compared"))
+    _add_report(members.add_parser("report", help="report a run again, join the shards of a run, or compare two runs"))
 
 
 def _set_help(command: Parser) -> None:
-    """Let a command that lacks its second word print its help."""
+    """Print the help of a command whose second word is missing."""
     command.set_defaults(verbose=0, run=lambda _: command.print_help())
 
 
@@ -59,25 +59,25 @@ def _add_options(parser: Parser, command: Command) -> None:
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, globs, @lists, URLs of fsspec")
     parser.add_argument("-o", "--output", required=True, metavar="RUN", help="folder or URL of the results")
     run = parser.add_argument_group("the run")
-    run.add_argument("--jobs", type=_parse_count, metavar="N", help="models at once; default: the cores there are")
-    run.add_argument("--timeout", default="300", metavar="S", help="seconds a model; default 300, 0 disables the limit")
+    run.add_argument("--jobs", type=_parse_count, metavar="N", help="models at once; default: the number of cores")
     run.add_argument(
-        "--memory", default="4G", metavar="SIZE", help="memory a process; default 4G, 0 disables the limit"
+        "--timeout", default="300", metavar="S", help="seconds for a model; default 300; 0 disables the limit"
     )
+    run.add_argument("--memory", default="4G", metavar="SIZE", help="for a process; default 4G; 0 disables the limit")
     run.add_argument("--manifest", metavar="FILE", help="options of single models, in TOML or JSON lines")
-    run.add_argument("--shard", metavar="I/N", help="only part I of N of the models")
-    run.add_argument("--retry", action="store_true", help="try models again that failed before")
-    run.add_argument("--dry-run", action="store_true", help="only list the models, and the sources without any")
-    run.add_argument("--cluster", metavar="URL", help="let a cluster do the work: dask://HOST:PORT")
+    run.add_argument("--shard", metavar="I/N", help="run only part I of N of the models")
+    run.add_argument("--retry", action="store_true", help="also run models that failed in an earlier run")
+    run.add_argument("--dry-run", action="store_true", help="list the models and bad sources; run nothing")
+    run.add_argument("--cluster", metavar="URL", help="run on the workers of a cluster: dask://HOST:PORT")
     if command.writes == "if asked":
-        run.add_argument("--write", action="store_true", help=f"also keep what -o of {command.name} writes")
+        run.add_argument("--write", action="store_true", help=f"also keep the files that {command.name} -o writes")
     _add_page(parser)
     add_format(parser)
     add_verbose(parser, "print a line for each model on stderr")
     _module_of(command).add_options(parser)
     for action in parser._actions:
         if action.dest == "input_shapes":
-            action.help = f"{action.help}; '{AUTO}' chooses those that are not given"
+            action.help = f"{action.help}; '{AUTO}' chooses the missing sizes"
     parser.set_defaults(run=lambda options: _run(options, command))
 
 
@@ -100,9 +100,8 @@ def _run(options: argparse.Namespace, command: Command) -> int:
     batch = _read_batch(options, command)
     if options.dry_run:
         return _list(batch, options)
-    shown = Progress(lists=options.verbose > 0)
-    with shown:
-        finished = run_batch(batch, begin=shown.begin, observe=shown.add)
+    with Progress(lists=options.verbose > 0) as shown_progress:
+        finished = run_batch(batch, begin=shown_progress.begin, observe=shown_progress.add)
     for unused in [] if batch.manifest is None else batch.manifest.unused():
         say(unused)
     say(f"wrote {options.output}")
@@ -116,13 +115,13 @@ def _list(batch: Batch, options: argparse.Namespace) -> int:
 
     models, bad = list_models(batch)
     if options.format == "json":
-        sources = [{"source": one.name, "reason": one.reason} for one in bad]
+        sources = [{"source": source.name, "reason": source.reason} for source in bad]
         emit_json({"schema_version": 1, "models": models, "bad_sources": sources})
     else:
         for model in models:
             emit(printable(model))
-        for one in bad:
-            say(one.reason)
+        for source in bad:
+            say(source.reason)
     return 2 if bad else 0
 
 
@@ -157,7 +156,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
 
 
 def _check_names(arguments: dict[str, Any]) -> None:
-    """Find a misspelt name before the first model, instead of with each.
+    """Check names once before the first model; otherwise each model would fail with the same message.
 
     Raises:
         UsageError: A name is not known.
@@ -169,19 +168,18 @@ def _check_names(arguments: dict[str, Any]) -> None:
 
     if "feature_level" in arguments:
         FeatureLevel.parse(arguments["feature_level"])
-    of_all = formats().values()
-    known: dict[str, Callable[[], Iterable[str]]] = {
-        "executor": lambda: [*(one.reference[0] for one in of_all), *engines()],
-        "pass": lambda: [name for one in of_all for names in one.passes() for name in names],
-        "optimizer": lambda: [name for one in of_all for name in one.optimizers],
+    installed = formats().values()
+    list_choices: dict[str, Callable[[], Iterable[str]]] = {
+        "executor": lambda: [*(each.reference[0] for each in installed), *engines()],
+        "pass": lambda: [name for each in installed for names in each.passes() for name in names],
+        "optimizer": lambda: [name for each in installed for name in each.optimizers],
     }
-    given = {"executor": "executors", "pass": "passes", "optimizer": "simplify"}
-    for kind, option in given.items():
+    for kind, option in {"executor": "executors", "pass": "passes", "optimizer": "simplify"}.items():
         names = arguments.get(option) or ()
         if isinstance(names, bool):
             continue
         for name in names:
-            if name not in (choices := list(dict.fromkeys(known[kind]()))):
+            if name not in (choices := list(dict.fromkeys(list_choices[kind]()))):
                 raise unknown_name(kind, name, choices)
 
 
@@ -214,7 +212,7 @@ def _are_shards(runs: list[Run]) -> bool:
 
 
 def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:
-    """Write the reports that are asked for, and print what came out."""
+    """Write the page if it is asked for, and print the summary or the comparison."""
     if options.html is not None:
         from sliceport.batch.page import write_page
 

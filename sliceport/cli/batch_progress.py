@@ -1,4 +1,4 @@
-"""What a run over many models shows while it lasts: a bar on a terminal, else a line now and then."""
+"""Progress of a run over many models: a bar on a terminal, or a line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _INTERVAL = 30.0
 
 
 class Progress:
-    """A bar where stderr is a terminal and rich is installed; else a line every 30 seconds.
+    """A bar if stderr is a terminal and rich is installed; otherwise a line every 30 seconds.
 
     Args:
-        lists: Whether there is a line for each model instead.
+        lists: Whether to print a line for each model instead.
     """
 
     def __init__(self, *, lists: bool = False) -> None:
         self._lists = lists
-        self._begun = self._said = time.monotonic()
+        self._begun = self._last_line = time.monotonic()
         self._total = 0
         self._done = self._cached = 0
         self._verdicts: Counter[str] = Counter()
@@ -41,45 +41,45 @@ class Progress:
             self._bar.stop()
 
     def begin(self, total: int) -> None:
-        """There are so many models."""
+        """Note the number of models, and show the bar."""
         self._total = total
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task("", total=total, rate="", findings="")
 
     def add(self, done: Done) -> None:
-        """One more is done."""
+        """Count one more model, and show the progress."""
         self._done += 1
         self._cached += done.cached
         self._verdicts[done.verdict] += 1
         now = time.monotonic()
         if self._lists:
-            before = ", was there before" if done.cached else ""
-            say(f"{self._done}/{self._total} {done.verdict} '{done.model}' ({done.seconds:.2g} s{before})")
+            origin = ", stored by an earlier run" if done.cached else ""
+            say(f"{self._done}/{self._total} {done.verdict} '{done.model}' ({done.seconds:.2g} s{origin})")
         elif self._bar is not None:
-            self._bar.update(self._task, advance=1, rate=f"{self._rate(now):.3g}/s", findings=self._describe())
-        elif now - self._said >= _INTERVAL:
-            self._said = now
-            say(self._line(now))
+            self._bar.update(self._task, advance=1, rate=f"{self._rate(now):.3g}/s", findings=self._list_verdicts())
+        elif now - self._last_line >= _INTERVAL:
+            self._last_line = now
+            say(self._format_line(now))
 
     def _rate(self, now: float) -> float:
         return self._done / max(now - self._begun, 1e-3)
 
-    def _line(self, now: float) -> str:
-        left = (self._total - self._done) / max(self._rate(now), 1e-9)
-        rate = f"{self._rate(now):.3g} a second, about {_duration(left)} left"
-        return f"{self._done} of {self._total} models, {rate}{self._describe(', ')}"
+    def _format_line(self, now: float) -> str:
+        seconds = (self._total - self._done) / max(self._rate(now), 1e-9)
+        rate = f"{self._rate(now):.3g} a second, about {_format_duration(seconds)} left"
+        return ", ".join(filter(None, (f"{self._done} of {self._total} models", rate, self._list_verdicts())))
 
-    def _describe(self, before: str = "") -> str:
-        """The verdicts so far that are not clean."""
-        listed = [f"{count} {verdict}" for verdict, count in sorted(self._verdicts.items()) if verdict != "clean"]
-        return before + ", ".join(listed) if listed else ""
+    def _list_verdicts(self) -> str:
+        """List the verdicts so far with their counts, without the clean ones."""
+        counts = sorted(self._verdicts.items())
+        return ", ".join(f"{count} {verdict}" for verdict, count in counts if verdict != "clean")
 
 
-def _duration(seconds: float) -> str:
-    """A time in the unit that fits.
+def _format_duration(seconds: float) -> str:
+    """Format a duration in seconds, minutes or hours.
 
-    >>> _duration(42), _duration(600), _duration(36000)
+    >>> _format_duration(42), _format_duration(600), _format_duration(36000)
     ('42 s', '10 min', '10.0 h')
     """
     if seconds < 120:
@@ -88,7 +88,7 @@ def _duration(seconds: float) -> str:
 
 
 def _make_bar() -> Any:
-    """A bar with rate, estimate and findings; None where there is no terminal or no rich."""
+    """Return a bar with rate, estimate and findings, or None if there is no terminal or rich is not installed."""
     if sys.stderr is None or not sys.stderr.isatty():
         return None
     try:

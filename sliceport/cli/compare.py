@@ -36,11 +36,11 @@ def list_executors() -> str:
     from sliceport.formats import formats
 
     blocks = []
-    for one in formats().values():
-        name, description = one.reference
+    for each in formats().values():
+        name, description = each.reference
         lines = {name: description} | {
-            engine.name: engine.description for engine in engines_of(one.name).values() if engine.name != name
+            engine.name: engine.description for engine in engines_of(each.name).values() if engine.name != name
         }
-        by_default = ", ".join(one.default_executors)
-        blocks.append(f"executors of {one.title} models, by default\n{by_default}:\n{list_names(lines)}")
+        by_default = ", ".join(each.default_executors)
+        blocks.append(f"executors of {each.title} models, by default\n{by_default}:\n{list_names(lines)}")
     return "\n\n".join(blocks)

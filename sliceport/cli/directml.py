@@ -16,11 +16,9 @@ def add(commands: Commands) -> None:
     """Add the command."""
     directml = commands.add_parser("directml", help="the real DirectML: install it, run models on it")
     actions = directml.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-    install = actions.add_parser("install", help="install it into the user's cache, or go on with an installation")
+    install = actions.add_parser("install", help="install it into the user's cache")
     install.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot have it")
     status = actions.add_parser("status", help="whether it is there and works")
-    for action in (install, status):
-        action.add_argument("--full", action="store_true", help="with every operator of DirectML; about 5 GB")
     add_format(status)
     uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
     add_command(
@@ -54,12 +52,14 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _install(options: argparse.Namespace) -> bool:
     from sliceport.directml.device import install
 
-    reason = install.missing(full=options.full)
+    reason = install.missing()
     if reason is not None and options.if_possible:
         say(f"DirectML cannot be installed here: {reason}")
         return True
-    folder = install.install(say, full=options.full)
+    folder = install.install(say)
     emit(f"DirectML is installed in {folder}")
+    for other in install.other_folders():
+        emit(f"{other} is of another version; sliceport directml uninstall removes all of them")
     return True
 
 
@@ -74,7 +74,7 @@ def _status(options: argparse.Namespace) -> bool:
     from sliceport.directml.device import status
 
     progress.say("starting DirectML")
-    report = status.status(full=options.full)
+    report = status.status()
     if options.format == "json":
         emit_json(report)
     else:

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> bool:
     """Run the command, and return whether nothing that is installed is broken."""
     diagnoses = list(_diagnose())
-    is_healthy = all(one.status != "broken" for one in diagnoses)
+    is_healthy = all(diagnosis.status != "broken" for diagnosis in diagnoses)
     if options.format == "json":
         emit_json({"schema_version": 1, "is_healthy": is_healthy, "diagnoses": [asdict(one) for one in diagnoses]})
     else:

@@ -31,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: The words after the program's name; the work is then done in this process unless a limit needs
-            another one. By default the words of this process; a child then does the work, and signals are handled.
+        arguments: The words after the program's name. This process then does the work unless a limit needs a child.
+            By default, the words of this process. A child then does the work, and signals are handled.
     """
     if arguments is None:
         return start.main()
@@ -55,7 +55,7 @@ def run_words(words: list[str], *, is_supervised: bool) -> int:
 def _run(words: Sequence[str], *, is_supervised: bool) -> int:
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
-    endings = [suffix for one in installed for suffix in one.suffixes if suffix]
+    endings = [suffix for each in installed for suffix in each.suffixes if suffix]
     options = make_parser(words).parse_args(split_repeated(words, endings))
     if hasattr(options, "work"):
         return CLEAN if run_work(options, is_supervised=is_supervised) else FINDING

@@ -190,14 +190,14 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for text in texts:
         name, colon, dims = text.rpartition(":")
-        listed = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
-        if not colon or not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in listed):
+        sizes = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
+        if not colon or not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(
                 f"input shape {text!r} must be written NAME:1,3,224,224 with sizes that are integers from 0 up."
             )
         if name in shapes:
             raise UsageError(f"input {name!r} is given two shapes.")
-        shapes[name] = tuple(map(int, listed))
+        shapes[name] = tuple(map(int, sizes))
     return shapes
 
 

@@ -45,8 +45,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            known = [str(choice) for choice in action.choices]
-            raise argparse.ArgumentError(action, str(unknown_name("", value, known)).strip())
+            choices = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 
 class Version(argparse.Action):

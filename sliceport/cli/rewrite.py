@@ -48,8 +48,8 @@ def list_passes() -> str:
     from sliceport.formats import formats
 
     blocks = []
-    for one in formats().values():
-        by_default, by_name = one.passes()
-        titled = {"passes, by default all of these": by_default, "by name only": by_name, "optimizers": one.optimizers}
+    for each in formats().values():
+        by_default, by_name = each.passes()
+        titled = {"passes, by default all of these": by_default, "by name only": by_name, "optimizers": each.optimizers}
         blocks += [f"{title}:\n{list_names(lines)}" for title, lines in titled.items() if lines]
     return "\n\n".join(blocks).replace("`", "")

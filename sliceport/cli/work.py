@@ -1,4 +1,4 @@
-"""The work of one command line: a child does it, and the main process puts the files into place."""
+"""The work of one command line. A child does it, and the main process puts the files into place."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def add_command(
     add_verbose(parser, verbose)
     add_limits(parser)
 
-    def describe(options: argparse.Namespace) -> Work:
+    def build_work(options: argparse.Namespace) -> Work:
         return Work(
             name,
             options.model,
@@ -119,7 +119,7 @@ def add_command(
             console.width(),
         )
 
-    parser.set_defaults(work=describe)
+    parser.set_defaults(work=build_work)
     return parser
 
 

@@ -41,7 +41,7 @@ class Print:
 
     kind: tuple[str, tuple[int, ...]]
     digest: bytes
-    sums: tuple[float, ...]
+    sums: tuple[complex, ...]
     bound: float
 
     @classmethod
@@ -49,12 +49,12 @@ class Print:
         """Return the fingerprint of an array."""
         flat = np.ascontiguousarray(array).reshape(-1)
         data = repr(flat.tolist()).encode() if flat.dtype == object else flat.tobytes()
-        sums: tuple[float, ...] = ()
+        sums: tuple[complex, ...] = ()
         bound, tolerance = 0.0, narrow_tolerance_of(flat)
         if tolerance.absolute and flat.size:
             wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
-            sums = tuple(float(abs(signs[i] @ wide)) / flat.size**0.5 for i in range(3))
+            sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
             bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
         return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
 
@@ -155,6 +155,7 @@ class Pair:
         second = [{name: inputs[self.names.get(name, name)] for name in self.second.inputs} for inputs in runs]
         expected = _transpose([take_prints(self.first, self.sides[0], inputs) for inputs in runs])
         got = _transpose([take_prints(self.second, self.sides[1], inputs) for inputs in second])
+        are_names_kept = self._are_names_kept()
         by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             by_kind.setdefault(prints[0].kind, []).append(name)
@@ -164,9 +165,8 @@ class Pair:
             if same in expected and _agree(expected[same], prints):
                 matched[name] = (same, "by name")
                 continue
-            agrees = _agree if same not in expected else _equal
-            equal = (other for other in by_kind.get(prints[0].kind, ()) if agrees(expected[other], prints))
-            other = next(equal, None)
+            others = () if same in expected and are_names_kept else by_kind.get(prints[0].kind, ())
+            other = next((other for other in others if _agree(expected[other], prints)), None)
             if other is not None:
                 matched[name] = (other, "by value")
             elif same in expected:
@@ -174,6 +174,12 @@ class Pair:
         missing = (name for node in self.second.nodes for name in node.writes if name not in got)
         named = ((name, self.names.get(name, name)) for name in missing)
         return matched | {name: (same, "different") for name, same in named if same in expected}
+
+    def _are_names_kept(self) -> bool:
+        """Return whether equal names mean equal values: not if an exporter numbers them."""
+        operators = {name: node.op_type for node in self.first.nodes for name in node.writes}
+        same = [node.op_type == operators[n] for node in self.second.nodes for n in node.writes if n in operators]
+        return sum(same) * 2 > len(same)
 
     def _locate(
         self, inputs: Mapping[str, Array], matched: Mapping[str, tuple[str, str]], outputs: Sequence[str]
@@ -183,9 +189,7 @@ class Pair:
         Also return the expected value, by its name in the second model.
         """
         same = {name: value for name, (value, how) in matched.items() if how != "different"}
-        operators = {name: node.op_type for node in self.first.nodes for name in node.writes}
-        common = [operators.get(name) == node.op_type for node in self.second.nodes for name in node.writes]
-        are_names_kept = sum(common) * 2 > len(operators.keys() & matched.keys())  # not if they are numbers
+        are_names_kept = self._are_names_kept()
         candidates = [
             (name, matched[name][0])
             for number in _walk(self.second, outputs, same)[0]
@@ -244,10 +248,6 @@ def _transpose(runs: Sequence[Mapping[str, Print]]) -> dict[str, tuple[Print, ..
 
 def _agree(a: tuple[Print, ...], b: tuple[Print, ...]) -> bool:
     return all(one.agrees(other) for one, other in zip(a, b, strict=True))
-
-
-def _equal(a: tuple[Print, ...], b: tuple[Print, ...]) -> bool:
-    return all(one.digest == other.digest for one, other in zip(a, b, strict=True))
 
 
 def _walk(graph: Graph, targets: Sequence[str], known: Collection[str]) -> tuple[list[int], list[str]]:

@@ -146,6 +146,9 @@ class Search:
     def _find_window(self) -> bool:
         """Find the first node with which the model up to there fails, and the last one from which it does."""
         path = self._path
+        if self._failure.is_of_run and not self._test(path, self._inputs):  # a node that no output needs may fail
+            path = self._path = list(range(len(self._graph.nodes)))
+            self._targets = [name for node in self._graph.nodes for name in node.writes]
         high = self._bisect(len(path), lambda size: self._test(path[:size], self._inputs))
         if self.best is None:
             return False
@@ -183,12 +186,13 @@ class Search:
             wanted = [self.best.failure.output]
             related = set(find_ancestors(self._graph, wanted))
             self._test([i for i in self.best.numbers if i in related], _values_of(self.best), wanted)
-        size = len(self.best.numbers)
-        while size := size // 2:
-            at = 0
+        size = (len(self.best.numbers) + 1) // 2
+        while size and len(self.best.numbers) > 1:
+            at, count = 0, len(self.best.numbers)
             while at < len(self.best.numbers):
                 progress.say(f"reducing the model: {len(self.best.numbers)} nodes left")
                 at = at if self._remove(self.best.numbers[at : at + size]) else at + size
+            size = size if len(self.best.numbers) < count else size // 2
 
     def _remove(self, removed: Sequence[int]) -> bool:
         best = self.best

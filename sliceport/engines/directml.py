@@ -46,25 +46,20 @@ class DirectML:
         return shared_device().run(operator, data)
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield the state of DirectML's installation with its self-test, and of the full edition if it is installed."""
-        from sliceport.directml.device import install
+        """Yield the state of DirectML's installation, with its self-test."""
         from sliceport.directml.device.status import status
 
         yield _diagnose(status())
-        if install.is_installed(full=True):
-            yield _diagnose(status(full=True))
 
 
 def _diagnose(report: dict[str, Any]) -> Diagnosis:
-    name = "DirectML, full" if report["full"] else "DirectML"
-    option = " --full" if report["full"] else ""
     if not report["installed"]:
         if report["missing"] is not None:
-            return Diagnosis(name, "missing", f"it cannot be installed here: {report['missing']}")
-        return Diagnosis(name, "missing", "not installed", "run: sliceport directml install")
+            return Diagnosis("DirectML", "missing", f"it cannot be installed here: {report['missing']}")
+        return Diagnosis("DirectML", "missing", "not installed", "run: sliceport directml install")
     if report["self_test"] != "passed":
-        return Diagnosis(name, "broken", f"self-test {report['self_test']}", f"run: sliceport directml status{option}")
-    return Diagnosis(name, "ok", f"{report['packages']}, {report['backend']}, {report['adapter']}")
+        return Diagnosis("DirectML", "broken", f"self-test {report['self_test']}", "run: sliceport directml status")
+    return Diagnosis("DirectML", "ok", f"{report['packages']}, {report['backend']}, {report['adapter']}")
 
 
 ENGINE = DirectML()

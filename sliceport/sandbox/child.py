@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def redirect_standard_streams(log: int) -> None:
-    """Let descriptors 1 and 2 write to a log, so that output of libraries mixes with nothing, and close stdin."""
+    """Redirect stdout and stderr to a log and stdin to an empty file, so that libraries disturb no pipe."""
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(log, 1)
@@ -118,7 +118,7 @@ def _answer(request: bytes) -> bytes:
 
 
 def _dump(is_error: bool, value: Any) -> bytes:
-    """Pickle an answer and whether this process must be replaced."""
+    """Pickle an answer, with a flag whether this process must be replaced."""
     return pickle.dumps((is_error, value, (_count_allocated() or 0) > _MAX_IDLE_MEMORY))
 
 

@@ -83,7 +83,7 @@ def _find_foreign(folder: Path, patterns: Sequence[str]) -> str | None:
             file = Path(base, name)
             path = file.relative_to(folder).as_posix()
             expected = patterns if not file.is_dir() else () if file.is_symlink() else folders
-            if not any(path.count("/") == one.count("/") and fnmatchcase(path, one) for one in expected):
+            if not any(path.count("/") == pattern.count("/") and fnmatchcase(path, pattern) for pattern in expected):
                 return path
     return None
 
@@ -151,11 +151,13 @@ def _refuse_folder(file: Path) -> None:
 
 def _refuse_name(target: Path) -> None:
     if sys.platform == "win32" and _NOT_FOR_WINDOWS.fullmatch(target.name):
-        raise UsageError(f"output '{target}' has a name that Windows gives no file; give another one.")
+        raise UsageError(f"output '{target}' has a name that Windows does not allow for files; give another name.")
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename a file or folder; a file replaces an existing one. On Windows retry for a while if somebody has it open.
+    """Rename a file or folder; a file replaces an existing one.
+
+    On Windows, retry for a while if another process has the file open.
 
     Raises:
         OSError: The system refuses.

@@ -7,10 +7,9 @@ import itertools
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 
-from .child import Checker
+from .child import check
 from .failures import BATCH, Failure, find_failures, minimise
 from .modules import NAMES, load
 
@@ -39,10 +38,9 @@ def main() -> int:
 def replay(path: Path) -> int:
     """Check the case of a saved failure."""
     saved = Failure.load(path)
-    with Checker(load(saved.fuzzer)) as checker:
-        said = checker.check(saved.case)
-    print("right" if said is None else said)
-    return int(said is not None)
+    complaint = check(load(saved.fuzzer), saved.case)
+    print(complaint or "right")
+    return int(complaint is not None)
 
 
 def run(chosen: list[str], minutes: float, seed: str, folder: Path) -> int:
@@ -50,19 +48,17 @@ def run(chosen: list[str], minutes: float, seed: str, folder: Path) -> int:
     end = time.monotonic() + 60 * minutes
     cases: Counter[str] = Counter()
     kinds: Counter[tuple[str, str]] = Counter()
-    with ExitStack() as stack:
-        checkers = {name: stack.enter_context(Checker(load(name))) for name in chosen}
-        for start in itertools.count(0, BATCH):
-            for name, checker in checkers.items():
-                if time.monotonic() >= end:
-                    return summarise(chosen, cases, kinds)
-                for failure in find_failures(checker, seed, range(start, start + BATCH)):
-                    kinds[name, failure.kind] += 1
-                    if kinds[name, failure.kind] <= KEPT_OF_A_KIND:
-                        smallest = minimise(checker, failure)
-                        print(f"{name}: {smallest.said}\n  {smallest.save(folder)}", flush=True)
-                cases[name] += BATCH
-    raise AssertionError("it counts without end")
+    for start in itertools.count(0, BATCH):
+        for name in chosen:
+            if time.monotonic() >= end:
+                return summarise(chosen, cases, kinds)
+            for failure in find_failures(load(name), seed, range(start, start + BATCH)):
+                kinds[name, failure.kind] += 1
+                if kinds[name, failure.kind] <= KEPT_OF_A_KIND:
+                    smallest = minimise(failure)
+                    print(f"{name}: {smallest.complaint}\n  {smallest.save(folder)}", flush=True)
+            cases[name] += BATCH
+    raise AssertionError("the loop has no end")
 
 
 def summarise(chosen: list[str], cases: Counter[str], kinds: Counter[tuple[str, str]]) -> int:

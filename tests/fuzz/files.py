@@ -370,12 +370,12 @@ def _check_text(command: str, code: int, stdout: str, stderr: str, is_json: bool
     unforeseen = UNFORESEEN.search(errors[0]) if errors else None
     if unforeseen:
         return f"{command} did not foresee {unforeseen[1]}: {errors[0]}"
-    if code == 2 and stdout:
+    if code == 2 and stdout and not is_json:
         return f"{command} prints in spite of exit code 2: {stdout[:300]!r}"
     raw = next((line for line in (*stdout.split("\n"), *lines) if not line.isprintable()), None)
     if raw is not None:
         return f"{command} prints control characters: {raw!r}"
-    if is_json and code != 2:
+    if is_json and stdout:
         try:
             json.loads(stdout, parse_constant=lambda name: json.loads(f"no {name}"))
         except ValueError as error:

@@ -23,7 +23,6 @@ TIMEOUT = 120.0
 
 def open(  # noqa: A001 - `device.open()` is what one says
     *,
-    full: bool = False,
     timeout: float = TIMEOUT,
     retries: bool = False,
     environment: Mapping[str, str] | None = None,
@@ -31,7 +30,6 @@ def open(  # noqa: A001 - `device.open()` is what one says
     """Return a device; its host program starts with the first request.
 
     Args:
-        full: Whether to use the full edition, which has every operator of DirectML.
         timeout: Time limit per request in seconds.
         retries: Whether to repeat a failed request on a fresh host, to tell a refusal from a transient failure.
         environment: Variables for the host program, in addition to those of this process.
@@ -39,4 +37,4 @@ def open(  # noqa: A001 - `device.open()` is what one says
     Raises:
         DeviceError: DirectML is not installed.
     """
-    return Device(host_command(full=full), timeout, retries=retries, environment=environment)
+    return Device(host_command(), timeout, retries=retries, environment=environment)

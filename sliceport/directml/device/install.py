@@ -1,4 +1,4 @@
-"""The installation of the real DirectML, and the choice of the way to run it on this machine."""
+"""The installation of the real DirectML in the user's cache, in a folder that appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,87 +6,107 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from sliceport.directml.device.backend import HostBackend, Progress
-from sliceport.directml.device.debian import FULL, SLICING, DebianChroot
+from sliceport.directml.device.client import Device
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.windows import Windows
-from sliceport.directml.device.wine import MachineWine
+from sliceport.directml.device.wine_root import WineRoot
+from sliceport.directml.operators import Slice1
+from sliceport.directml.tensor import BufferTensor, DataType
+from sliceport.errors import UsageError
+from sliceport.sandbox.lock import locked
+from sliceport.sandbox.place import fill_folder
 from sliceport.user_cache import user_cache
 
-
-def backend(*, full: bool = False) -> HostBackend:
-    """Return the backend that is installed on this machine, or else one that can be installed.
-
-    Args:
-        full: Whether to use the edition with every operator of DirectML; except on Windows it is a Debian root.
-    """
-    if sys.platform == "win32":
-        return Windows()
-    if full:
-        return DebianChroot(FULL)
-    backends = (DebianChroot(SLICING), MachineWine())
-    installed = next((one for one in backends if one.is_installed()), None)
-    # The machine's own Wine goes first among those that can be installed: it needs a seventh of the disk and no root.
-    return installed or next((one for one in reversed(backends) if one.missing() is None), backends[0])
+_PREFIX = "directml"
+_TIMEOUT = 120.0
 
 
-def is_installed(*, full: bool = False) -> bool:
+def backend() -> HostBackend:
+    """Return the backend of this platform."""
+    return Windows() if sys.platform == "win32" else WineRoot()
+
+
+def folder() -> Path:
+    """Return the folder of the installation; every recipe has its own."""
+    return user_cache() / f"{_PREFIX}-{backend().recipe()}"
+
+
+def other_folders() -> list[Path]:
+    """Return the folders that installations of other versions left."""
+    return sorted(set(user_cache().glob(f"{_PREFIX}*/")) - {folder()})
+
+
+def is_installed() -> bool:
     """Whether DirectML is installed."""
-    return backend(full=full).is_installed()
+    return folder().is_dir()
 
 
-def missing(*, full: bool = False) -> str | None:
+def missing() -> str | None:
     """Return what this machine lacks for an installation, as part of a sentence, or None."""
-    if sys.platform not in ("linux", "win32"):
-        return f"this platform is {sys.platform}, and only Linux and Windows can have it"
-    chosen = backend(full=full)
-    lacking = chosen.missing()
-    if lacking is None or not isinstance(chosen, DebianChroot) or full:
-        return lacking
-    return f"{MachineWine().missing()}, and {lacking}"  # either of the two backends would do
+    return backend().missing()
 
 
-def host_command(*, full: bool = False) -> list[str]:
+def host_command() -> list[str]:
     """Return the command of the host program.
 
     Raises:
         DeviceError: DirectML is not installed.
     """
-    chosen = backend(full=full)
-    if not chosen.is_installed():
-        option = " --full" if full else ""
-        raise DeviceError(f"DirectML is not installed for sliceport here; run: sliceport directml install{option}")
-    return chosen.command()
+    if not is_installed():
+        raise DeviceError("DirectML is not installed for sliceport here; run: sliceport directml install")
+    return backend().command(folder())
 
 
-def install(say: Progress = print, *, full: bool = False) -> Path:
-    """Install DirectML, or continue an interrupted installation, and return its folder.
+def install(say: Progress = print) -> Path:
+    """Install DirectML unless it is installed, and return its folder.
+
+    If several processes install at once, one does and the others wait.
 
     Raises:
-        DeviceError: Something is missing on this machine, or a step failed.
+        DeviceError: Something is missing on this machine, a step failed, or the self-test did.
     """
-    lacking = missing(full=full)
+    target = folder()
+    if is_installed():
+        return target
+    lacking = missing()
     if lacking is not None:
         raise DeviceError(f"DirectML cannot be installed here: {lacking}.")
-    chosen = backend(full=full)
-    chosen.install(say)
-    return chosen.folder
+    try:
+        with locked(user_cache() / f"{_PREFIX}.lock"):
+            if not is_installed():
+                fill_folder(target, lambda beside: _build(beside, say), mark="")
+    except (OSError, UsageError) as error:
+        raise DeviceError(f"DirectML cannot be installed in {target} ({str(error).rstrip('.')}).") from None
+    return target
+
+
+def _build(beside: Path, say: Progress) -> None:
+    chosen = backend()
+    chosen.build(beside, say)
+    say("testing it")
+    with Device(chosen.command(beside), _TIMEOUT) as opened:
+        if not passes_self_test(opened):
+            raise DeviceError("what was installed computes wrong values in the self-test, so it is removed.")
 
 
 def uninstall() -> bool:
-    """Remove all installations, and return whether there was one.
+    """Remove all installations, and return whether there was one."""
+    folders = [*other_folders(), *([folder()] if is_installed() else [])]
+    for each in folders:
+        shutil.rmtree(each)
+    return bool(folders)
+
+
+def passes_self_test(opened: Device) -> bool:
+    """Run example 2 of DML_SLICE1's page, and return whether its values are right.
 
     Raises:
-        DeviceError: A file system is mounted inside one of the folders.
+        DeviceError: The host program failed.
     """
-    folders = [DebianChroot(SLICING).folder, DebianChroot(FULL).folder, MachineWine().folder, Windows().folder]
-    existing = [folder for folder in dict.fromkeys(folders) if folder.exists()]
-    mounts = Path("/proc/self/mounts")
-    if mounts.exists():
-        mounted = [line.split()[1] for line in mounts.read_text(encoding="utf-8").splitlines()]
-        # /dev and /sys of the machine may be mounted inside the root; deleting would go into them.
-        if any(place.startswith(f"{folder}/") for folder in existing for place in mounted):
-            raise DeviceError(f"something is mounted inside {user_cache()}; unmount it first.")
-    for folder in existing:
-        shutil.rmtree(folder)
-    return bool(existing)
+    four, two = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))
+    operator = Slice1(four, two, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2))
+    (result,) = opened.run(operator, np.arange(1, 17, dtype=np.float32).view(np.uint8))
+    return np.array_equal(result.view(np.float32), [14, 16, 6, 8])

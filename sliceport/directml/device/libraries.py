@@ -27,23 +27,20 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
         DeviceError: The wheel cannot be downloaded.
     """
     installed = _find_installed()
-    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
-        if installed is None:
-            say(f"downloading {PACKAGE}=={VERSION} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
-            _unpack(_download(Path(folder)), Path(folder))
-        else:
-            say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {PACKAGE}")
-            for name in LIBRARIES:
-                shutil.copyfile(installed / name, Path(folder) / name)
+    if installed is None:
+        say(f"downloading {PACKAGE}=={VERSION} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
+        with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as folder:
+            _unpack(_download(Path(folder)), home)
+    else:
+        say(f"taking {LIBRARIES[0]} and {LIBRARIES[1]} of the installed {PACKAGE}")
         for name in LIBRARIES:
-            (Path(folder) / name).replace(home / name)
+            shutil.copyfile(installed / name, home / name)
     version = VERSION if installed is None else importlib.metadata.version(PACKAGE)
     (home / _NOTE).write_text(f"{PACKAGE}=={version}")
 
 
 def read_package_spec(home: Path) -> str:
     """Return the package and version that the libraries in a folder are from."""
-    # Installations older than the note used the pinned version.
     note = home / _NOTE
     return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
 

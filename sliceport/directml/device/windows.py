@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
-from sliceport.directml.device.backend import HostBackend
-from sliceport.user_cache import user_cache
+from sliceport.directml.device.backend import HostBackend, Progress, compile_command
+from sliceport.directml.device.libraries import install_libraries
+from sliceport.directml.device.programs import run
 
 _COMPILERS = ("x86_64-w64-mingw32-g++", "g++")
 
@@ -16,28 +18,32 @@ class Windows(HostBackend):
     text = "natively on Windows"
     disk = "about 50 MB"
 
-    def __init__(self) -> None:
-        self.folder = user_cache() / "directml"
-
     def missing(self) -> str | None:
         """Return what this machine lacks for an installation, or None."""
-        if self._compiler() is None:
+        if _find_compiler() is None:
             return (
                 "no g++ of mingw-w64 is on the path; MSYS2 has it, as mingw-w64-x86_64-gcc, with "
                 "mingw-w64-x86_64-directx-headers, -onnxruntime and -nlohmann-json"
             )
         return None
 
-    def command(self) -> list[str]:
+    def home(self, folder: Path) -> Path:
+        """Return the folder itself."""
+        return folder
+
+    def command(self, folder: Path) -> list[str]:
         """Return the host program. Windows loads the libraries in its folder rather than the system's."""
-        return [str(self.folder / "host.exe")]
+        return [str(folder / "host.exe")]
 
-    def build(self) -> None:
+    def build(self, folder: Path, say: Progress) -> None:
         """Compile with mingw's own headers."""
-        compiler = self._compiler()
+        compiler = _find_compiler()
         assert compiler is not None
-        self.compile(self.folder, compiler, [])
+        install_libraries(folder, say)
+        say("building the host program")
+        self.copy_sources(folder)
+        run(compile_command(compiler, str(folder)), "the compiler")
 
-    @staticmethod
-    def _compiler() -> str | None:
-        return next(filter(None, map(shutil.which, _COMPILERS)), None)
+
+def _find_compiler() -> str | None:
+    return next(filter(None, map(shutil.which, _COMPILERS)), None)

@@ -415,25 +415,25 @@ def test_the_examples_of_the_docstrings() -> None:
 
 
 @pytest.mark.parametrize("file", ["dynamo_conformer.onnx", "ts_conformer_13.onnx", "dynamo_zero_part.onnx"])
-@pytest.mark.usefixtures("full_edition")
-def test_exports_on_the_full_edition(models: Path, tmp_path: Path, file: str) -> None:
-    before = run_model(models / file, against=True, full=True)
+@pytest.mark.usefixtures("directml")
+def test_exports_on_the_provider(models: Path, tmp_path: Path, file: str) -> None:
+    before = run_model(models / file, against=True)
     assert not before.is_clean
     out = tmp_path / file
     assert main(["harden", str(models / file), "-o", str(out)]) == 0
-    assert run_model(out, against=True, full=True).is_clean
+    assert run_model(out, against=True).is_clean
 
 
 ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}}
 
 
 @pytest.mark.parametrize("name", ZOO)
-@pytest.mark.usefixtures("full_edition")
+@pytest.mark.usefixtures("directml")
 def test_refused_exports_run(zoo: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / f"{name}.onnx"
     assert main(["harden", str(zoo / f"{name}.onnx"), "-o", str(out)]) == 0
-    assert not run_model(zoo / f"{name}.onnx", input_shapes=ZOO[name], full=True).is_clean
-    assert run_model(out, input_shapes=ZOO[name], against=True, full=True).is_clean
+    assert not run_model(zoo / f"{name}.onnx", input_shapes=ZOO[name]).is_clean
+    assert run_model(out, input_shapes=ZOO[name], against=True).is_clean
 
 
 class TestCommand:

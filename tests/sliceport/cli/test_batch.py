@@ -285,7 +285,7 @@ class TestProgress:
         main(words)
         assert f"sliceport: 1/1 clean '{zoo.as_posix()}/rule_glu.onnx' (" in capsys.readouterr().err
         main(words)
-        assert " s, was there before)" in capsys.readouterr().err
+        assert " s, stored by an earlier run)" in capsys.readouterr().err
 
     @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
     def test_a_bar_is_shown_on_a_terminal(self, zoo: Path, tmp_path: Path) -> None:

@@ -69,13 +69,13 @@ def try_faults(number: int, models: Path, folder: Path, patch: pytest.MonkeyPatc
             for name, fault in list(engine_faults(model, kind, number))[:5]:
                 known = {**model_engines(), "faulty": Faulty(fault)}
                 patch.setattr(side, "model_engines", lambda known=known: known)
-                yield name, diff(before, on="faulty", open_sizes="primes")
+                yield name, diff(before, on="faulty", open_sizes="primes", budget=20)
         else:
             base = named(optimize(model)) if kind == "optimized" else model
             candidates = (one for one in plant(base, number) if kind != "body" or one[0] in nested_names(base))
             for name, changed in list(candidates)[:5]:
                 onnx.save(changed, after)
-                yield name, diff(before, after, open_sizes="primes")
+                yield name, diff(before, after, open_sizes="primes", budget=20)
 
 
 @pytest.mark.parametrize("number", range(COUNT))

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "guids.h"
+#include "native_vkd3d.h"
 
 using nlohmann::json;
 using Bytes = std::vector<unsigned char>;
@@ -294,16 +295,11 @@ struct Device {
         }
         const std::string vulkan = vulkan_device();
         if (!vulkan.empty()) adapter = vulkan;
-        HMODULE native = LoadLibraryA("native_vkd3d.dll");  // only in a full installation
-        if (native) {
-            using CreateNative = HRESULT(WINAPI *)(void **, LUID);
-            auto create_native = reinterpret_cast<CreateNative>(GetProcAddress(native, "NativeCreateDevice"));
-            must(create_native(d3d.raw(), luid), "NativeCreateDevice");
-        } else {
-            must(create(nullptr, D3D_FEATURE_LEVEL_11_0, IID_ID3D12Device, d3d.raw()), "D3D12CreateDevice");
-            answer_meta_commands(d3d.get());
-        }
-        is_native = native != nullptr;
+        HRESULT hr = create_native_device(d3d.raw(), luid);
+        is_native = hr != E_NOTIMPL;
+        if (!is_native) hr = create(nullptr, D3D_FEATURE_LEVEL_11_0, IID_ID3D12Device, d3d.raw());
+        must(hr, "D3D12CreateDevice");
+        answer_meta_commands(d3d.get());
         must(create_dml(d3d.get(), DML_CREATE_DEVICE_FLAG_NONE, DML_FEATURE_LEVEL_1_0, IID_IDMLDevice, dml.raw()), "DMLCreateDevice1");
         D3D12_COMMAND_QUEUE_DESC q{};
         q.Type = D3D12_COMMAND_LIST_TYPE_DIRECT;

@@ -1,18 +1,23 @@
-"""The choice of the backend on different machines, its installation, and the messages about what is missing."""
+"""The installation of DirectML: what a machine lacks for one, and that a folder appears whole or not at all."""
 
 from __future__ import annotations
 
+import platform
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from platforms import POSIX
 
 from sliceport.cli.main import main
-from sliceport.directml.device import debian, install, libraries, wine
-from sliceport.directml.device.debian import FULL, SLICING, DebianChroot
+from sliceport.directml.device import DeviceError, install, libraries, programs, wine_root
+from sliceport.directml.device.backend import Progress
 from sliceport.directml.device.windows import Windows
-from sliceport.directml.device.wine import MachineWine
+from sliceport.directml.device.wine_root import WineRoot
+
+TOOLS = ("apt-get", "dpkg-deb", "unshare")
 
 
 @pytest.fixture
@@ -25,37 +30,33 @@ def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return programs
 
 
-def program(folder: Path, name: str, output: str = "") -> None:
-    (folder / name).write_text(f"#!/bin/sh\necho '{output}'\n")
+@pytest.fixture
+def debian(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Simulate a machine that can have DirectML, and return the folder of the user's cache."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(wine_root, "find_mirror", lambda: "http://mirror/debian")
+    for name in TOOLS:
+        program(empty, name)
+    return empty.parent / "cache" / "sliceport"
+
+
+def program(folder: Path, name: str, script: str = "exit 0") -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
 
 
 @POSIX
-@pytest.mark.parametrize(
-    ("version", "found"), [("wine-9.0", 9), ("wine-10.0 (Debian 10.0~repack-6)", 10), ("what", None)]
-)
-def test_version_of_wine_is_read(empty: Path, version: str, found: int | None) -> None:
-    program(empty, "wine", version)
-    assert wine.wine_version() == found
-
-
-@POSIX
-def test_what_a_wine_lacks(empty: Path) -> None:
-    assert MachineWine().missing() == "there is no Wine 10 or newer"
-    program(empty, "wine", "wine-9.0")
-    assert MachineWine().missing() == "its Wine is 9, older than 10"
-    program(empty, "wine", "wine-11.2")
-    assert MachineWine().missing() == "the program Xvfb is not installed beside its Wine"
-
-
-@POSIX
-def test_the_sentence_names_what_each_way_lacks(
-    empty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_one_sentence_names_what_a_machine_lacks(
+    debian: Path, empty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    lacking = "there is no Wine 10 or newer, and a Debian root can only be made and entered as root"
-    assert install.missing() == lacking
-    assert install.missing(full=True) == "a Debian root can only be made and entered as root"
+    assert install.missing() is None
+    monkeypatch.setattr(wine_root, "find_mirror", lambda: None)
+    assert install.missing() == "no Debian mirror is named in this machine's apt sources"
+    for name in reversed(TOOLS):
+        (empty / name).unlink()
+        lacking = f"the program {name} is not installed, and only Debian and its like can have it"
+        assert install.missing() == lacking
     assert main(["directml", "install"]) == 2
     assert capsys.readouterr().err == f"sliceport: DirectML cannot be installed here: {lacking}.\n"
     assert main(["directml", "install", "--if-possible"]) == 0
@@ -63,35 +64,104 @@ def test_the_sentence_names_what_each_way_lacks(
     assert capsys.readouterr().out == f"DirectML is not installed; it cannot be installed here: {lacking}\n"
 
 
-@POSIX
-def test_as_root_without_the_programs(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert DebianChroot(SLICING).missing() == "the program unshare is not installed"
-    for name in ("unshare", "chroot", "mount", "apt-get", "dpkg"):
-        program(empty, name)
-    monkeypatch.setattr(debian, "mirror", lambda: None)
-    assert DebianChroot(SLICING).missing() == "no Debian mirror is named in this machine's apt sources"
-    monkeypatch.setattr(debian, "mirror", lambda: "http://mirror/debian")
-    assert install.missing() is None
-    assert isinstance(install.backend(), DebianChroot)
-
-
 def test_other_platforms(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert install.missing() == "this platform is darwin, and only Linux and Windows can have it"
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    for name in ("darwin", "linux"):
+        monkeypatch.setattr(sys, "platform", name)
+        only = "and only x86-64 Linux and Windows can have it"
+        assert install.missing() == f"this machine is {name} on arm64, {only}"
     monkeypatch.setattr(sys, "platform", "win32")
     assert isinstance(install.backend(), Windows)
-    assert isinstance(install.backend(full=True), Windows)
     monkeypatch.setattr("sliceport.directml.device.windows.shutil.which", lambda _: None)  # which asks Windows
     assert str(install.missing()).startswith("no g++ of mingw-w64 is on the path; MSYS2 has it")
     monkeypatch.setattr("sliceport.directml.device.windows.shutil.which", lambda name: f"/bin/{name}")
     assert install.missing() is None
 
 
-def test_each_edition_has_a_folder_of_its_own(empty: Path) -> None:
-    folders = {DebianChroot(SLICING).folder, DebianChroot(FULL).folder, MachineWine().folder}
-    assert len(folders) == 3
-    assert {folder.parent for folder in folders} == {Path(empty.parent / "cache" / "sliceport")}
+def test_another_recipe_has_another_folder_and_the_old_one_is_named(
+    debian: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = install.folder()
+    old.mkdir(parents=True)
+    assert install.is_installed()
+    monkeypatch.setattr(wine_root, "_PACKAGES", (*wine_root._PACKAGES, "libfuture1"))
+    assert install.folder() != old
+    assert not install.is_installed()
+    assert install.other_folders() == [old]
+    install.folder().mkdir()
+    assert main(["directml", "install"]) == 0
+    assert f"{old} is of another version" in capsys.readouterr().out
+    assert main(["directml", "uninstall"]) == 0
+    assert not list(debian.glob("directml-*"))
+    assert main(["directml", "uninstall"]) == 0
+    assert capsys.readouterr().out == "DirectML is removed\nDirectML was not installed\n"
+
+
+@pytest.mark.parametrize("changed", ["host.cpp", "native_vkd3d.h", "inside.sh", "files.txt"])
+def test_the_recipe_covers_the_sources(changed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = WineRoot().recipe()
+    (tmp_path / changed).write_text("changed")
+    original = programs.source
+    monkeypatch.setattr(
+        "sliceport.directml.device.backend.source", lambda name: tmp_path / name if name == changed else original(name)
+    )
+    assert WineRoot().recipe() != before
+
+
+@POSIX
+def test_unreachable_index_is_one_sentence_and_leaves_nothing(
+    debian: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = "echo 'E: Failed to fetch http://mirror/debian/dists/sid/InRelease  Could not resolve' >&2; exit 100"
+    program(debian.parents[1] / "bin", "apt-get", script)
+    assert main(["directml", "install"]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "looking up packages" not in line]
+    assert line.startswith("sliceport: apt-get update failed with exit code 100 (E: Failed to fetch http://mirror")
+    assert [path.name for path in debian.iterdir()] == ["directml.lock"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DeviceError("the compiler failed"), OSError("disk full")])
+def test_interrupted_installation_leaves_nothing(
+    debian: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def build(_: WineRoot, folder: Path, say: Progress) -> None:
+        (folder / "half").write_text("made")
+        raise error
+
+    monkeypatch.setattr(WineRoot, "build", build)
+    with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else DeviceError):
+        install.install(lambda _: None)
+    assert [path.name for path in debian.iterdir()] == ["directml.lock"]
+
+
+def test_installation_that_fails_the_self_test_is_removed(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WineRoot, "build", lambda *_: None)
+    monkeypatch.setattr(WineRoot, "command", lambda *_: ["true"])
+    monkeypatch.setattr(install, "passes_self_test", lambda _: False)
+    with pytest.raises(DeviceError, match="computes wrong values in the self-test"):
+        install.install(lambda _: None)
+    assert not install.is_installed()
+
+
+def test_two_installations_at_once_make_one(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = []
+
+    def build(_: WineRoot, folder: Path, say: Progress) -> None:
+        builds.append(folder)
+        time.sleep(0.2)
+        (folder / "file").write_text("made")
+
+    monkeypatch.setattr(WineRoot, "build", build)
+    monkeypatch.setattr(WineRoot, "command", lambda *_: ["true"])
+    monkeypatch.setattr(install, "passes_self_test", lambda _: True)
+    threads = [threading.Thread(target=install.install, args=(lambda _: None,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(builds) == 1
+    assert (install.folder() / "file").read_text() == "made"
+    assert sorted(path.name for path in debian.iterdir()) == [install.folder().name, "directml.lock"]
 
 
 def test_the_libraries_are_named_by_their_package(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ DATA = np.arange(8, dtype=np.uint8)
 
 
 def mounts() -> list[str]:
-    root = str(install.backend().folder)
+    root = str(install.folder())
     return [line for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[1].startswith(root)]
 
 

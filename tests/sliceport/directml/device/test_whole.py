@@ -41,7 +41,7 @@ CHOICE = """(float[n,2] x) => (y) <bool yes = {1}> {
 
 
 def run_text(graph: str, folder: Path, **options: Any) -> ModelRun:
-    return run_model(save(graph, folder / "model.onnx"), against=True, full=False, **options)
+    return run_model(save(graph, folder / "model.onnx"), against=True, **options)
 
 
 def test_nodes_that_move_elements_are_equal_bit_for_bit_and_run_on_directml(
@@ -82,12 +82,11 @@ def test_a_reshape_that_the_provider_refuses_is_named(directml: device.Device, t
 def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
     directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = save("(float[16] x) => (y) { [sum] y = Add (x, x) }", tmp_path / "model.onnx")
-    run = run_model(path, against=True, full=False)
+    path = save("(float[1,16,1] x) => (y) { [spectrum] y = DFT (x) }", tmp_path / "model.onnx", 20)
+    run = run_model(path, against=True)
     (finding,) = run.findings
-    assert finding.message.startswith("Add 'sum' cannot be compiled by this adapter (")
-    assert finding.message.endswith("; sliceport directml install --full makes one that can.")
-    (finding,) = run_model(path, full=False).findings
+    assert finding.message.startswith("DFT 'spectrum' cannot be compiled by this adapter (")
+    (finding,) = run_model(path).findings
     assert "refuses the model" in finding.message
     assert "against=True finds the nodes" in finding.message
 
@@ -95,11 +94,11 @@ def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
 def test_open_shapes_and_control_flow_run_on_given_inputs(directml: device.Device, tmp_path: Path) -> None:
     path = save(CHOICE, tmp_path / "model.onnx")
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
-    run = run_model(path, inputs={"x": x}, against=True, full=False)
+    run = run_model(path, inputs={"x": x}, against=True)
     assert run.is_clean
     assert np.array_equal(run.arrays["y"], x)
     with pytest.raises(UsageError, match="the shape of input 'x' is open"):
-        run_model(path, full=False)
+        run_model(path)
 
 
 def test_scalars_stay_scalars(directml: device.Device, tmp_path: Path) -> None:
@@ -129,10 +128,10 @@ def test_the_command_line_writes_what_it_prints(
 
 def test_bad_input_is_named(directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
-        run_model(tmp_path / "nothing.onnx", full=False)
+        run_model(tmp_path / "nothing.onnx")
     (tmp_path / "text.onnx").write_text("no model")
     with pytest.raises(ModelError, match="not an ONNX model"):
-        run_model(tmp_path / "text.onnx", full=False)
+        run_model(tmp_path / "text.onnx")
     assert main(["directml", "run", str(save(MOVING, tmp_path / "model.onnx")), "--seed", "-1"]) == 2
     assert "the seed must not be negative" in capsys.readouterr().err
 
@@ -153,27 +152,27 @@ def test_relative_error_is_measured_by_magnitude() -> None:
     assert relative_error(np.array([2]), Captured.of(np.array([3]))) == inf
 
 
-def test_model_that_ends_the_host_is_explained(full_edition: None, models: Path) -> None:
+def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path) -> None:
     """XLNet's relative attention: the provider crashes on an Einsum behind others, and runs it alone."""
-    run = run_model(models / "ts_xlnet_dyn_12.onnx", against=True, full=True, input_shapes={"x": (1, 16)})
+    run = run_model(models / "ts_xlnet_dyn_12.onnx", against=True, input_shapes={"x": (1, 16)})
     (finding,) = run.findings
     assert (finding.kind, finding.op_type) == ("refused", "Einsum")
     assert "though it runs the node alone (the DirectML host program ended" in finding.message
 
 
 @pytest.mark.parametrize("file", ["dynamo_conformer.onnx", "ts_conformer_13.onnx"])
-def test_glu_in_a_conformer_is_found(full_edition: None, models: Path, file: str) -> None:
+def test_glu_in_a_conformer_is_found(directml: device.Device, models: Path, file: str) -> None:
     """onnxruntime 32146, in real exports."""
-    (finding,) = run_model(models / file, against=True, full=True).findings
+    (finding,) = run_model(models / file, against=True).findings
     assert (finding.kind, finding.op_type) == ("different", "Mul")
     assert "its graph fusion is to blame" in finding.message
 
 
 @pytest.mark.parametrize("name", ["gpt2", "swin", "ts_roformer_op13"])
-def test_real_exports_with_every_operator(full_edition: None, zoo: Path, tmp_path: Path, name: str) -> None:
+def test_real_exports_with_every_operator(directml: device.Device, zoo: Path, tmp_path: Path, name: str) -> None:
     """Within the tolerance once the Reshape that the provider refuses is spelled as it takes it."""
     shapes = {"x": (1, 8)} if name == "ts_roformer_op13" else {}
-    run = run_model(zoo / f"{name}.onnx", against=True, full=True, input_shapes=shapes)
+    run = run_model(zoo / f"{name}.onnx", against=True, input_shapes=shapes)
     if name != "ts_roformer_op13":
         assert {(f.kind, f.op_type) for f in run.findings} == {("refused", "Reshape")}
         model = onnx.load(zoo / f"{name}.onnx")
@@ -181,7 +180,7 @@ def test_real_exports_with_every_operator(full_edition: None, zoo: Path, tmp_pat
             if node.op_type == "Reshape":
                 del node.attribute[:]  # allowzero
         onnx.save(model, tmp_path / "model.onnx")
-        run = run_model(tmp_path / "model.onnx", against=True, full=True)
+        run = run_model(tmp_path / "model.onnx", against=True)
     assert run.is_clean
     difference = run.outputs[0].difference
     assert difference is not None
@@ -193,6 +192,6 @@ def test_real_exports_with_every_operator(full_edition: None, zoo: Path, tmp_pat
 @pytest.mark.parametrize("name", ["ts_focus_10", "ts_boxes_10", "dynamo_window_shift"])
 def test_real_networks_are_run(directml: device.Device, models: Path, name: str) -> None:
     """Graphs that end the host program with descriptor heaps smaller than vkd3d's own."""
-    run = run_model(models / f"{name}.onnx", against=True, full=False)
+    run = run_model(models / f"{name}.onnx", against=True)
     assert run.is_clean, run.findings
     assert {node.provider for node in run.nodes} == {"DmlExecutionProvider"}

@@ -1,0 +1,98 @@
+"""Debian's packages: found and downloaded by the machine's apt with a state of its own, and unpacked without dpkg."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from sliceport.directml.device.errors import DeviceError
+from sliceport.directml.device.programs import run, source
+
+_KEYRINGS = ("debian-archive-keyring.pgp", "debian-archive-keyring.gpg")
+
+
+class PackageIndex:
+    """The packages of a Debian suite.
+
+    Args:
+        folder: An empty folder for apt's state.
+        mirror: The URI of a Debian mirror.
+        suite: The suite, such as `sid`.
+        absent: Packages that count as installed, so that nothing that only they need is downloaded.
+
+    Raises:
+        DeviceError: The index cannot be downloaded.
+    """
+
+    def __init__(self, folder: Path, mirror: str, suite: str, absent: Sequence[str]) -> None:
+        self._folder = folder
+        for name in ("lists/partial", "archives/partial"):
+            (folder / name).mkdir(parents=True)
+        keyrings = (Path("/usr/share/keyrings") / name for name in _KEYRINGS)
+        signed_by = next((f" [signed-by={keyring}]" for keyring in keyrings if keyring.is_file()), "")
+        (folder / "sources.list").write_text(f"deb{signed_by} {mirror} {suite} main\n")
+        entry = (
+            "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
+        )
+        (folder / "status").write_text("".join(entry.format(name) for name in absent))
+        (folder / "apt.conf").write_text(source("apt.conf").read_text().replace("{folder}", str(folder)))
+        self._apt_get("update")
+
+    def find(self, names: Sequence[str], alone: Sequence[str] = ()) -> dict[str, int]:
+        """Return the sizes of packages in bytes, by name.
+
+        Args:
+            names: Packages that are taken with everything they depend on.
+            alone: Packages that are taken without.
+
+        Raises:
+            DeviceError: The suite does not have a package, or not what it depends on.
+        """
+        printed = self._apt_get("install", "-y", "--print-uris", *names)
+        printed += self._apt_get("download", "--print-uris", *alone) if alone else ""
+        return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", printed, re.MULTILINE)}
+
+    def download(self, names: Iterable[str]) -> dict[str, Path]:
+        """Download packages, check them against the signed index, and return their files by name.
+
+        Raises:
+            DeviceError: A package cannot be downloaded.
+        """
+        self._apt_get("download", *names)
+        return {path.name.partition("_")[0]: path for path in self._folder.glob("*.deb")}
+
+    def _apt_get(self, *words: str) -> str:
+        return run(["apt-get", "-q", "-c", f"{self._folder}/apt.conf", *words], f"apt-get {words[0]}", self._folder)
+
+
+def unpack(package: Path, folder: Path, is_wanted: Callable[[str], object]) -> None:
+    """Write those files of a package whose names are wanted into a folder; names look like `usr/bin/wine`.
+
+    Raises:
+        DeviceError: The package cannot be read.
+    """
+    command = ["dpkg-deb", "--fsys-tarfile", str(package)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - a fixed program
+        try:
+            with tarfile.open(fileobj=process.stdout, mode="r|", bufsize=2**20) as archive:
+                archive.extraction_filter = staticmethod(lambda member, _: member)  # absolute symlinks are meant
+                for member in archive:
+                    if not member.isdir() and is_wanted(member.name.removeprefix("./")):
+                        archive.extract(member, folder)
+        except tarfile.TarError as error:
+            raise DeviceError(f"the package {package.name} cannot be unpacked ({error}).") from None
+
+
+def find_mirror() -> str | None:
+    """Return the Debian mirror in this machine's apt sources, or None."""
+    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    for file in files:
+        if file.suffix in (".list", ".sources") and file.is_file():
+            text = file.read_text(errors="replace")
+            for uri in re.findall(r"^(?:URIs:\s*|deb\s+(?:\[[^\]]*\]\s*)?)(\S+)", text, re.MULTILINE):
+                if re.search(r"/debian/?$", uri):
+                    return str(uri)
+    return None

@@ -1,0 +1,48 @@
+"""Programs of this machine that run to their end, and the files of this package that they read."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from sliceport.directml.device.errors import DeviceError
+
+
+def source(name: str) -> Path:
+    """Return the path of a file in the package's folder `host`."""
+    return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
+
+
+def run(words: Sequence[str], what: str, folder: Path | None = None, timeout: float | None = None) -> str:
+    """Run a program to its end and return its standard output.
+
+    Args:
+        words: The command.
+        what: Name of the program in messages.
+        folder: Its working directory.
+        timeout: Time limit in seconds.
+
+    Raises:
+        DeviceError: The program cannot be started, fails, or does not end in time.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed programs, no shell
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"{what} did not end within {timeout:g} s.") from None
+    except OSError as error:
+        raise DeviceError(f"{what} cannot be started ({error.strerror}).") from None
+    if done.returncode:
+        last = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise DeviceError(f"{what} failed with exit code {done.returncode} ({last}).")
+    return done.stdout

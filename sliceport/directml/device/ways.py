@@ -1,0 +1,88 @@
+"""Ways to run a program with a folder as its root folder, as the user of this process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sliceport.directml.device.errors import DeviceError
+from sliceport.directml.device.programs import run, source
+
+_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to enter a root folder. Every process that is started so ends with the first one.
+
+    Attributes:
+        text: Its name.
+        words: Maps a root folder to the command that another command is appended to; None if the way does not exist
+            on this machine.
+    """
+
+    text: str
+    words: Callable[[Path], list[str] | None]
+
+
+def _user_namespaces(root: Path) -> list[str]:
+    return [*_NAMESPACES, "--user", "--map-root-user", "sh", str(source("enter.sh")), "mount", str(root)]
+
+
+def _bubblewrap(root: Path) -> list[str] | None:
+    isolation = ["--unshare-all", "--die-with-parent", "--bind", str(root), "/"]
+    mounts = ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys", "--tmpfs", "/tmp"]  # noqa: S108
+    return ["bwrap", *isolation, *mounts] if shutil.which("bwrap") else None
+
+
+def _chroot(root: Path) -> list[str] | None:
+    is_root = sys.platform != "win32" and os.geteuid() == 0
+    return [*_NAMESPACES, "sh", str(source("enter.sh")), "mount", str(root)] if is_root else None
+
+
+def _proot(root: Path) -> list[str]:
+    return ["sh", str(source("enter.sh")), "proot", str(root)]
+
+
+WAYS = (
+    Way("user namespaces", _user_namespaces),
+    Way("bubblewrap", _bubblewrap),
+    Way("namespaces as root", _chroot),
+    Way("proot", _proot),
+)
+"""The ways, best first: proot traces every system call, which takes time, but needs no right that a container lacks."""
+
+
+@cache
+def choose(root: Path) -> tuple[Way | None, dict[str, str]]:
+    """Return the first way that works here, or None, and the reasons against those before it, by their names."""
+    refused = {}
+    for way in WAYS:
+        words = way.words(root)
+        if words is None:
+            continue
+        try:
+            run([*words, "/bin/true"], words[0])
+        except DeviceError as error:
+            refused[way.text] = str(error).rstrip(".")
+        else:
+            return way, refused
+    return None, refused
+
+
+def enter(root: Path, *words: str) -> list[str]:
+    """Return the command that runs a program with `root` as its root folder. Any number can run at the same time.
+
+    Raises:
+        DeviceError: Every way is refused.
+    """
+    way, refused = choose(root)
+    if way is None:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        raise DeviceError(f"no program can be run in the root folder '{root}' ({reasons}).")
+    return [*(way.words(root) or ()), *words]

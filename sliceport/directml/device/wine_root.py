@@ -1,0 +1,166 @@
+"""DirectML on Linux: Wine, libvkd3d and lavapipe (Vulkan on the CPU), in a root folder that an ordinary user makes.
+
+The packages come from Debian sid, because libvkd3d has DXIL, and with it shader model 6, only there. They are unpacked
+without dpkg, so no maintainer script runs, and only the files that DirectML needs are kept. sid changes daily: the
+self-test at the end of an installation decides whether it works.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import platform
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from sliceport.directml.device import ways
+from sliceport.directml.device.backend import HostBackend, Progress, compile_command
+from sliceport.directml.device.errors import DeviceError
+from sliceport.directml.device.libraries import install_libraries
+from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
+from sliceport.directml.device.programs import run, source
+
+_RECIPE = 1
+"""To be increased with a change of an installation that the constants below do not show."""
+_SUITE = "sid"
+_PACKAGES = ("mesa-vulkan-drivers", "libvkd3d1", "xvfb", "libfreetype6", "libxext6", "proot")
+_PACKAGES_ALONE = ("wine64", "libwine", "wine-common", "libz-mingw-w64", "libfontconfig1", "busybox-static")
+_ABSENT = ("libglx-mesa0",)  # Xvfb links to libGL and renders nothing with it
+_COMPILER = ("g++-mingw-w64-x86-64-win32",)
+_HEADERS = ("directx-headers-dev", "libonnxruntime-dev", "nlohmann-json3-dev")
+_LIB = "usr/lib/x86_64-linux-gnu"
+_DLLS = f"{_LIB}/wine/x86_64-windows"
+_ZLIB = "usr/x86_64-w64-mingw32/lib/zlib1.dll"
+_LEFT_OUT_OF_COMPILER = r"usr/share/(?!mingw-w64/).*|.*/(lto1|lto-wrapper|gcov.*|lib(gomp|ssp|atomic|quadmath).*)"
+_COMMANDS = ("sh", "cp", "echo", "mkdir", "sleep", "true")
+_HOME = "/opt/sliceport"
+_WINEBOOT_TIMEOUT = 180.0
+"""Seconds; 6 are usual."""
+_BUILTIN_MARK = slice(64, 96), b"Wine builtin DLL".ljust(32, b"\0")
+"""Place and value of the mark in a DLL's DOS stub without which Wine's user32 does not load zlib1.dll."""
+_RENDERER = '\n[Software\\\\Wine\\\\Direct3D] 1700000000\n"renderer"="vulkan"\n'
+"""Registry entry that keeps Wine from loading OpenGL, which is not there."""
+
+
+class WineRoot(HostBackend):
+    """The backend of Linux."""
+
+    text = f"Wine, libvkd3d and lavapipe of Debian {_SUITE}"
+    disk = "about 320 MB"
+    sources = (*HostBackend.sources, "apt.conf", "files.txt", "inside.sh")
+
+    def missing(self) -> str | None:
+        """Return what this machine lacks for an installation, or None."""
+        if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+            machine = f"{sys.platform} on {platform.machine()}"
+            return f"this machine is {machine}, and only x86-64 Linux and Windows can have it"
+        for tool in ("apt-get", "dpkg-deb", "unshare"):
+            if shutil.which(tool) is None:
+                return f"the program {tool} is not installed, and only Debian and its like can have it"
+        if find_mirror() is None:
+            return "no Debian mirror is named in this machine's apt sources"
+        return None
+
+    def home(self, folder: Path) -> Path:
+        """Return the folder of the host program, which is inside the root folder."""
+        return folder / _HOME.lstrip("/")
+
+    def command(self, folder: Path) -> list[str]:
+        """Return the command that runs the host program inside the root folder."""
+        return _inside(folder, "wine", "host.exe")
+
+    def describe_way(self, folder: Path) -> dict[str, str]:
+        """Return the way into the root folder, and the reasons against better ones."""
+        way, refused = ways.choose(folder)
+        return {"way": "none" if way is None else way.text} | {f"no {name}": why for name, why in refused.items()}
+
+    def _ingredients(self) -> str:
+        packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS)
+        return f"{_RECIPE} {packages} {_LEFT_OUT_OF_COMPILER}"
+
+    def build(self, folder: Path, say: Progress) -> None:
+        """Unpack Wine and a compiler, build the host program and a Wine prefix, and remove the compiler."""
+        home, compiler = self.home(folder), folder / "mingw"
+        self._unpack_packages(folder, compiler, say)
+        _write_system_files(folder)
+        home.mkdir(parents=True)
+        install_libraries(home, say)
+        say("building the host program")
+        self.copy_sources(home)
+        _compile(folder)
+        shutil.rmtree(compiler)
+        say("making a Wine prefix")
+        _make_prefix(folder, home / "prefix")
+
+    def _unpack_packages(self, root: Path, compiler: Path, say: Progress) -> None:
+        mirror = find_mirror()
+        assert mirror is not None
+        say("looking up packages")
+        state = root / "apt"
+        index = PackageIndex(state, mirror, _SUITE, _ABSENT)
+        for_root = index.find(_PACKAGES, _PACKAGES_ALONE)
+        for_compiler = index.find(_COMPILER, _HEADERS)
+        sizes = for_root | for_compiler
+        say(f"downloading {len(sizes)} packages of Debian {_SUITE}, {sum(sizes.values()) / 1e6:.0f} MB")
+        files = index.download(sizes)
+        say(f"unpacking what DirectML needs of them ({self.disk} in the end)")
+        # What a run or the making of a prefix was seen to read, and the libraries of the programs.
+        wanted = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
+        for name in for_root:
+            unpack(files[name], root, wanted.match)
+        for name in for_compiler.keys() - for_root:
+            unpack(files[name], compiler, lambda name: not re.fullmatch(_LEFT_OUT_OF_COMPILER, name))
+        shutil.rmtree(state)
+
+
+def _inside(root: Path, *words: str) -> list[str]:
+    return ways.enter(root, "/bin/sh", f"{_HOME}/inside.sh", *words)
+
+
+def _write_system_files(root: Path) -> None:
+    """Make what Debian's maintainer scripts would, and mark zlib1.dll as a part of Wine."""
+    for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
+        (root / name).mkdir()
+    for name in ("bin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
+    for name in _COMMANDS:
+        (root / "usr/bin" / name).symlink_to("busybox")
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    (root / "etc/nsswitch.conf").write_text("hosts: files\n")
+    (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
+    place, mark = _BUILTIN_MARK
+    zlib = bytearray((root / _ZLIB).read_bytes())
+    zlib[place] = mark
+    (root / _DLLS / "zlib1.dll").write_bytes(zlib)
+
+
+def _compile(root: Path) -> None:
+    """Compile the host program with the compiler in `/mingw`, and take debug information out of Wine's DLLs."""
+    tool = "/mingw/usr/bin/x86_64-w64-mingw32-"
+    enter = ways.enter(root, "/usr/bin/busybox", "env", f"LD_LIBRARY_PATH=/mingw/{_LIB}", "PATH=/mingw/usr/bin")
+    run([*enter, *compile_command(f"{tool}g++-win32", _HOME, "-I/mingw/usr/include")], "the compiler")
+    dlls = [f"/{_DLLS}/{path.name}" for path in (root / _DLLS).iterdir()]
+    run([*enter, f"{tool}strip", "--strip-all", *dlls], "strip")
+
+
+def _make_prefix(root: Path, prefix: Path) -> None:
+    """Create the Wine prefix, in which Wine's own files are links to those in the root folder.
+
+    Raises:
+        DeviceError: Wine creates no prefix.
+    """
+    # wineboot fails where a DLL is missing, and goes on. wineserver writes the registry when it ends.
+    script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
+    run(_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
+    if not (prefix / "system.reg").exists():
+        raise DeviceError("wineboot left no Wine prefix.")
+    with (prefix / "user.reg").open("a", encoding="utf-8") as registry:
+        registry.write(_RENDERER)
+    originals = {path.name: path for folder in (_DLLS, "usr/share/wine/nls") for path in (root / folder).iterdir()}
+    for path in [path for path in prefix.rglob("*") if path.is_file() and not path.is_symlink()]:
+        original = originals.get(path.name)
+        if original is not None and original.read_bytes() == path.read_bytes():
+            path.unlink()
+            path.symlink_to(f"/{original.relative_to(root)}")

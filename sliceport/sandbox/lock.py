@@ -1,0 +1,43 @@
+"""A lock between processes, on a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file. The operating system releases the lock when the process ends.
+
+    Raises:
+        OSError: The file cannot be created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        _acquire(file)
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    def _acquire(file: IO[bytes]) -> None:
+        while True:
+            try:
+                file.seek(0)
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            except OSError:
+                time.sleep(0.2)
+            else:
+                return
+
+else:
+    import fcntl
+
+    def _acquire(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX)
