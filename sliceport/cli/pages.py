@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,15 +38,11 @@ def read_pages(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def write_pages(pages: Mapping[str, str], *, overwrite: bool) -> None:
-    """Write text files by name.
-
-    Raises:
-        UsageError: A file exists and is to be kept, or cannot be written.
-    """
+    """Write text files by name; see `write_files`."""
     for name, text in pages.items():
-        write_files([Path(name)], partial(_write, Path(name).name, text), overwrite=overwrite)
+
+        def write(folder: Path, name: str = Path(name).name, text: str = text) -> None:
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+        write_files([Path(name)], write, overwrite=overwrite)
         say(f"wrote {name}")
-
-
-def _write(name: str, text: str, folder: Path) -> None:
-    (folder / name).write_text(text, encoding="utf-8", newline="\n")

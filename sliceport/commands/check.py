@@ -12,8 +12,7 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
     """Check a model's file."""
     from sliceport.api import check
     from sliceport.report.check import check_text, summarize
-    from sliceport.report.check_page import check_node_data
-    from sliceport.report.model_explorer import find_ids
+    from sliceport.report.model_explorer import check_node_data
 
     progress.say(f"checking {model}")
     chosen = dict(options)
@@ -24,7 +23,7 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
     def result() -> dict[str, object]:
         return {"model": model, **report.to_json()}
 
-    files = {} if node_data is None else {node_data: check_node_data(result(), find_ids(model))}
+    files = {} if node_data is None else {node_data: check_node_data(result(), model)}
     return Outcome(
         is_clean=not any(fail_on is None or one.kind in fail_on for one in report.findings),
         summary=lambda: summarize(result()),

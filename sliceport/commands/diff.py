@@ -14,8 +14,8 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     from sliceport.diffing.diff import diff
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_summary, diff_text
-    from sliceport.report.diff_page import diff_node_data, diff_page
-    from sliceport.report.model_explorer import find_ids
+    from sliceport.report.diff_page import diff_page
+    from sliceport.report.model_explorer import diff_node_data
 
     progress.say(f"comparing {model}")
     chosen = dict(options)
@@ -29,7 +29,7 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     if page is not None:
         files[page] = diff_page(report, models)
     if node_data is not None:
-        files[node_data] = diff_node_data(report, find_ids(models[-1]))
+        files[node_data] = diff_node_data(report, models[-1])
     return Outcome(
         is_clean=report.is_equal,
         summary=lambda: diff_summary(report),

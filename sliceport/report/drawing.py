@@ -26,9 +26,9 @@ class Box:
         kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: an edge that passes a layer.
         lines: One or two lines of text, none for a bend.
         title: The whole text.
-        sources: The boxes of what it reads.
+        sources: The boxes that edges lead from.
         depth: Its layer: for a node, the length of the longest path to it.
-        x: The position of its centre, which is 0 in the middle of the drawing.
+        x: The position of its centre from the middle of the drawing.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Box:
 
     @property
     def y(self) -> float:
-        """The position of its centre, which is 0 at the upper edge of the drawing."""
+        """The position of its centre from the upper edge."""
         return _MARGIN + self.depth * (_ROW + _GAP) + _ROW / 2
 
     @property

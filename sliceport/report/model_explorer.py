@@ -6,25 +6,61 @@ https://github.com/google-ai-edge/model-explorer/blob/main/src/server/package/sr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from sliceport.checking import KINDS
 from sliceport.formats import NamesNodes, format_of
 from sliceport.json_text import to_text
 
-RED, AMBER, BLUE = "#d93025", "#f9ab00", "#8ab4f8"
+if TYPE_CHECKING:
+    from sliceport.diffing.report import DiffReport
+    from sliceport.report.check import Result
+
+Marks = Iterator[tuple[Sequence[str], str, str]]
+"""For nodes, the names of each node and of its outputs, a text, and a colour."""
+_RED, _AMBER, _BLUE = "#d93025", "#f9ab00", "#8ab4f8"
+_COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 
 
-def find_ids(model: str) -> Mapping[str, str] | None:
-    """Return the ids of a model's nodes, see `NamesNodes`; None if its nodes go by their names.
+def diff_node_data(report: DiffReport, model: str) -> str:
+    """Return node data of the smallest part that differs: its nodes in amber, the first that differs in red.
 
-    Raises:
-        ModelError: The model cannot be read.
+    A part of a body stands for the node of the main graph that has the body.
     """
+
+    def marks() -> Marks:
+        if report.part is None:
+            return
+        case = report.part.case
+        for node in case.nodes if case.holder is None else [case.holder]:
+            is_first = node in (case.culprit, case.holder)
+            text = case.failure.message if is_first else "in the smallest model that differs"
+            yield (*node.writes, node.name), text, _RED if is_first else _AMBER
+
+    return _node_data(f"sliceport diff: {report.on}", model, marks())
+
+
+def check_node_data(result: Result, model: str) -> str:
+    """Return node data of the nodes with findings: the names of the rules, coloured by the first kind of `KINDS`.
+
+    A node of a body stands for the node of the main graph that has the body.
+    """
+    findings = sorted(result["findings"], key=lambda one: KINDS.index(one["kind"]))
+    marks = (
+        ([*one["scope"], one["node"]][:1], result["rules"][one["rule"]]["id"], _COLORS[one["kind"]]) for one in findings
+    )
+    return _node_data("sliceport check", model, marks)
+
+
+def _node_data(title: str, model: str, marks: Marks) -> str:
+    """Return node data as JSON. Nodes without an id are left out; a node with several texts has its first colour."""
     format_ = format_of(model)
-    return format_.node_ids(model) if isinstance(format_, NamesNodes) else None
-
-
-def node_data(name: str, results: Mapping[str, tuple[str, str]]) -> str:
-    """Return node data of a text and a colour for each id."""
-    values = {key: {"value": value, "bgColor": color} for key, (value, color) in results.items()}
-    return to_text({"name": name, "results": values}) + "\n"
+    ids = format_.node_ids(model) if isinstance(format_, NamesNodes) else None
+    texts: dict[str, dict[str, str]] = {}
+    for names, text, color in marks:
+        id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), None)
+        if id_ is not None:
+            texts.setdefault(id_, {})[text] = color
+    results = {id_: {"value": "; ".join(each), "bgColor": next(iter(each.values()))} for id_, each in texts.items()}
+    return to_text({"name": title, "results": results}) + "\n"

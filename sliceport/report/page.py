@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_template(name: str, **filters: Any) -> Template:
-    """Return a template that extends `report/page.html`; texts are made printable and escaped wherever it shows them.
-
-    Args:
-        name: The file within the package `sliceport`, such as `report/diff.html`.
-        filters: More filters by name.
+    """Return a template of this package that extends `report/page.html`; it escapes texts and makes them printable.
 
     Raises:
         MissingExtra: jinja2 is not installed.
@@ -44,7 +40,7 @@ def open_template(name: str, **filters: Any) -> Template:
 
 
 def read_text(name: str) -> str:
-    """Return the text of a file within the package `sliceport`."""
+    """Return the text of a file of this package."""
     return (resources.files("sliceport") / name).read_text(encoding="utf-8")
 
 
