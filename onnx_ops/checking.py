@@ -63,7 +63,7 @@ _WITH_REPORTS: Mapping[str, Defects] = {
     known.EMPTY_LAST_PART.id: (reported.EMPTY_SPLIT_PART,),
 }
 _CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul"))
-_Found = Iterator[tuple[Defect, Kind, str]]
+_Findings = Iterator[tuple[Defect, Kind, str]]
 _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
 
@@ -72,7 +72,7 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
     """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
 
     Args:
-        model: A file's path, or a model as onnx or onnx-ir have it; neither is changed.
+        model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
 
     Raises:
@@ -94,7 +94,7 @@ class _Checker:
             dim.value for value in self._inputs for dim in value.shape or () if not isinstance(dim, int) and dim.value
         }
         self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED]
-        # Inference names such outputs in onnx-ir models.
+        # Collected first, because inference names left-out outputs in onnx-ir models.
         self._left_out = {
             id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
         }
@@ -111,21 +111,21 @@ class _Checker:
                     yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 seen.add(key)
 
-    def _check(self, node: NodeView) -> _Found:
+    def _check(self, node: NodeView) -> _Findings:
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif is_standard(node, "Reshape") and "allowzero" in node.attributes and len(node.inputs) > 1:
             shape = node.inputs[1]
             if shape is not None:
-                yield from _defects(reshape_defects(node, reshape_entries(shape, self._elements)))
+                yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._elements)))
         elif is_standard(node, "MatMul"):
-            yield from _defects(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+            yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
 
     def _elements(self, value: ValueView) -> Array | None:
         facts = self._facts.get(value)
         return None if facts is None else facts.data
 
-    def _check_slicing(self, node: NodeView) -> _Found:
+    def _check_slicing(self, node: NodeView) -> _Findings:
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
@@ -142,25 +142,25 @@ class _Checker:
         if is_standard(node, *SLICING):
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
-    def _check_slice(self, node: NodeView) -> _Found:
+    def _check_slice(self, node: NodeView) -> _Findings:
         data = node.inputs[0]
         assert data is not None
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
             entries = spec.by_axis(MAX_AXES if sizes is None else len(sizes))
-            yield from _defects(slice_defects(node, self._opset, sizes))
+            yield from _add_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
-            late = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
-            if late[1]:
+            is_at_run_time = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
+            if is_at_run_time[1]:
                 yield reported.STEP_AT_RUN_TIME, "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
-            if late[0]:
+            if is_at_run_time[0]:
                 yield reported.BOUND_AT_RUN_TIME, "defect", ""
             return
         if not entries and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
         steps = {entry.step for entry in entries.values()}
-        yield from _defects(
+        yield from _add_reports(
             (*[reported.STEPPED] * bool(steps - {1}), *[reported.BACKWARD] * (min(steps, default=1) < 0))
         )
         axes = list(entries)
@@ -172,11 +172,11 @@ class _Checker:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
                 yield known.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
 
-    def _check_split(self, node: NodeView) -> _Found:
+    def _check_split(self, node: NodeView) -> _Findings:
         data = node.inputs[0]
         assert data is not None
         sizes = sizes_of(data)
-        yield from _defects(split_defects(node, self._opset, sizes))
+        yield from _add_reports(split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
             yield reported.SPLIT_BELOW_13, "defect", ""
         try:
@@ -208,7 +208,7 @@ class _Checker:
         return f"axis {axis} of {value.name!r}" if id(value) in self._open_inputs and not dim.value else ""
 
 
-def _defects(defects: Defects) -> _Found:
+def _add_reports(defects: Defects) -> _Findings:
     """Yield defects, each with the reports about the same nodes on other engines."""
     for defect in defects:
         yield defect, "defect", ""

@@ -136,7 +136,7 @@ class OnnxReference:
         from onnx.reference import ReferenceEvaluator
 
         results = ReferenceEvaluator(onnx.ModelProto.FromString(model.data)).run(list(model.outputs), dict(inputs))
-        return dict(zip(model.outputs, map(_of_python, results), strict=True))
+        return dict(zip(model.outputs, map(_from_python, results), strict=True))
 
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
         """Return lines that run a model; see `WritesScript`."""
@@ -226,12 +226,12 @@ def _to_value(result: Result) -> Value:
     return tuple(map(_to_value, result)) if isinstance(result, tuple) else None
 
 
-def _of_python(result: Any) -> Value:
+def _from_python(result: Any) -> Value:
     import numpy as np
 
     if result is None:
         return None
-    return tuple(map(_of_python, result)) if isinstance(result, list) else np.asarray(result)
+    return tuple(map(_from_python, result)) if isinstance(result, list) else np.asarray(result)
 
 
 ONNXRUNTIME_CPU = OnnxruntimeCPU()

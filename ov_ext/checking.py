@@ -21,7 +21,7 @@ from sliceport.errors import DynamicSlice, InvalidSlice
 
 ENGINES = ("openvino-cpu", "openvino")
 """The engines whose proved entries `check` finds in OpenVINO models."""
-_Found = Iterator[tuple[Defect, Kind, str]]
+_Findings = Iterator[tuple[Defect, Kind, str]]
 _VIEWS = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
 
 
@@ -49,7 +49,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
     )
 
 
-def _check(node: ov.Node) -> _Found:
+def _check(node: ov.Node) -> _Findings:
     try:
         if kind_of(node) in BUILT_IN:
             yield from _check_built_in(BuiltInNode(node))
@@ -59,7 +59,7 @@ def _check(node: ov.Node) -> _Found:
         yield NOT_VALID, "invalid", str(error)
 
 
-def _check_built_in(view: BuiltInNode) -> _Found:
+def _check_built_in(view: BuiltInNode) -> _Findings:
     for defect in defects(view):
         if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
             yield defect, "fragile", "wrong where an axis that it walks backward has size 0"
@@ -82,7 +82,7 @@ def _wide_parameter(source: ov.Output) -> str:
     return str(node.get_friendly_name()) if is_wide else ""
 
 
-def _check_split(node: ov.Node) -> _Found:
+def _check_split(node: ov.Node) -> _Findings:
     try:
         resolve(node)
         return
@@ -90,7 +90,7 @@ def _check_split(node: ov.Node) -> _Found:
         pass
     data, axis, *lengths = (source.get_node() for source in inputs_of(node))
     shape = inputs_of(node)[0].get_partial_shape()
-    constants = [one.data.reshape(-1).tolist() for one in (axis, *lengths) if one.get_type_name() == "Constant"]
+    constants = [n.data.reshape(-1).tolist() for n in (axis, *lengths) if n.get_type_name() == "Constant"]
     if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:
         return
     (number,), sizes = constants

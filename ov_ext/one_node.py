@@ -105,10 +105,10 @@ class OneNode:
         return np.array(flat.view(np.uint8))
 
     def _make_model(self, ours: bool) -> ov.Model:
-        source = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
+        data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
-        operator = self._build_node([source.output(0), *indices], ours)
-        return ov.Model(operator.outputs(), [source], "node")
+        operator = self._build_node([data.output(0), *indices], ours)
+        return ov.Model(operator.outputs(), [data], "node")
 
     def _build_node(self, inputs: list[ov.Output], ours: bool) -> ov.Node:
         kind = kind_of(self._node_in_model)

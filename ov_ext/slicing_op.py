@@ -216,7 +216,7 @@ class SlicingOp(ov.Op):
         """Return the same operator without inputs."""
         return type(self)()
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Drop the cached results after a change of attributes."""
         self._cache = _Cache()
 

@@ -64,7 +64,7 @@ class StridedSlice(SlicingOp):
             raise InvalidSlice(f"{self.label()}: the masks must be lists of 0 and 1.") from None
         self._masks = Masks.of(lists)
         self.connect_fixed(visitor, NAMES)
-        self.forget()
+        self.clear_cache()
         return True
 
     def check_inputs(self) -> None:

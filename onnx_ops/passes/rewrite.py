@@ -30,7 +30,7 @@ from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.errors import unknown_name
-from sliceport.hardening import Change, InvalidNode, count_invalid
+from sliceport.hardening import Change, InvalidNode, format_invalid_count
 from sliceport.wording import group_nodes
 
 PASSES: dict[str, type[SlicingPass]] = {
@@ -102,7 +102,7 @@ class Rewriting:
         if verbose:
             for name, nodes in self.skipped.items():
                 findings += [(node.op, node.node, f"skipped by {name}: {node.reason}") for node in nodes]
-        counts = f"slicing nodes: {self.before} before, {self.after} after{count_invalid(self.invalid)}"
+        counts = f"slicing nodes: {self.before} before, {self.after} after{format_invalid_count(self.invalid)}"
         return "\n".join([*group_nodes(findings, verbose=verbose), counts])
 
 

@@ -41,16 +41,17 @@ class Group:
 
     @property
     def is_reported(self) -> bool:
-        """Whether the group holds only because of reports."""
+        """Whether only user reports support the defect, and no test here."""
         return self.kind == "defect" and self.entry["evidence"] == "reported"
 
     @property
     def effects(self) -> str:
-        """The behaviour of each engine."""
-        engines: dict[str, list[str]] = {}
-        for one in self.entry["engines"]:
-            engines.setdefault(one["does"], []).append(" ".join(filter(None, (one["engine"], one["versions"]))))
-        effects = [f"{' and '.join(names)} {does}" for does, names in engines.items()]
+        """The behaviour of the engines, those with the same behaviour together."""
+        names_by_behaviour: dict[str, list[str]] = {}
+        for engine in self.entry["engines"]:
+            name = " ".join(filter(None, (engine["engine"], engine["versions"])))
+            names_by_behaviour.setdefault(engine["does"], []).append(name)
+        effects = [f"{' and '.join(names)} {does}" for does, names in names_by_behaviour.items()]
         if self.entry["is_contested"] and effects:
             effects.append(f"{' and '.join(self.entry['right_on'])} differ: {self.entry['right']}")
         return "; ".join(effects)
@@ -58,15 +59,15 @@ class Group:
     @property
     def issues(self) -> list[str]:
         """The reports about the entry, as `owner/repository#number`."""
-        return list(dict.fromkeys(issue for one in self.entry["engines"] for issue in one["issues"]))
+        return list(dict.fromkeys(issue for engine in self.entry["engines"] for issue in engine["issues"]))
 
     @property
     def help(self) -> str:
-        """The command or the change that helps."""
+        """The command to run, or the change to make by hand."""
         advice: str = self.entry["help"]
         if not advice.startswith("sliceport harden"):
             return advice
-        is_read_by_openvino = all(one["engine"].startswith("openvino") for one in self.entry["engines"])
+        is_read_by_openvino = all(engine["engine"].startswith("openvino") for engine in self.entry["engines"])
         output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not self.model.endswith(".xml") else "OUT"
         return f"{join(['sliceport', 'harden', self.model])} -o {output}"
 
@@ -78,9 +79,9 @@ class Group:
 def group_findings(result: Result) -> list[Group]:
     """Group the findings about a model, those of each kind together."""
     nodes: dict[tuple[str, ...], list[str]] = {}
-    for one in result["findings"]:
-        key = (one["kind"], one["rule"], one["op"], one["detail"])
-        nodes.setdefault(key, []).append("/".join([*one["scope"], one["node"]]))
+    for finding in result["findings"]:
+        key = (finding["kind"], finding["rule"], finding["op"], finding["detail"])
+        nodes.setdefault(key, []).append("/".join([*finding["scope"], finding["node"]]))
     groups = [
         Group(kind, rule, result["rules"][rule], op, detail, tuple(names), result["model"])
         for (kind, rule, op, detail), names in nodes.items()

@@ -46,21 +46,25 @@ def check_node_data(result: Result, model: str) -> str:
 
     A node of a body stands for the node of the main graph that has the body.
     """
-    findings = sorted(result["findings"], key=lambda one: KINDS.index(one["kind"]))
-    marks = (
-        ([*one["scope"], one["node"]][:1], result["rules"][one["rule"]]["id"], _COLORS[one["kind"]]) for one in findings
-    )
-    return _node_data("sliceport check", model, marks)
+
+    def marks() -> Marks:
+        for finding in sorted(result["findings"], key=lambda finding: KINDS.index(finding["kind"])):
+            path = [*finding["scope"], finding["node"]]
+            yield path[:1], result["rules"][finding["rule"]]["id"], _COLORS[finding["kind"]]
+
+    return _node_data("sliceport check", model, marks())
 
 
 def _node_data(title: str, model: str, marks: Marks) -> str:
     """Return node data as JSON. Nodes without an id are left out; a node with several texts has its first colour."""
     format_ = format_of(model)
     ids = format_.node_ids(model) if isinstance(format_, NamesNodes) else None
-    texts: dict[str, dict[str, str]] = {}
+    colors: dict[str, dict[str, str]] = {}
     for names, text, color in marks:
         id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), None)
         if id_ is not None:
-            texts.setdefault(id_, {})[text] = color
-    results = {id_: {"value": "; ".join(each), "bgColor": next(iter(each.values()))} for id_, each in texts.items()}
+            colors.setdefault(id_, {}).setdefault(text, color)
+    results = {
+        id_: {"value": "; ".join(by_text), "bgColor": next(iter(by_text.values()))} for id_, by_text in colors.items()
+    }
     return to_text({"name": title, "results": results}) + "\n"
