@@ -130,7 +130,7 @@ class ONNX:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
-        from onnx_ops.passes.first_look import may_need_rewriting
+        from onnx_ops.passes.analysis import may_need_rewriting
         from onnx_ops.passes.rewrite import report_nothing
         from onnx_ops.verify.verify import verify_rewriting
 
@@ -158,7 +158,7 @@ class ONNX:
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
-        from onnx_ops.passes.first_look import may_need_hardening
+        from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
         from onnx_ops.verify.verify_directml import verify_hardening
 

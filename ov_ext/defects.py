@@ -140,7 +140,7 @@ class BuiltInNode:
         return self.masks.align(count)
 
 
-def defects(view: BuiltInNode) -> list[Defect]:
+def find_defects(view: BuiltInNode) -> list[Defect]:
     """Return the defects of OpenVINO that a node triggers."""
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 

@@ -8,7 +8,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset1, opset8
 
-from ov_ext.defects import SUB_BYTES, BuiltInNode, defects
+from ov_ext.defects import SUB_BYTES, BuiltInNode, find_defects
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
@@ -51,7 +51,7 @@ def harden(model: ov.Model) -> Hardening:
         view = BuiltInNode(node)
         name = node.get_friendly_name()
         try:
-            triggered = defects(view)
+            triggered = find_defects(view)
             if not triggered:
                 return None
             new_node, replacement = _build_replacement(view, triggered)
@@ -85,8 +85,8 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Return whether a node of a replacement on these inputs triggers a defect, such as by the sizes that it infers."""
-    if kind_of(node) in BUILT_IN and defects(BuiltInNode(node)):
+    """Return whether a replacement on these inputs triggers a defect itself, for example because of inferred sizes."""
+    if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
 

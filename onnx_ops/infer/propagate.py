@@ -341,6 +341,7 @@ class _Propagation:
             if len(fact.dims) > MAX_RANK or self._dims > _TOTAL_DIMS:
                 return Facts(fact.element, None, fact.other)
         self._bytes += fact.data.nbytes if fact.data is not None else 0
+        # About the size of a Python integer with its reference.
         self._bytes += 64 * fact.integers.size if fact.integers is not None else 0
         if self._bytes > _TOTAL_BYTES:
             return Facts(fact.element, fact.dims, fact.other)

@@ -90,7 +90,7 @@ def _signature(message: str) -> str:
     """Return a message without what changes when a model is cut: names, numbers and paths."""
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
     plain = re.sub(r"(?i)\b(node|name|input|output|initializer)s?:? ?\S+", " ", plain)
-    return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],]", " ", plain).split())[:200]
+    return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],.]", " ", plain).split())[:200]
 
 
 @dataclass(frozen=True)

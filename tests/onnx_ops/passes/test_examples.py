@@ -12,11 +12,12 @@ from platforms import assert_well_formed
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES
 
-KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML)}
+ONLY_REPORTING = ("MatMulForDirectMLPass",)
+KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML) if kind.__name__ not in ONLY_REPORTING}
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_given_and_result(name: str) -> None:
+def test_pass_does_what_its_example_says(name: str) -> None:
     found = examples(KINDS[name])
     assert found, f"add `Given: ... Result: ...` to the docstring of {name}"
     for given, result in found:

@@ -71,7 +71,7 @@ def test_the_operands_of_a_concat(monkeypatch: pytest.MonkeyPatch) -> None:
         slices.append(helper.make_node("Slice", ["c", f"s{i}", f"e{i}"], [f"y{i}"]))
         slices.append(helper.make_node("Slice", ["c", f"l{i}", f"m{i}", "zero", "back"], [f"z{i}"]))
     proto = make_model([split, concat, *slices], [node.output[0] for node in slices], ends[-1], constants)
-    calls = counted(monkeypatch, slice_of_concat.SliceOfConcatPass, "_read_sizes")
+    calls = counted(monkeypatch, slice_of_concat.SliceOfConcatPass, "_read_operands")
     run(proto, "concat")
     assert len(calls) == 1
 
