@@ -86,6 +86,7 @@ class OpenVINOGraph:
             tuple(outputs),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
+            constants=tuple(dict.fromkeys(key[0] for key in keys if key not in names)),
         )
 
     def whole(self) -> WholeModel:

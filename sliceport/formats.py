@@ -234,6 +234,19 @@ class ManyFiles(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesNodes(Protocol):
+    """A format with an optional method that returns the ids of nodes in Google's Model Explorer."""
+
+    def node_ids(self, model: Path) -> dict[str, str]:
+        """Return the ids of the nodes of the main graph by their names, and by the names of their outputs.
+
+        Raises:
+            ModelError: The model cannot be read.
+        """
+        ...
+
+
 _METHODS = ("passes", "lower", "check", "compare", "run_on_directml", "rewrite", "harden")
 
 

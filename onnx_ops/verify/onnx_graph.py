@@ -80,11 +80,13 @@ class OnnxGraph:
 
     def _describe(self, node: onnx.NodeProto) -> GraphNode:
         is_standard = node.domain in STANDARD_DOMAINS
+        names = dict.fromkeys(reads(node))
         return GraphNode(
             node.name or next(filter(None, node.output), ""),
             node.op_type,
-            tuple(name for name in dict.fromkeys(reads(node)) if name not in self._constants),
+            tuple(name for name in names if name not in self._constants),
             tuple(filter(None, node.output)),
+            constants=tuple(name for name in names if name in self._constants),
             moves=is_standard and node.op_type in _MOVES,
             is_shape=is_standard and node.op_type in ("Shape", "Size"),
         )

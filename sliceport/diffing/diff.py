@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.difference import EXACT, Failure, OutputDiff, Tolerance, compare_outputs
+from sliceport.diffing.difference import (
+    EXACT,
+    Failure,
+    OutputDiff,
+    Tolerance,
+    compare_outputs,
+    describe_missing,
+    narrow_tolerance_of,
+    tolerance_of,
+)
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
@@ -350,9 +359,21 @@ class _Comparison:
             expected = _try_model(good, model, case.inputs)
             if isinstance(bad.engine, NamesCause):
                 cause = bad.engine.find_cause(bad.options, lambda options: self._fails(case, bad, good, options))
-        return Part(
-            case, bad, good, model, got, expected, cause, tuple(case.graph.find_defects(model, bad.engine.name))
-        )
+        outputs = self._compare_part(case, got, expected)
+        defects = tuple(case.graph.find_defects(model, bad.engine.name))
+        return Part(case, bad, good, model, got, expected, outputs, cause, defects)
+
+    def _compare_part(self, case: Case, got: Result, expected: Result) -> tuple[OutputDiff, ...]:
+        if isinstance(expected, Failure):
+            return ()
+        if isinstance(got, Failure):
+            return describe_missing(expected, got)
+        default = tolerance_of if self.first is self.second else narrow_tolerance_of
+        tolerances = {
+            name: EXACT if only_moves(case.graph, case.numbers, name) else self.tolerance or default(value)
+            for name, value in expected.items()
+        }
+        return compare_outputs(got, expected, tolerances)
 
     def _fails(self, case: Case, bad: Side, good: Side, options: Mapping[str, str]) -> bool:
         other = bad.with_options(options)
