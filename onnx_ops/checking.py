@@ -36,9 +36,10 @@ from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
 from onnx_ops.model.walk import scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as known
-from sliceport.defects import reported, validity
+from sliceport.defects import validity
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import EMPTY_LISTS
+from sliceport.defects.reported import REPORTED
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ _BY_RULE: Mapping[Rule | None, Defect] = {
     "num_outputs below": validity.FEWER_NUM_OUTPUTS,
 }
 _WITH_REPORTS: Mapping[str, Defects] = {
-    known.NOTHING_SELECTED.id: (reported.EMPTY_RESULT,),
-    known.EMPTY_PART.id: (reported.EMPTY_SPLIT_PART,),
-    known.EMPTY_LAST_PART.id: (reported.EMPTY_SPLIT_PART,),
+    known.NOTHING_SELECTED.id: (REPORTED["empty result"],),
+    known.EMPTY_PART.id: (REPORTED["empty part of a split"],),
+    known.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
 }
 _CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul"))
 _Findings = Iterator[tuple[Defect, Kind, str]]
@@ -117,11 +118,11 @@ class _Checker:
         elif is_standard(node, "Reshape") and "allowzero" in node.attributes and len(node.inputs) > 1:
             shape = node.inputs[1]
             if shape is not None:
-                yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._elements)))
+                yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._find_constant_elements)))
         elif is_standard(node, "MatMul"):
             yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
 
-    def _elements(self, value: ValueView) -> Array | None:
+    def _find_constant_elements(self, value: ValueView) -> Array | None:
         facts = self._facts.get(value)
         return None if facts is None else facts.data
 
@@ -153,19 +154,22 @@ class _Checker:
         except (InvalidSlice, DynamicSlice):
             is_at_run_time = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
             if is_at_run_time[1]:
-                yield reported.STEP_AT_RUN_TIME, "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
+                yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
             if is_at_run_time[0]:
-                yield reported.BOUND_AT_RUN_TIME, "defect", ""
+                yield REPORTED["bounds at run time"], "defect", ""
             return
         if not entries and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
         steps = {entry.step for entry in entries.values()}
         yield from _add_reports(
-            (*[reported.STEPPED] * bool(steps - {1}), *[reported.BACKWARD] * (min(steps, default=1) < 0))
+            (
+                *[REPORTED["step other than 1"]] * bool(steps - {1}),
+                *[REPORTED["negative step"]] * (min(steps, default=1) < 0),
+            )
         )
-        axes = list(entries)
+        axes = list(entries)  # in the order of the node
         if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
-            yield reported.UNORDERED_AXES, "defect", ""
+            yield REPORTED["axes out of order"], "defect", ""
         for axis, entry in entries.items():
             name = self._open_axis(data, axis)
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
@@ -178,7 +182,7 @@ class _Checker:
         sizes = sizes_of(data)
         yield from _add_reports(split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
-            yield reported.SPLIT_BELOW_13, "defect", ""
+            yield REPORTED["split below opset 13"], "defect", ""
         try:
             axis = read_int(node, "axis", 0)
             name = self._open_axis(data, axis)
@@ -195,7 +199,7 @@ class _Checker:
         if name:
             yield validity.FIXED_AXIS, "fragile", f"split={list(parts)} fixes {name} to {sum(parts)}"
         if "num_outputs" in node.attributes and len(set(parts)) > 1:
-            yield reported.UNEVEN_NUM_OUTPUTS, "defect", ""
+            yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
     def _open_axis(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""

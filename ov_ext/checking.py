@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import openvino as ov
 
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.defects import BuiltInNode, find_defects
 from ov_ext.files import read_model
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
@@ -15,7 +15,7 @@ from ov_ext.read import SPLITS, bind_shapes, nodes_with_scope, resolve
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
-from sliceport.defects.reported import STEP_AT_RUN_TIME
+from sliceport.defects.reported import REPORTED
 from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
 from sliceport.errors import DynamicSlice, InvalidSlice
 
@@ -60,14 +60,18 @@ def _check(node: ov.Node) -> _Findings:
 
 
 def _check_built_in(view: BuiltInNode) -> _Findings:
-    for defect in defects(view):
+    for defect in find_defects(view):
         if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
             yield defect, "fragile", "wrong where an axis that it walks backward has size 0"
         else:
             yield defect, "defect", ""
     steps = view.values[2] if len(view.values) > 2 else [1]
     if steps is None or None in steps:
-        yield STEP_AT_RUN_TIME, "fragile", f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
+        yield (
+            REPORTED["step at run time"],
+            "fragile",
+            f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}",
+        )
     inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
     if inputs:
         yield NARROWED, "fragile", f"wrong where {' or '.join(map(repr, inputs))} needs more than 32 bits"

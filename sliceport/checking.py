@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from sliceport.defects.defect import Defect, Divergence, Kind
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
@@ -14,7 +14,6 @@ KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 ALL = "all"
 """The name that stands for every engine of the table, those of reports included."""
 PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
-Status = Literal["clean", "findings"]
 
 
 @dataclass(frozen=True)
