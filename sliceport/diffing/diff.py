@@ -162,7 +162,10 @@ def _read_sides(
 def _read_both_sides(
     graphs: tuple[Graph, Graph], on: str | None, against: str | None, budget: Budget
 ) -> tuple[Side, Side]:
-    """Return the engines of two models: by default one for both."""
+    """Return the engines of two models.
+
+    Without `against`, the second engine is `on` if both models have one format, otherwise the default of its format.
+    """
     first = DEFAULT_AGAINST[graphs[0].format] if on is None else on
     is_same = on is not None and graphs[0].format == graphs[1].format
     second = against or (first if is_same else DEFAULT_AGAINST[graphs[1].format])
@@ -237,8 +240,9 @@ class _Comparison:
             outputs, failure = self._compare(run)
             report = self._report(outputs, failure, seed)
             if failure is not None:
-                more = [self._run_inputs(given, shapes, other) for other in range(seed + 1, seed + _MATCHING_RUNS)]
-                return self._explain(report, run, failure, [run.inputs, *more])
+                later_seeds = range(seed + 1, seed + _MATCHING_RUNS)
+                later_inputs = [self._run_inputs(given, shapes, later) for later in later_seeds]
+                return self._explain(report, run, failure, [run.inputs, *later_inputs])
         return report
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
