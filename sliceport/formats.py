@@ -300,8 +300,7 @@ def all_targets() -> tuple[str, ...]:
 def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[Format, str]:
     """Return the format that hardens a model, and the engine to harden it for.
 
-    Without `target`, it is the engine of the output's format, or of the model's format if the output's has no engine
-    that takes the model.
+    Without `target`, the engine is that of the output's format if it takes the model, else that of the model's format.
 
     Raises:
         UsageError: `target` is unknown or does not take the model.
