@@ -99,6 +99,11 @@ def _first_bad(path: Sequence[onnx.NodeProto], is_bad: Callable[[onnx.NodeProto]
     return path[low]
 
 
+def is_adapters_fault(finding: Finding) -> bool:
+    """Return whether the provider refuses a node only because the adapter cannot compile it."""
+    return finding.kind == "refused" and CANNOT_COMPILE in finding.message
+
+
 def _sentence(node: onnx.NodeProto, why: str) -> str:
     if CANNOT_COMPILE in why:
         return f"{node.op_type} {node.name!r} cannot be compiled by this adapter ({why})."

@@ -116,7 +116,8 @@ def run_on(
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
             found = bisect_model.find_refusals(dml, proto, arrays, kind)
-        findings = explain_findings(found, proto) or (_describe_refusal(error, is_compared=expected is not None),)
+        found = found or (_describe_refusal(error, is_compared=expected is not None),)
+        findings = explain_findings(found, proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
     outputs = tuple(_compare_output(proto, name, results[name], (expected or {}).get(name)) for name in names)
