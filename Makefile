@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DIRECTML ?= yes
-DEMO := models/dynamo_phi_dyn.onnx --input-shapes x:1,16
+DEMO := models/dynamo_phi_dyn.onnx
 
 # What `make test-lowest` and `make test-wheel` run, and what lies beside the packages that it reads.
 TESTS ?= tests
@@ -47,8 +47,9 @@ export PYTHONDONTWRITEBYTECODE :=
 	@touch $@
 
 demo: .venv/demo
-	$(BIN)/sliceport lower $(DEMO) -v
-	$(BIN)/sliceport compare $(DEMO)
+	$(BIN)/sliceport check $(DEMO) --fail-on invalid
+	$(BIN)/sliceport lower $(DEMO) --input-shapes x:1,16 -v
+	$(BIN)/sliceport compare $(DEMO) --input-shapes x:1,16
 
 # Linters and pages side by side; what they need is installed before, one after the other.
 test: .venv/test .venv/docs

@@ -36,9 +36,10 @@ from onnx_ops.model.views import Array, ModelView, NodeView, ValueView
 from onnx_ops.model.walk import scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as known
-from sliceport.defects import reported, validity
+from sliceport.defects import validity
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import EMPTY_LISTS
+from sliceport.defects.reported import REPORTED
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ _BY_RULE: Mapping[Rule | None, Defect] = {
     "num_outputs below": validity.FEWER_NUM_OUTPUTS,
 }
 _WITH_REPORTS: Mapping[str, Defects] = {
-    known.NOTHING_SELECTED.id: (reported.EMPTY_RESULT,),
-    known.EMPTY_PART.id: (reported.EMPTY_SPLIT_PART,),
-    known.EMPTY_LAST_PART.id: (reported.EMPTY_SPLIT_PART,),
+    known.NOTHING_SELECTED.id: (REPORTED["empty result"],),
+    known.EMPTY_PART.id: (REPORTED["empty part of a split"],),
+    known.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
 }
 _CHECKED = frozenset((*SLICING, "StridedSlice", "Reshape", "MatMul"))
-_Found = Iterator[tuple[Defect, Kind, str]]
+_Findings = Iterator[tuple[Defect, Kind, str]]
 _ENDS, _STEPS = 2, 4
 _INT32_MIN = -(2**31)
 
@@ -72,7 +73,7 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
     """Find the nodes of a model that are invalid, fragile, or have a defect on an engine.
 
     Args:
-        model: A file's path, or a model as onnx or onnx-ir have it; neither is changed.
+        model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
 
     Raises:
@@ -94,7 +95,7 @@ class _Checker:
             dim.value for value in self._inputs for dim in value.shape or () if not isinstance(dim, int) and dim.value
         }
         self._nodes = [pair for pair in scoped_nodes(view.graph) if pair[1].op_type in _CHECKED]
-        # Inference names such outputs in onnx-ir models.
+        # Collected first, because inference names left-out outputs in onnx-ir models.
         self._left_out = {
             id(node) for _, node in self._nodes if node.op_type == "Split" and not all(o.name for o in node.outputs)
         }
@@ -111,21 +112,21 @@ class _Checker:
                     yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 seen.add(key)
 
-    def _check(self, node: NodeView) -> _Found:
+    def _check(self, node: NodeView) -> _Findings:
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif is_standard(node, "Reshape") and "allowzero" in node.attributes and len(node.inputs) > 1:
             shape = node.inputs[1]
             if shape is not None:
-                yield from _defects(reshape_defects(node, reshape_entries(shape, self._elements)))
+                yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._find_constant_elements)))
         elif is_standard(node, "MatMul"):
-            yield from _defects(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
+            yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
 
-    def _elements(self, value: ValueView) -> Array | None:
+    def _find_constant_elements(self, value: ValueView) -> Array | None:
         facts = self._facts.get(value)
         return None if facts is None else facts.data
 
-    def _check_slicing(self, node: NodeView) -> _Found:
+    def _check_slicing(self, node: NodeView) -> _Findings:
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
@@ -142,43 +143,46 @@ class _Checker:
         if is_standard(node, *SLICING):
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
-    def _check_slice(self, node: NodeView) -> _Found:
+    def _check_slice(self, node: NodeView) -> _Findings:
         data = node.inputs[0]
         assert data is not None
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
             entries = spec.by_axis(MAX_AXES if sizes is None else len(sizes))
-            yield from _defects(slice_defects(node, self._opset, sizes))
+            yield from _add_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
-            late = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
-            if late[1]:
-                yield reported.STEP_AT_RUN_TIME, "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
-            if late[0]:
-                yield reported.BOUND_AT_RUN_TIME, "defect", ""
+            is_at_run_time = [_is_at_run_time(node, i) for i in (_ENDS, _STEPS)]
+            if is_at_run_time[1]:
+                yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
+            if is_at_run_time[0]:
+                yield REPORTED["bounds at run time"], "defect", ""
             return
         if not entries and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
         steps = {entry.step for entry in entries.values()}
-        yield from _defects(
-            (*[reported.STEPPED] * bool(steps - {1}), *[reported.BACKWARD] * (min(steps, default=1) < 0))
+        yield from _add_reports(
+            (
+                *[REPORTED["step other than 1"]] * bool(steps - {1}),
+                *[REPORTED["negative step"]] * (min(steps, default=1) < 0),
+            )
         )
-        axes = list(entries)
+        axes = list(entries)  # in the order of the node
         if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
-            yield reported.UNORDERED_AXES, "defect", ""
+            yield REPORTED["axes out of order"], "defect", ""
         for axis, entry in entries.items():
             name = self._open_axis(data, axis)
             if name and entry.step < 0 and _INT32_MIN < entry.start < -1:
                 detail = f"start {entry.start} and step {entry.step} differ between engines where {name} is less than "
                 yield known.BELOW_THE_AXIS, "fragile", f"{detail}{-entry.start}"
 
-    def _check_split(self, node: NodeView) -> _Found:
+    def _check_split(self, node: NodeView) -> _Findings:
         data = node.inputs[0]
         assert data is not None
         sizes = sizes_of(data)
-        yield from _defects(split_defects(node, self._opset, sizes))
+        yield from _add_reports(split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
-            yield reported.SPLIT_BELOW_13, "defect", ""
+            yield REPORTED["split below opset 13"], "defect", ""
         try:
             axis = read_int(node, "axis", 0)
             name = self._open_axis(data, axis)
@@ -195,7 +199,7 @@ class _Checker:
         if name:
             yield validity.FIXED_AXIS, "fragile", f"split={list(parts)} fixes {name} to {sum(parts)}"
         if "num_outputs" in node.attributes and len(set(parts)) > 1:
-            yield reported.UNEVEN_NUM_OUTPUTS, "defect", ""
+            yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
     def _open_axis(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open; empty if it is known or computed."""
@@ -208,7 +212,7 @@ class _Checker:
         return f"axis {axis} of {value.name!r}" if id(value) in self._open_inputs and not dim.value else ""
 
 
-def _defects(defects: Defects) -> _Found:
+def _add_reports(defects: Defects) -> _Findings:
     """Yield defects, each with the reports about the same nodes on other engines."""
     for defect in defects:
         yield defect, "defect", ""

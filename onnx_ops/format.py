@@ -88,6 +88,12 @@ class ONNX:
 
         return files_beside(model)
 
+    def node_ids(self, model: Path) -> dict[str, str]:
+        """Return the ids of nodes in Model Explorer; see `onnx_ops.model.declared.node_ids`."""
+        from onnx_ops.model.declared import node_ids
+
+        return node_ids(model)
+
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """Lower a model; see `onnx_ops.lower`."""
         from onnx_ops.lowering import lower
@@ -126,7 +132,7 @@ class ONNX:
         """Simplify the slicing of a model; see `onnx_ops.passes.rewrite`, `simplify` there and `verify_rewriting`."""
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
-        from onnx_ops.passes.first_look import may_need_rewriting
+        from onnx_ops.passes.analysis import may_need_rewriting
         from onnx_ops.passes.rewrite import report_nothing
         from onnx_ops.verify.verify import verify_rewriting
 
@@ -154,7 +160,7 @@ class ONNX:
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Unpack[ChangeOptions]) -> Result:  # noqa: ARG002
         """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
-        from onnx_ops.passes.first_look import may_need_hardening
+        from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
         from onnx_ops.verify.verify import verify_rewriting
         from onnx_ops.verify.verify_directml import verify_hardening

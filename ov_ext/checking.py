@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import openvino as ov
 
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.defects import BuiltInNode, find_defects
 from ov_ext.files import read_model
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
@@ -15,13 +15,13 @@ from ov_ext.read import SPLITS, bind_shapes, nodes_with_scope, resolve
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import NARROWED, REVERSED_NOTHING
-from sliceport.defects.reported import STEP_AT_RUN_TIME
+from sliceport.defects.reported import REPORTED
 from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
 from sliceport.errors import DynamicSlice, InvalidSlice
 
 ENGINES = ("openvino-cpu", "openvino")
 """The engines whose proved entries `check` finds in OpenVINO models."""
-_Found = Iterator[tuple[Defect, Kind, str]]
+_Findings = Iterator[tuple[Defect, Kind, str]]
 _VIEWS = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
 
 
@@ -49,7 +49,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
     )
 
 
-def _check(node: ov.Node) -> _Found:
+def _check(node: ov.Node) -> _Findings:
     try:
         if kind_of(node) in BUILT_IN:
             yield from _check_built_in(BuiltInNode(node))
@@ -59,15 +59,19 @@ def _check(node: ov.Node) -> _Found:
         yield NOT_VALID, "invalid", str(error)
 
 
-def _check_built_in(view: BuiltInNode) -> _Found:
-    for defect in defects(view):
+def _check_built_in(view: BuiltInNode) -> _Findings:
+    for defect in find_defects(view):
         if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
             yield defect, "fragile", "wrong where an axis that it walks backward has size 0"
         else:
             yield defect, "defect", ""
     steps = view.values[2] if len(view.values) > 2 else [1]
     if steps is None or None in steps:
-        yield STEP_AT_RUN_TIME, "fragile", f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
+        yield (
+            REPORTED["step at run time"],
+            "fragile",
+            f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}",
+        )
     inputs = dict.fromkeys(name for source in view.inputs[1:] if (name := _wide_parameter(source)))
     if inputs:
         yield NARROWED, "fragile", f"wrong where {' or '.join(map(repr, inputs))} needs more than 32 bits"
@@ -82,7 +86,7 @@ def _wide_parameter(source: ov.Output) -> str:
     return str(node.get_friendly_name()) if is_wide else ""
 
 
-def _check_split(node: ov.Node) -> _Found:
+def _check_split(node: ov.Node) -> _Findings:
     try:
         resolve(node)
         return
@@ -90,7 +94,7 @@ def _check_split(node: ov.Node) -> _Found:
         pass
     data, axis, *lengths = (source.get_node() for source in inputs_of(node))
     shape = inputs_of(node)[0].get_partial_shape()
-    constants = [one.data.reshape(-1).tolist() for one in (axis, *lengths) if one.get_type_name() == "Constant"]
+    constants = [n.data.reshape(-1).tolist() for n in (axis, *lengths) if n.get_type_name() == "Constant"]
     if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:
         return
     (number,), sizes = constants

@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import openvino as ov
 
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.checking import check
 from ov_ext.files import read_bytes
 from ov_ext.openvino_lock import with_openvino_lock
-from ov_ext.passes import kind_of
-from ov_ext.read import SLICES, STRIDED_SLICES, name_of
+from ov_ext.read import name_of
 from ov_ext.static_values import as_constant
 from ov_ext.tensors import numpy_type
 from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
 from sliceport.engines.engine import Value, WholeModel
-from sliceport.errors import InvalidSlice, UsageError
+from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.wording import example_shapes
 
@@ -79,14 +78,15 @@ class OpenVINOGraph:
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
         keys = [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
-        own = [names[node.get_friendly_name(), output.get_index()] for output in node.outputs()]
+        outputs = [names[node.get_friendly_name(), output.get_index()] for output in node.outputs()]
         return GraphNode(
             node.get_friendly_name(),
             kind,
             tuple(dict.fromkeys(names[key] for key in keys if key in names)),
-            tuple(own),
+            tuple(outputs),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
+            constants=tuple(dict.fromkeys(key[0] for key in keys if key not in names)),
         )
 
     def whole(self) -> WholeModel:
@@ -106,7 +106,7 @@ class OpenVINOGraph:
         """Return a model of some nodes; see `Graph`."""
         clone = self._model.clone()
         ops = clone.get_ordered_ops()
-        ends = [ops[number].output(index) for number, index in map(self._places.__getitem__, outputs)]
+        results = [ops[number].output(index) for number, index in map(self._places.__getitem__, outputs)]
         parameters = []
         for name, array in {**inputs, **constants}.items():
             number, index = self._places[name]
@@ -121,7 +121,7 @@ class OpenVINOGraph:
             replacement.set_friendly_name(name)
             for target in source.get_target_inputs():
                 target.replace_source_output(replacement.output(0))
-        return _serialize(ov.Model(ends, parameters, "cut"), tuple(inputs), tuple(outputs))
+        return _serialize(ov.Model(results, parameters, "cut"), tuple(inputs), tuple(outputs))
 
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
@@ -132,7 +132,7 @@ class OpenVINOGraph:
         if unknown:
             raise UsageError(f"the model has no input {min(unknown)!r}; its inputs are {', '.join(self.inputs)}.")
         return {
-            name: inputs[name] if name in inputs else _random(value, name, shapes, random, _BOUNDS[attempt])
+            name: inputs[name] if name in inputs else _random_array(value, name, shapes, random, _BOUNDS[attempt])
             for value, name in zip(self._model.inputs, self.inputs, strict=True)
         }
 
@@ -145,15 +145,9 @@ class OpenVINOGraph:
         yield from ()
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the known defects of an engine in slicing nodes; see `Graph`."""
-        found: list[Defect] = []
-        for node in read_bytes(model.data, model.weights).get_ordered_ops():
-            if kind_of(node) in SLICES | STRIDED_SLICES:
-                try:
-                    found += [defect for defect in defects(BuiltInNode(node)) if engine in defect.engines]
-                except (InvalidSlice, RuntimeError):  # no engine takes the node, and its own error says why
-                    continue
-        return list(dict.fromkeys(found))
+        """Return the entries that `check` finds for the engine; see `Graph`."""
+        findings = check(read_bytes(model.data, model.weights), {}).nodes
+        return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write an IR file and the data as .npy; see `Graph`."""
@@ -167,7 +161,7 @@ class OpenVINOGraph:
         return _SCRIPT.format(inputs=list(model.inputs), count=len(model.outputs))
 
 
-def _random(
+def _random_array(
     value: ov.Output, name: str, shapes: InputShapes, random: np.random.Generator, bounds: tuple[int, int]
 ) -> Array:
     partial, dtype = value.get_partial_shape(), numpy_type(value.get_element_type())

@@ -37,19 +37,19 @@ def run_model(
         values = [named.get(name, value) for name, value in zip(whole.inputs, model.inputs, strict=True)]
         arrays = {v.get_node().get_friendly_name(): inputs[n] for n, v in zip(whole.inputs, values, strict=True)}
         tensors = [to_tensor(arrays[v.get_node().get_friendly_name()], v.get_element_type()) for v in model.inputs]
-        results = _infer(model, tensors, options) if is_compiled else _evaluate(model, tensors)
+        results = _run_cpu_plugin(model, tensors, options) if is_compiled else _evaluate(model, tensors)
         arrays_of = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=False)}
     except RuntimeError as error:
         raise ModelError(last_sentence(error)) from None
     return {name: array for name, array in arrays_of.items() if array is not None}
 
 
-def _infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
+def _run_cpu_plugin(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
     hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
     for i, tensor in enumerate(tensors):
         request.set_input_tensor(i, tensor)
-    request.start_async()  # With one thread, `infer` loses errors.
+    request.start_async()  # With one thread, the synchronous `infer` loses errors.
     request.wait()
     return [request.get_output_tensor(i) for i in range(len(model.outputs))]
 

@@ -27,13 +27,13 @@ _TYPES: dict[str, Any] = {
 
 
 def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
-    """Return NumPy's type for elements; None for elements of less than a byte."""
+    """Return the type of NumPy or ml_dtypes for elements, or None for elements without one, such as those of 4 bits."""
     name = element.get_type_name()
     return np.dtype(_TYPES[name]) if name in _TYPES else None
 
 
 def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
-    """Return an array as a tensor of elements of the same width.
+    """Copy an array into a tensor whose elements have the same width.
 
     Raises:
         ModelError: The elements have less than a byte.
@@ -49,7 +49,7 @@ def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
 
 
 def to_array(tensor: ov.Tensor) -> Array | None:
-    """Return a copy of a tensor as an array; None if NumPy has no such elements."""
+    """Return a copy of a tensor as an array; None if `numpy_type` has no type for its elements."""
     dtype = numpy_type(tensor.element_type)
     if dtype is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from sliceport.defects.defect import Defect, Divergence, Kind
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
@@ -14,7 +14,6 @@ KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 ALL = "all"
 """The name that stands for every engine of the table, those of reports included."""
 PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
-Status = Literal["clean", "findings"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,8 @@ class NodeFinding:
         defect: The entry of the table that names it.
         node: The name of the node, or of its first output.
         op: Its operator.
-        kind: The kind of finding; it may differ from that of the entry where only some sizes are wrong.
-        detail: The values that cause it; empty if the entry tells all.
+        kind: The kind of finding; it differs from that of the entry if only some sizes are wrong.
+        detail: The values that cause it; empty if the entry has nothing to add.
         scope: The names of the nodes and attributes around the graph that it is in, outermost first.
     """
 
@@ -56,8 +55,8 @@ class Selection:
     """The engines to check for.
 
     Attributes:
-        names: The names as they were given; None for every engine with a proved entry.
-        versions: Versions by engine; entries that do not concern them are left out.
+        names: The names from the caller; None for every engine with a proved entry.
+        versions: Versions by engine; entries about other versions are left out.
     """
 
     names: tuple[str, ...] | None = None
@@ -73,7 +72,7 @@ class Selection:
                 raise UsageError(f"the version of engine {engine!r} must begin with a number, got {version!r}.")
 
     def has(self, engine: str) -> bool:
-        """Whether an engine is selected. A reported one must be named in full, as its reports are not proved."""
+        """Whether an engine is selected. One known from reports alone must be named in full."""
         if self.names is None:
             return engine not in REPORTED_TITLES
         if engine in self.names or ALL in self.names:
@@ -87,21 +86,21 @@ class Selection:
     def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
         """Return the divergences of an entry on engines and versions that are selected."""
         return tuple(
-            one
-            for one in defect.divergences
-            if self.has(one.engine)
-            and all(one.concerns(version) for name, version in self.versions.items() if _is_of(one.engine, name))
+            d
+            for d in defect.divergences
+            if self.has(d.engine)
+            and all(d.concerns(version) for name, version in self.versions.items() if _is_of(d.engine, name))
         )
 
 
 def _is_of(engine: str, name: str) -> bool:
-    """Return whether a name is that of an engine or of the family that the engine belongs to."""
+    """Return whether `name` is the engine or its family: `openvino` is the family of `openvino-cpu`."""
     return engine == name or engine.startswith(f"{name}-")
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The findings about a model for selected engines. `nodes` has those of all engines.
+    """The findings about a model for selected engines.
 
     Attributes:
         nodes: The findings for every engine.
@@ -115,8 +114,8 @@ class CheckReport:
 
     @property
     def findings(self) -> tuple[NodeFinding, ...]:
-        """The findings that concern the selected engines. What is invalid or fragile concerns every engine."""
-        return tuple(one for one in self.nodes if one.kind != "defect" or self.selection.divergences_of(one.defect))
+        """The findings that concern the selected engines. Invalid and fragile nodes concern every engine."""
+        return tuple(n for n in self.nodes if n.kind != "defect" or self.selection.divergences_of(n.defect))
 
     @property
     def is_clean(self) -> bool:
@@ -126,19 +125,19 @@ class CheckReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values: the findings by node, and once each entry that they name."""
         findings = self.findings
-        rules = {one.defect.rule: self._describe(one.defect) for one in findings}
+        rules = {finding.defect.rule: self._describe(finding.defect) for finding in findings}
         return {
             "engines": [engine for engine in self.engines if self.selection.has(engine)],
             "findings": [
                 {
-                    "kind": one.kind,
-                    "rule": one.defect.rule,
-                    "op": one.op,
-                    "node": one.node,
-                    "scope": list(one.scope),
-                    "detail": one.detail,
+                    "kind": finding.kind,
+                    "rule": finding.defect.rule,
+                    "op": finding.op,
+                    "node": finding.node,
+                    "scope": list(finding.scope),
+                    "detail": finding.detail,
                 }
-                for one in findings
+                for finding in findings
             ],
             "rules": rules,
         }
@@ -153,19 +152,19 @@ class CheckReport:
             "is_contested": defect.is_contested,
             "engines": [
                 {
-                    "engine": one.engine,
-                    "versions": one.seen_in,
-                    "does": one.does,
-                    "issues": list(one.issues),
+                    "engine": divergence.engine,
+                    "versions": divergence.seen_in,
+                    "does": divergence.does,
+                    "issues": list(divergence.issues),
                 }
-                for one in self.selection.divergences_of(defect)
+                for divergence in self.selection.divergences_of(defect)
             ],
             "help": defect.workaround if defect.handling != "rewritten" else "sliceport harden MODEL -o OUT",
             "page": f"{PAGES}/{defect.rule}.md",
         }
 
     def __repr__(self) -> str:
-        counts = {kind: sum(one.kind == kind for one in self.findings) for kind in KINDS}
+        counts = {kind: sum(finding.kind == kind for finding in self.findings) for kind in KINDS}
         return f"<CheckReport: {', '.join(f'{count} {kind}' for kind, count in counts.items())}>"
 
 

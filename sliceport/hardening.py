@@ -36,7 +36,7 @@ class InvalidNode:
         return {"node": self.node, "op": self.op, "reason": self.reason}
 
 
-def count_invalid(nodes: Sequence[InvalidNode]) -> str:
+def format_invalid_count(nodes: Sequence[InvalidNode]) -> str:
     """Return the end of a line of counts: empty if all nodes are valid."""
     return f", {len(nodes)} not valid" if nodes else ""
 
@@ -136,7 +136,7 @@ class Hardening:
         count = f"{count_of(len(self.changes), 'node')} with a defect of {self.target} {version}"
         counts = f"{count}: {rewritten} rewritten, {len(self.changes) - rewritten} not fixed" if self.changes else count
         ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
-        return "\n".join([*self.notes, *lines, f"{counts}{count_invalid(self.invalid)}{ending}"])
+        return "\n".join([*self.notes, *lines, f"{counts}{format_invalid_count(self.invalid)}{ending}"])
 
     def __str__(self) -> str:
         return self.text()

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from sliceport.formats import DeclaredDim, DeclaredShapes, DeclaresShapes, InputShapes, Path, format_of
 
 FIRST_LEADING, FIRST_OTHER = 2, 23
-"""The first prime for a size that stands on axis 0 first, which is most often a batch, and for the others.
+"""The first prime for a symbol that occurs on axis 0 first, mostly the batch, and the first prime for all others.
 
 Of 24 models with open sizes that were tried, most run with these. Smaller sizes are too small for some convolutions,
 and larger ones exceed some tables of positions. As many models run with a small batch as with a large one.
@@ -20,14 +20,13 @@ and larger ones exceed some tables of positions. As many models run with a small
 def choose_shapes(model: Path, given: InputShapes | None = None) -> dict[str, tuple[int, ...]]:
     """Choose shapes for the inputs of a model's file that have open sizes and no given shape.
 
-    Each symbol gets a prime of its own, the same wherever it stands, so that axes that are mixed up are noticed. Each
-    open size without a symbol gets a prime of its own, too. A symbol that is an expression in others (`past + 1`) gets
-    its value, and a size with bounds gets a size within them. Inputs of unknown rank, and those without open sizes, are
-    left out.
+    Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
+    another prime. An expression of symbols (`past + 1`) gets its value, and a size with bounds gets a size within them.
+    Inputs of unknown rank and inputs without open sizes are left out.
 
     Args:
         model: The file.
-        given: Shapes that are given, by input. Their symbols have the same sizes in others.
+        given: Shapes that the caller has set, by input. Their symbols have the same sizes in other inputs.
 
     Raises:
         ModelError: The model cannot be read.
@@ -43,13 +42,13 @@ def choose_sizes(
     leading: int = FIRST_LEADING,
     other: int = FIRST_OTHER,
 ) -> dict[str, tuple[int, ...]]:
-    """Choose shapes as `choose_shapes` does.
+    """Choose sizes for declared shapes; `choose_shapes` describes the rules.
 
     Args:
-        declared: The shapes that a model declares.
-        given: Shapes that are given.
-        leading: The first prime for sizes that stand on axis 0 first.
-        other: The first prime for others.
+        declared: The shapes that a model declares, by input.
+        given: Shapes that the caller has set, by input.
+        leading: The first prime for a symbol that occurs on axis 0 first.
+        other: The first prime for all other open sizes.
 
     >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "2*batch + 1"), "y": (4,), "z": None})
     {'x': (2, 3, 23), 'mask': (2, 5)}
@@ -58,12 +57,12 @@ def choose_sizes(
     """
     primes = _Primes()
     dims = [dim for shape in declared.values() for dim in shape or ()]
-    alone = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
-    formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, alone))}
+    plain_symbols = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
+    formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, plain_symbols))}
     sizes: dict[str, int] = {}
     for name, shape in given.items():
-        named = zip(declared.get(name) or (), shape, strict=False)
-        sizes |= {dim: size for dim, size in named if isinstance(dim, str) and dim not in formulas}
+        pairs = zip(declared.get(name) or (), shape, strict=False)
+        sizes |= {dim: size for dim, size in pairs if isinstance(dim, str) and dim not in formulas}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
         first = other if axis else leading
@@ -75,27 +74,28 @@ def choose_sizes(
             sizes[dim] = primes.take(first)
         return sizes.get(dim)
 
+    # Formulas stay None until all symbols in them have sizes.
     chosen = {
         name: [size_of(dim, axis) for axis, dim in enumerate(shape)]
         for name, shape in declared.items()
         if shape is not None and name not in given and not all(isinstance(dim, int) for dim in shape)
     }
     for dim, formula in formulas.items():
-        for name in _names(formula):
+        for name in _list_symbols(formula):
             if name not in sizes:
                 sizes[name] = primes.take(other)
-        value = _compute(formula, sizes)
+        value = _evaluate(formula, sizes)
         sizes[dim] = primes.take(other) if value is None or value < 1 else value
     return {
         name: tuple(
-            sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), found, strict=True)
+            sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), shape, strict=True)
         )
-        for name, found in chosen.items()
+        for name, shape in chosen.items()
     }
 
 
 class _Primes:
-    """Primes, each given once."""
+    """A source of primes that returns each prime once."""
 
     def __init__(self) -> None:
         self._taken: set[int] = set()
@@ -121,10 +121,10 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _MAX_FORMULA = 200
 
 
-def _read_formula(symbol: str, known: set[str]) -> ast.Expression | None:
-    """Parse a symbol that is a formula. Return None for a name.
+def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:
+    """Parse a symbol that is a formula; return None for a name.
 
-    A hyphen may be part of a name: `batch-size` is a formula only where `batch` and `size` are sizes, too.
+    A hyphen may be part of a name: `batch-size` is a formula only if `batch` and `size` are symbols too.
     """
     if symbol.isidentifier() or len(symbol) > _MAX_FORMULA:
         return None
@@ -135,21 +135,21 @@ def _read_formula(symbol: str, known: set[str]) -> ast.Expression | None:
     nodes = list(ast.walk(formula.body))
     if not all(isinstance(node, (ast.BinOp, ast.Name, ast.Load, *_OPERATORS)) or _is_number(node) for node in nodes):
         return None
-    return formula if any(map(_is_number, nodes)) or known.issuperset(_names(formula)) else None
+    return formula if any(map(_is_number, nodes)) or symbols.issuperset(_list_symbols(formula)) else None
 
 
 def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
-def _names(formula: ast.Expression) -> list[str]:
+def _list_symbols(formula: ast.Expression) -> list[str]:
     return [node.id for node in ast.walk(formula) if isinstance(node, ast.Name)]
 
 
-def _compute(formula: ast.Expression, sizes: Mapping[str, int]) -> int | None:
+def _evaluate(formula: ast.Expression, sizes: Mapping[str, int]) -> int | None:
     """Compute a formula. Return None if it divides by 0."""
     try:
-        # `_read_formula` lets nothing but integers, names and operators pass.
+        # `_read_formula` accepts integers, names and operators only.
         value: int = eval(compile(formula, "formula", "eval"), {"__builtins__": {}}, dict(sizes))  # noqa: S307
     except ZeroDivisionError:
         return None

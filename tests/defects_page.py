@@ -20,12 +20,12 @@ from sliceport.defects.engines import (
     OPENVINO_ONNX,
     TITLES,
 )
-from sliceport.defects.table import DEFECTS, defects_of, to_json
+from sliceport.defects.table import DEFECTS, LAST_PROVED, defects_of, to_json
 
 ROOT = Path(__file__).parent.parent
 INDEX, FOLDER = ROOT / "docs" / "defects.md", ROOT / "docs" / "defects"
 TABLE = Path(sliceport.defects.__path__[0]) / "table.json"
-INTRODUCTION = """# Known defects
+INTRODUCTION = f"""# Known defects
 This is what engines compute wrongly, refuse or crash on when they slice, by engine. Each page has the smallest case, what comes
 out and what helps. *Garbage* is memory that was never written, which differs from run to run.
 
@@ -33,7 +33,8 @@ out and what helps. *Garbage* is memory that was never written, which differs fr
 [`compare`](cli.md#compare) tells whether what differs is one of these. `sliceport defects` prints the same table, with
 `--format json` for programs; the file `sliceport/defects/table.json` of the package has it, too, with a JSON schema.
 
-A test runs every case on the real engine, in the versions that its page names, and fails once the engine is right.
+A test runs every case on the real engine, in the versions that its page names, and fails once the engine is right; the last time
+was {LAST_PROVED}.
 The minimal cases of ONNX have constants where they are read: `y = Slice(x[4], [1], [3])` has starts 1 and ends 3. Those of
 OpenVINO have the data first, then the index inputs, then the masks. All name elements by their indices.
 """
@@ -45,7 +46,10 @@ KINDS = {
     "invalid": "invalid: the node breaks the standard of its operator, and engines then differ",
     "fragile": "fragile: the node is right for some sizes or values only",
 }
-EVIDENCE = {"proved": "proved by a test on each engine", "reported": "reported by users, not reproduced here"}
+EVIDENCE = {
+    "proved": f"proved by a test on each engine, last on {LAST_PROVED}",
+    "reported": "reported by users, not reproduced here",
+}
 ABOUT = {
     ONNXRUNTIME_DML: "The package is onnxruntime-directml. `sliceport harden --target onnxruntime-dml`, the default for ONNX "
     "models, rewrites what it can.",

@@ -57,6 +57,7 @@ def make_clone(folder: Path) -> Path:
             assert name in ("sliceport", "onnx_ops", "ov_ext")
             continue
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "models" / "dynamo_conformer.onnx", folder / "your_model.onnx")
     for name in ("README.md", "Makefile", "pyproject.toml", "mkdocs.yml"):
         shutil.copy(ROOT / name, folder)
     return folder

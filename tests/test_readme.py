@@ -25,7 +25,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_example_is_collected() -> None:
-    assert (len(PYTHON), len(EXAMPLES), len(blocks(README))) == (2, 5, 8)  # and the block of `make`
+    assert (len(PYTHON), len(EXAMPLES), len(blocks(README))) == (2, 3, 8)  # and the block of `make`
     assert sum(VALUE.match(line) is not None for text in PYTHON for line in text.splitlines()) == 2
 
 

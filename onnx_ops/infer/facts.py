@@ -101,7 +101,7 @@ def read_type(serialized: bytes) -> Facts:
 
 def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else None
+        return dim.dim_value if dim.dim_value >= 0 else None  # some exporters write -1 for an open size
     return dim.dim_param or None
 
 

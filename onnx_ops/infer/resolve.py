@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onnx_ops.model.nodes import LARGE_BYTES, Known, constant, is_known, is_standard, read_elements, resolve
+from onnx_ops.model.nodes import LARGE_BYTES, Known, constant, has_known_parameters, is_standard, read_elements, resolve
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, is_static
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
@@ -204,7 +204,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], known: dict[in
         try:
             known[id(node)] = spec_and_regions = resolve(node, model.opset_imports.get(node.domain, 1))
         except (InvalidSlice, DynamicSlice):
-            if not is_known(node):
+            if not has_known_parameters(node):
                 unresolved.append(node)
             continue  # the error of a known node is reported when it is read
         for output, region in zip(node.outputs, spec_and_regions[1], strict=False):

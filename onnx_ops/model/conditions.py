@@ -64,20 +64,20 @@ def check_node(node: NodeView, opset: int) -> None:
         if sizes is not None:
             strided.check(sizes)
     elif node.op_type == "Slice":
-        # The rules hold for every rank, so that any large one shows what breaks them if the rank is not known.
+        # The rules hold for every rank, so that a node of open rank is checked for the largest one.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
         _check_split(node, opset, [None] * MAX_AXES if sizes is None else sizes)
 
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
-    # The number of outputs stands for a size that is not known, because it divides into equal parts.
-    whole = [len(node.outputs) if size is None else size for size in sizes]
-    parts = split_spec(node, opset, tuple(whole))
+    # The number of outputs replaces an open size, because it divides into that many equal parts.
+    full_sizes = [len(node.outputs) if size is None else size for size in sizes]
+    parts = split_spec(node, opset, tuple(full_sizes))
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
     if sizes[axis] is None:
-        whole[axis] = sum(parts.sizes)
-    parts.resolve(whole)
+        full_sizes[axis] = sum(parts.sizes)
+    parts.resolve(full_sizes)
 
 
 def sizes_of(value: ValueView) -> Sizes | None:
@@ -89,7 +89,7 @@ def sizes_of(value: ValueView) -> Sizes | None:
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Slice triggers.
 
-    If one of them is `named`, no replacement avoids it, and it is the only one.
+    A defect whose handling is `named` has no replacement; it is returned alone.
 
     Args:
         node: The Slice.
@@ -107,8 +107,8 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     if empty_shape(entries, sizes) is not None:
         return (NOTHING_SELECTED,)
     defects = [STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
-    taken = adapt_bounds(entries, sizes)
-    changed = [entry for axis, entry in entries.items() if taken[axis] != entry]
+    adapted = adapt_bounds(entries, sizes)
+    changed = [entry for axis, entry in entries.items() if adapted[axis] != entry]
     defects += dict.fromkeys(BELOW_THE_AXIS if entry.step < 0 else FROM_THE_LEAST for entry in changed)
     return tuple(defects)
 
@@ -122,23 +122,23 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
 
 
 def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
-    """Return the shape of a Slice's output, if that has no elements and the data have a known shape with some."""
-    known = [size for size in sizes or () if size]
-    if sizes is None or len(known) != len(sizes):
+    """Return the output shape of a Slice that selects nothing from data of known shape with elements, else None."""
+    positive_sizes = [size for size in sizes or () if size]
+    if sizes is None or len(positive_sizes) != len(sizes):
         return None
-    kept = cut_shape(entries, known)
-    return kept if 0 in kept else None
+    output_shape = cut_shape(entries, positive_sizes)
+    return output_shape if 0 in output_shape else None
 
 
 def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
-    """Return equivalent bounds that onnxruntime's DirectML provider accepts."""
-    taken = {}
+    """Return equivalent bounds, with 0 for starts below the axis that onnxruntime's DirectML provider refuses."""
+    adapted = {}
     for axis, entry in entries.items():
         size = sizes[axis] if sizes is not None else None
         is_below = entry.start <= _INT32_MIN or (size is not None and entry.start < -size)
         is_refused = is_below if entry.step < 0 else entry.start <= _INT32_MIN and entry.end < 0
-        taken[axis] = entry._replace(start=0) if is_refused else entry
-    return taken
+        adapted[axis] = entry._replace(start=0) if is_refused else entry
+    return adapted
 
 
 def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
@@ -157,29 +157,29 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
-    """Return whether one part is multiplied by the Sigmoid of another, through Identity."""
-    read_by: dict[int, set[int]] = defaultdict(set)
+    """Return whether one part is multiplied by the Sigmoid of another, with any Identity nodes between."""
+    parts_by_product: dict[int, set[int]] = defaultdict(set)
     for i, part in enumerate(parts):
         for product, _ in find_readers(part, "Mul"):
-            read_by[id(product)].add(i)
+            parts_by_product[id(product)].add(i)
     return any(
-        read_by[id(product)] - {i}
+        parts_by_product[id(product)] - {i}
         for i, gate in enumerate(parts)
         for _, sigmoid in find_readers(gate, "Sigmoid")
         for product, _ in find_readers(sigmoid, "Mul")
-        if id(product) in read_by
+        if id(product) in parts_by_product
     )
 
 
 def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the nodes of an operator that read a value, through Identity, each with its output."""
-    waiting = [value]
-    while waiting:
-        for node in waiting.pop().consumers():
+    """Yield the nodes of an operator that read a value, directly or through Identity, each with its first output."""
+    stack = [value]
+    while stack:
+        for node in stack.pop().consumers():
             if is_operator(node, op_type):
                 yield node, node.outputs[0]
             elif is_operator(node, "Identity"):
-                waiting.append(node.outputs[0])
+                stack.append(node.outputs[0])
 
 
 def reshape_entries(shape: Value, elements: Callable[[Value], Array | None]) -> list[Value | int]:
@@ -214,5 +214,5 @@ def reshape_defects(node: NodeView, parts: Sequence[ValueView | int]) -> Defects
 
 def matmul_defects(sizes: Sequence[Sizes | None]) -> Defects:
     """Return the defects that a MatMul of tensors of these sizes triggers."""
-    ranks = [len(each) for each in sizes if each is not None]
+    ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     return (MATMUL_OF_MANY_AXES,) if max(ranks, default=0) > _MAX_MATMUL_AXES else ()

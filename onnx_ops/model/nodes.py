@@ -175,8 +175,8 @@ def known_shape(node: NodeView) -> tuple[int, ...] | None:
     return dims if len(dims) == len(shape) else None
 
 
-def is_known(node: NodeView) -> bool:
-    """Return whether the shape of the node's data is known and its parameters are constants."""
+def has_known_parameters(node: NodeView) -> bool:
+    """Return whether the shape of a node's data is known and its parameters are constants."""
     return known_shape(node) is not None and all(
         value is None or constant(value) is not None for value in node.inputs[1:]
     )

@@ -1,16 +1,24 @@
-"""Facts about a model that passes share: inferred shapes and types, and the search for siblings."""
+"""Facts about a model that passes share: whether they find anything, shapes and types, and siblings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import is_strided_slice
+from onnx_ops.model.proto_walk import model_nodes
+from onnx_ops.model.views import OperatorView
 from onnx_ops.model.walk import rewritable_nodes
-from onnx_ops.passes.first_look import CUTTING, STARTS
 from onnx_ops.passes.siblings import Siblings, find_siblings
-from onnx_ops.passes.value_info import ValueInfo, infer_value_info
+from onnx_ops.passes.value_info import infer_value_info
 
+CUTTING = ("Slice", "Split", "Gather")
+"""The standard operators that cut."""
+STARTS = frozenset((*CUTTING, "StridedSlice"))
+"""The operators that passes of `rewrite` start from."""
 _LOOKED_AT = STARTS | {"Squeeze", "Unsqueeze", "Identity", "Reshape", "MatMul"}
 """The operators that passes ask for."""
 
@@ -27,11 +35,9 @@ class Analysis:
     def __init__(self, model: ir.Model, *, folding: bool = False) -> None:
         """Infer the facts about `model`; `folding` as in `infer_value_info`."""
         self.model = model
-        self.value_info = ValueInfo()
         self._folding = folding
         self._siblings: Siblings | None = None
         self._nodes: list[tuple[ir.Node, int]] | None = None
-        self.is_current = False
         self.infer()
 
     def infer(self) -> None:
@@ -61,3 +67,17 @@ class Analysis:
         """Drop the cached searches, because the model has changed."""
         self._siblings = self._nodes = None
         self.is_current = False
+
+
+def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
+    """Return whether `rewrite` may change or report one of the nodes of a model."""
+    return any(node.op_type in STARTS for node in nodes)
+
+
+def may_need_hardening(proto: onnx.ModelProto) -> bool:
+    """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
+    return any(
+        node.op_type in (*STARTS, "MatMul")
+        or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
+        for node in model_nodes(proto)
+    )

@@ -110,10 +110,6 @@ class SlicingPass(ir.passes.InPlacePass):
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
 
-    def skip_identities(self, value: ir.Value | None) -> ir.Value | None:
-        """Return the value before all Identity nodes that lead to this one."""
-        return None if value is None else self.edits.identities.skip(value)
-
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Give a new value the type of the data that it is cut from, its sizes, and a name after that of a sibling."""
         value.name = derive_name(sibling.name or "", "part")
@@ -143,8 +139,8 @@ class SlicingPass(ir.passes.InPlacePass):
         """
         added: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in values.items():
-            source = self.skip_identities(value)
-            split = None if source is None else source.producer()
+            assert value is not None
+            split = self.edits.identities.skip(value).producer()
             if is_operator(split, "Split"):
                 added[split].append(output)
         if any(would_be_gated(split.outputs, outputs, self.edits.identities) for split, outputs in added.items()):
@@ -236,16 +232,15 @@ class NodePass(SlicingPass):
         self._read = {}
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Return what `read` returns for a node, or raise its `Skip`; `read` is called once in a run of the pass."""
+        """Call `read` once for a node in a run of the pass, and return its result or raise its error each time."""
         if node not in self._read:
             try:
                 self._read[node] = read()
             except SKIPS as reason:
                 self._read[node] = Skip(str(reason))
-        result = self._read[node]
-        if isinstance(result, Skip):
-            raise Skip(str(result))
-        return cast("T", result)
+        if isinstance(self._read[node], Skip):
+            raise self._read[node]
+        return cast("T", self._read[node])
 
     def _visit(self, node: ir.Node, opset: int) -> None:
         """Rewrite a node and report it."""
@@ -273,6 +268,7 @@ class NodePass(SlicingPass):
         """
 
 
+@caching_reads()
 def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[list[Change]]:
     """Run passes over an analysed model again and again until none of them finds anything more.
 

@@ -15,11 +15,6 @@ from sliceport.slicing import AxisSlice
 AXES_INPUT_OPSET = 13
 
 
-def list_operators(nodes: Sequence[ir.Node]) -> str:
-    """Return the operators of new nodes, in their order and without the constants, for a report."""
-    return ", ".join(node.op_type for node in nodes if node.op_type != "Constant")
-
-
 def build_constant(values: Sequence[int] | int) -> ir.Node:
     """Return a Constant node of a list of int64, or of a scalar."""
     node = build_tensor(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -38,17 +37,20 @@ class _ComposePass(NodePass):
         second = read_slice(node, opset, shape)
         if keeps_all(second, self.sizes(node.inputs[0])):
             return  # RemoveIdentitySlicesPass takes it
-        new = build_slice(data, compose_entries(self.read_first(first, source, opset), second, shape), opset)
+        new = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new)
         self.report_change(node, "Slice")
 
-    @abstractmethod
-    def read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
-        """Return what the first node selects of each axis into its output `source`.
-
-        Raises:
-            Skip, InvalidSlice, DynamicSlice: The selection is not known.
-        """
+    def _read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
+        """Return what the first node selects of each axis into its output `source`."""
+        shape = self.sizes(first.inputs[0])
+        if first.op_type == "Slice":
+            return read_slice(first, opset, shape)
+        # Many Slices may read the parts of one Split.
+        parts = self.read_once(first, lambda: read_exact_split(first, opset, shape))
+        index = source.index()
+        assert index is not None
+        return {parts.axis: AxisSlice(*parts.bounds[index], 1)}
 
 
 class ComposeSlicesPass(_ComposePass):
@@ -67,10 +69,6 @@ class ComposeSlicesPass(_ComposePass):
 
     first_op_type = "Slice"
 
-    def read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:  # noqa: ARG002
-        """Read the Slice before; see `read_slice`."""
-        return read_slice(first, opset, self.sizes(first.inputs[0]))
-
 
 class SliceOfSplitPass(_ComposePass):
     """Replace a Slice of a part of a Split by one Slice of the Split's input, through Identity.
@@ -84,13 +82,6 @@ class SliceOfSplitPass(_ComposePass):
     """
 
     first_op_type = "Split"
-
-    def read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
-        """Read the part of the Split before; see `read_exact_split`. Many Slices may read the parts of one Split."""
-        parts = self.read_once(first, lambda: read_exact_split(first, opset, self.sizes(first.inputs[0])))
-        index = source.index()
-        assert index is not None
-        return {parts.axis: AxisSlice(*parts.bounds[index], 1)}
 
 
 def keeps_all(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> bool:

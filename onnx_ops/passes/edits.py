@@ -139,11 +139,7 @@ def remove_nodes(nodes: Sequence[ir.Node]) -> None:
 
 def detach_inputs(node: ir.Node) -> None:
     """Replace all inputs of a node by None."""
-    if len(node.inputs) <= MANY:
-        for i in range(len(node.inputs)):
-            node.replace_input_with(i, None)
-    else:
-        _replace_all_inputs(node, [None] * len(node.inputs))
+    _replace_all_inputs(node, [None] * len(node.inputs))
 
 
 def _replace_all_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:

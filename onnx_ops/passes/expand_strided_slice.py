@@ -9,7 +9,6 @@ from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import strided_slice_spec
 from onnx_ops.model.walk import rewritable_nodes
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import list_operators
 from onnx_ops.passes.outcome import Skip
 from onnx_ops.passes.shorten_chains import NEW, SliceChain, build_chain
 from onnx_ops.passes.value_info import Sizes
@@ -49,15 +48,11 @@ class ExpandStridedSlicePass(NodePass):
             raise Skip("the rank of its data is not known")
         new = build_chain(self, _align(strided_slice_spec(node), sizes), data, node, opset)
         self.replace_node(node, new)
-        self.report_change(node, list_operators(new))
+        self.report_change(node, ", ".join(each.op_type for each in new if each.op_type != "Constant"))
 
 
 def _align(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
-    """Return a StridedSlice as a chain.
-
-    Raises:
-        InvalidSlice: The node is invalid, as far as the sizes are known.
-    """
+    """Return a StridedSlice as a chain."""
     spec.check(sizes)
     chain = SliceChain(sizes)
     chain.axes.clear()

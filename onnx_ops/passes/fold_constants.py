@@ -16,7 +16,7 @@ from onnx_ops.model.nodes import MARK, constant
 from onnx_ops.model.prepare import load_external
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.edits import RANDOM, is_used
-from onnx_ops.passes.folding import as_tensors
+from onnx_ops.passes.fold_slices import as_tensors
 from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.errors import ModelError
 
@@ -50,8 +50,8 @@ class FoldConstantsPass(SlicingPass):
         for node in model.graph:
             if self._follows(node, constant_nodes) and self.may_fold(node):
                 constant_nodes[node] = None
-        folded = self.select(constant_nodes)
-        ends = [node for node in folded if any(_is_read_outside(output, folded) for output in node.outputs)]
+        # What only other constant nodes read goes with them.
+        ends = [n for n in constant_nodes if any(_is_read_outside(output, constant_nodes) for output in n.outputs)]
         tensors = self.compute(model, ends) if ends else {}
         for node in ends:
             used = [output for output in node.outputs if is_used(output)]
@@ -62,10 +62,6 @@ class FoldConstantsPass(SlicingPass):
     @abstractmethod
     def may_fold(self, node: ir.Node) -> bool:
         """Return whether to compute a node that follows from constants."""
-
-    def select(self, nodes: Collection[ir.Node]) -> Collection[ir.Node]:
-        """Return the nodes whose values can be computed; all nodes if only computing shows it."""
-        return nodes
 
     @abstractmethod
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
@@ -101,13 +97,9 @@ class FoldExactConstantsPass(FoldConstantsPass):
     """
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether the class folds a node."""
-        return node.op_type in OPERATORS
-
-    def select(self, nodes: Collection[ir.Node]) -> Collection[ir.Node]:
-        """Return the nodes whose outputs shape inference has computed."""
+        """Return whether shape inference has computed the outputs of a node."""
         known = self.value_info.constants
-        return {node: None for node in nodes if all(value in known for value in node.outputs if is_used(value))}
+        return node.op_type in OPERATORS and all(value in known for value in node.outputs if is_used(value))
 
     def compute(self, model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:  # noqa: ARG002
         """Return the outputs as shape inference has computed them."""

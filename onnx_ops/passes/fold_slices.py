@@ -1,20 +1,45 @@
-"""Slices whose values are known become constants."""
+"""Slices whose values are the same for all inputs of a model, and on every engine, become constants."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from math import prod
 
+import numpy as np
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import LARGE_BYTES, MARK, SLICING, constant, has_its_values, is_operator, read_int
-from onnx_ops.model.walk import model_nodes
+from onnx_ops.infer.exact import MOVING, OPERATORS
+from onnx_ops.infer.facts import MAX_BYTES, Facts
+from onnx_ops.model.cached_read import cached_read
+from onnx_ops.model.nodes import (
+    LARGE_BYTES,
+    MARK,
+    SLICING,
+    constant,
+    has_its_values,
+    is_operator,
+    is_standard,
+    read_int,
+    resolve,
+)
+from onnx_ops.model.views import Array
+from onnx_ops.model.walk import count_uses, model_nodes
+from onnx_ops.passes.analysis import CUTTING
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_empty, build_tensor
 from onnx_ops.passes.edits import annotate_nodes, is_used, move_annotations, remove_unread
-from onnx_ops.passes.folding import FOLDED, cut_constant, is_exact, may_fold, select_folded
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip
-from sliceport.slicing import INT64_MAX, resolve_axis
+from sliceport.errors import DynamicSlice, InvalidSlice
+from sliceport.slicing import INT64_MAX, Region, resolve_axis
+from sliceport.slicing.spec import normalize_axis
+
+_BITS_OF_A_BYTE = 8
+_MAX_GROWTH = 32
+_INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
+_EXACT = OPERATORS | {"Shape", "Size"}
+"""Operators whose values are known only where every engine computes them alike, bit for bit."""
 
 
 class FoldSlicesPass(SlicingPass):
@@ -40,7 +65,7 @@ class FoldSlicesPass(SlicingPass):
 
     def apply(self, model: ir.Model) -> None:
         """Rewrite the model; see the class."""
-        for node, _ in self.analysis.nodes_of(*FOLDED):
+        for node, _ in self.analysis.nodes_of(*CUTTING):
             if node.graph is None or not has_its_values(node):
                 continue
             for output in node.outputs:
@@ -48,15 +73,15 @@ class FoldSlicesPass(SlicingPass):
                 self._fold_empty(output)
         if self.changes or not self.analysis.is_current:
             self.analysis.infer()
-        folded = select_folded(model_nodes(model), self.value_info.constants)
-        for node, opset in self.analysis.nodes_of(*FOLDED):
+        folded = _select_folded(model_nodes(model), self.value_info.constants)
+        for node, opset in self.analysis.nodes_of(*CUTTING):
             if node.graph is None or not has_its_values(node):
                 continue
             used = [output for output in node.outputs if is_used(output)]
             tensors = [tensor for output in used if (tensor := folded.get(output)) is not None]
-            if used and len(tensors) == len(used) and may_fold(node, tensors):
+            if used and len(tensors) == len(used) and _may_fold(node, tensors):
                 self.replace_by_constants(node, tensors)
-            elif used and (parts := cut_constant(node, opset)) is not None:
+            elif used and (parts := _cut_constant(node, opset)) is not None:
                 self.replace_by_constants(
                     node, [part for part, output in zip(parts, node.outputs, strict=True) if is_used(output)]
                 )
@@ -73,7 +98,7 @@ class FoldSlicesPass(SlicingPass):
         for i, value in enumerate(node.inputs[1:], 1):
             tensor = None if value is None or constant(value) is not None else folded.get(value)
             producer = None if value is None else value.producer()
-            if tensor is None or producer is None or tensor.nbytes > LARGE_BYTES or not is_exact(producer):
+            if tensor is None or producer is None or tensor.nbytes > LARGE_BYTES or not _is_exact(producer):
                 continue
             new = build_tensor(tensor)
             mark_new(new.outputs[0])
@@ -129,9 +154,115 @@ class FoldSlicesPass(SlicingPass):
 
 
 def _read_shape_range(shape: ir.Node, rank: int) -> range:
-    """Return the axes whose sizes a Shape gives.
-
-    Raises:
-        DynamicSlice: Each call of the function that it is in sets them.
-    """
+    """Return the axes whose sizes a Shape gives."""
     return resolve_axis(read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX), 1, rank)
+
+
+def _select_folded(nodes: Iterable[ir.Node], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
+    """Return the outputs and the parameters of slicing nodes among `nodes` that facts say are constant."""
+    slicing = [node for node in nodes if is_operator(node, *CUTTING)]
+    read = [value for node in slicing for value in (*node.outputs, *node.inputs[1:]) if value is not None]
+    return as_tensors(read, found)
+
+
+def as_tensors(values: Iterable[ir.Value], found: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
+    """Return the values whose elements are known, each as a tensor."""
+    tensors: dict[ir.Value, ir.TensorProtocol] = {}
+    for value in dict.fromkeys(values):
+        facts = found.get(value)
+        if facts is not None and facts.data is not None:
+            tensors[value] = ir.Tensor(facts.data, dtype=ir.DataType(facts.element))
+    return tensors
+
+
+def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
+    """Cut a constant of any size as a slicing node or a Gather does; None if the node is not to be folded.
+
+    A node is folded up to `LARGE_BYTES`; and up to `MAX_BYTES` and 32 times the constant if nothing else reads the
+    constant, so that the model does not grow by much. External data are read as far as they are selected.
+    """
+    data = node.inputs[0] if node.inputs else None
+    tensor = None if data is None else constant(data)
+    if data is None or tensor is None or tensor.dtype == ir.DataType.STRING or MARK in node.meta:
+        return None
+    most = LARGE_BYTES
+    if count_uses(data) == 1 and not data.is_graph_output():
+        most = max(most, min(MAX_BYTES, _MAX_GROWTH * tensor.nbytes))
+    try:
+        selections = _selections(node, opset, tuple(tensor.shape.numpy()))
+        if selections is None or sum(count for _, count in selections) * tensor.nbytes > most * max(tensor.size, 1):
+            return None
+        # Copies, because views of an external tensor would keep its file open.
+        arrays = [np.array(select(_elements(tensor))) for select, _ in selections]
+    except (InvalidSlice, DynamicSlice):
+        return None
+    except Exception:  # onnx-ir has several classes of errors for data that cannot be read
+        return None
+    finally:
+        if isinstance(tensor, ir.ExternalTensor):
+            tensor.release()
+    return [ir.Tensor(array, dtype=tensor.dtype) for array in arrays]
+
+
+def _elements(tensor: ir.TensorProtocol) -> Array:
+    """Return the elements of a constant; kept where an array is made of them each time."""
+    if isinstance(tensor, ir.serde.TensorProtoTensor) and (
+        not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < _BITS_OF_A_BYTE
+    ):
+        return cached_read(tensor, "elements", tensor.numpy)
+    return tensor.numpy()
+
+
+_Selection = tuple[Callable[[Array], Array], int]
+"""A function that selects elements of an array, and their number."""
+
+
+def _selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
+    """Return the selection of each output of a node from data of `shape`, or None if one is not known."""
+    if node.op_type == "Gather":
+        read = None if len(node.inputs) < 2 or node.inputs[1] is None else constant(node.inputs[1])
+        axis = normalize_axis(read_int(node, "axis", 0), len(shape))
+        if read is None or read.size > MAX_BYTES:
+            return None
+        indices, size = _elements(read), shape[axis]
+        if not cached_read(read, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
+            return None
+        rest = prod(shape[:axis] + shape[axis + 1 :])
+        return [(partial(np.take, indices=indices, axis=axis), indices.size * rest)]
+    return [(partial(_cut, region), region.size) for region in resolve(node, opset)[1]]
+
+
+def _cut(region: Region, array: Array) -> Array:
+    return array[region.slices].reshape(region.output_shape)
+
+
+def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
+    """Return whether every engine computes the values of a node alike, and they are small."""
+    if any(tensor.nbytes > LARGE_BYTES or tensor.dtype == ir.DataType.STRING for tensor in tensors):
+        return False
+    return _is_exact(node, _EXACT if all(tensor.dtype in _INTEGERS for tensor in tensors) else MOVING)
+
+
+def _is_exact(node: ir.Node, data: Collection[str] = _EXACT) -> bool:
+    """Return whether every engine computes a node alike, by operators that lead to it from constants and shapes.
+
+    Args:
+        node: The node.
+        data: The operators allowed on the way of its data; parameters are integers.
+    """
+    waiting: list[tuple[ir.Node, Collection[str]]] = [(node, data)]
+    seen: set[tuple[ir.Node, bool]] = set()
+    while waiting:
+        here, allowed = waiting.pop()
+        if (here, allowed is data) in seen:
+            continue
+        seen.add((here, allowed is data))
+        if not is_standard(here, *allowed):
+            return False
+        if here.op_type not in ("Shape", "Size"):
+            joins = here.op_type == "Concat"
+            for i, value in enumerate(here.inputs):
+                producer = None if value is None else value.producer()
+                if producer is not None:
+                    waiting.append((producer, allowed if i == 0 or joins else _EXACT))
+    return True

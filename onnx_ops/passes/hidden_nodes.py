@@ -14,7 +14,6 @@ from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_standard
-from onnx_ops.model.views import Array
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
 from onnx_ops.passes.edits import RANDOM
 from onnx_ops.passes.matchers import is_forbidden_shape
@@ -52,6 +51,10 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         optimizer: One of `OPTIMIZERS`.
     """
     facts = infer(IrModel(model))
+    for value in model.graph.initializers.values():
+        if value.const_value is not None:
+            tensor = value.const_value
+            facts[value] = Facts(tensor.dtype.value, tuple(tensor.shape.numpy()), data=tensor.numpy())
     nodes = list(model.graph.all_nodes())
     hidden = [
         *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _is_random(node)),
@@ -126,27 +129,15 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
         return True
     read, written = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
     if all(element is not None and _is_not_float(element) for element in read | written):
-        divisor = _read_data(node.inputs[-1], facts)
+        divisor = _facts_of(node.inputs[-1], facts).data
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(read)
 
 
-def _read_data(value: ir.Value | None, facts: FactsByValue) -> Array | None:
-    """Return the elements of a value, if they are known."""
-    if value is None:
-        return None
-    tensor = constant(value)
-    return facts.get(value, NO_FACTS).data if tensor is None else tensor.numpy()
-
-
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
     """Return the element types of values, with None among them if one is not known."""
-    elements: set[ir.DataType | None] = set()
-    for value in values:
-        if value is not None and (value.name or value.const_value is not None):
-            number = facts.get(value, NO_FACTS).element
-            elements.add(value.dtype if value.const_value is not None else ir.DataType(number) if number else None)
-    return elements
+    written = [value for value in values if value is not None and (value.name or value.const_value is not None)]
+    return {ir.DataType(number) if (number := facts.get(value, NO_FACTS).element) else None for value in written}
 
 
 def _is_not_float(element: ir.DataType) -> bool:
@@ -156,7 +147,7 @@ def _is_not_float(element: ir.DataType) -> bool:
 def _scalars_of_nonzero(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield each NonZero whose input may be a scalar: onnx infers an output without rows, and engines write one row."""
     for node in nodes:
-        if is_standard(node, "NonZero") and not _read_dims(node.inputs[0], facts):
+        if is_standard(node, "NonZero") and not _facts_of(node.inputs[0], facts).dims:
             yield node
 
 
@@ -184,7 +175,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
         if not is_standard(node, *_BY_ONNXSCRIPT):
             continue
         data = node.inputs[0]
-        dims, written = _read_dims(data, facts), _read_dims(node.outputs[0], facts)
+        dims, written = _facts_of(data, facts).dims, _facts_of(node.outputs[0], facts).dims
         is_open = dims is None or not all(isinstance(dim, int) for dim in dims)
         match node.op_type:
             case "Flatten":
@@ -198,7 +189,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
                 is_kept = written is not None and all(isinstance(dim, int) for dim in written)
                 is_mistaken = opset == _WRONGLY_INFERRED_OPSET and not is_kept
             case "ScatterND":
-                is_mistaken = is_open and len(node.inputs) > 1 and _read_data(node.inputs[1], facts) is not None
+                is_mistaken = is_open and len(node.inputs) > 1 and _facts_of(node.inputs[1], facts).data is not None
             case _:
                 # A SplitToSequence with sizes ignores its keepdims, and the optimizer does not.
                 is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
@@ -217,12 +208,8 @@ def _is_sure_flatten(node: ir.Node, dims: Sequence[int | str | None] | None) -> 
     return any(all(isinstance(dim, int) for dim in part) for part in (dims[:axis], dims[axis:]))
 
 
-def _read_dims(value: ir.Value | None, facts: FactsByValue) -> Sequence[int | str | None] | None:
-    """Return the sizes of a value's axes, None if its rank is not known."""
-    if value is None:
-        return None
-    tensor = constant(value)
-    return facts.get(value, NO_FACTS).dims if tensor is None else tensor.shape.numpy()
+def _facts_of(value: ir.Value | None, facts: FactsByValue) -> Facts:
+    return NO_FACTS if value is None else facts.get(value, NO_FACTS)
 
 
 def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
@@ -241,11 +228,8 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
             computed.update(node.outputs)
         is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
         has_mask = is_standard(node, "Dropout") and len(node.outputs) > 1
-        joins_nothing = is_standard(node, "Concat") and any(map(_is_empty_constant, inputs))
+        joins_nothing = is_standard(node, "Concat") and any(
+            tensor is not None and tensor.size == 0 for tensor in map(constant, inputs)
+        )
         if is_open or has_mask or joins_nothing or (is_computed and len(node.outputs) > 1):
             yield node
-
-
-def _is_empty_constant(value: ir.Value) -> bool:
-    tensor = constant(value)
-    return tensor is not None and tensor.size == 0

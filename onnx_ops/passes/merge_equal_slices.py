@@ -65,11 +65,7 @@ class MergeEqualSlicesPass(NodePass):
                 self._values.setdefault(key, output)
 
     def _list_selections(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
-        """Return what each output selects, as keys: the run of an axis if it is known, and the parameters.
-
-        Raises:
-            Skip, InvalidSlice, DynamicSlice: The parameters are not known.
-        """
+        """Return what each output selects, as keys: the run of an axis if it is known, and the parameters."""
         data = self.edits.identities.skip(data_of(node))
         shape = self.sizes(node.inputs[0])
         where = (id(node.graph), _merge_key(data), node.op_type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import prod
 
@@ -69,7 +69,8 @@ class MoveSlicesUpPass(NodePass):
         entries = read_slice(node, opset, whole)
         kept = cut_shape(entries, whole)
         cuts, shape = _CUT_INPUTS[above.op_type](above, opset, shapes, entries, whole, kept)
-        self._check_bytes(cuts, shapes, kept, whole)
+        if sum(prod(cut_shape(cut, shapes[i])) for i, cut in cuts.items()) >= prod(whole):
+            raise Skip("moving it would not reduce the bytes that are written")
         new: list[ir.Node] = []
         moved: list[ir.Node] = []
         inputs = list(above.inputs)
@@ -90,28 +91,13 @@ class MoveSlicesUpPass(NodePass):
         self.report_change(node, f"a Slice before {above.op_type}")
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
-        """Return the shape of a value; that of a scalar for an absent input.
-
-        Raises:
-            Skip: Not all its sizes are known.
-        """
+        """Return the shape of a value; that of a scalar for an absent input."""
         if value is None:
             return ()
         shape = self.static_shape(value)
         if shape is None:
             raise Skip(f"not all sizes of {value.name!r} are known")
         return shape
-
-    def _check_bytes(self, cuts: Mapping[int, Entries], shapes: Sequence[Shape], kept: Shape, whole: Shape) -> None:
-        """Compare how many elements the operator and the Slices write before and after.
-
-        Raises:
-            Skip: The elements do not become fewer.
-        """
-        before = prod(whole) + prod(kept)
-        after = prod(kept) + sum(prod(cut_shape(cut, shapes[i])) for i, cut in cuts.items())
-        if after >= before:
-            raise Skip("moving it would not reduce the bytes that are written")
 
 
 def _cut_transpose(

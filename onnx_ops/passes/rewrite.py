@@ -8,16 +8,14 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import MARK, SLICING, constant, is_standard, node_name
 from onnx_ops.model.walk import every_node, graphs_in, model_nodes
-from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.analysis import STARTS, Analysis, may_need_rewriting
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
 from onnx_ops.passes.contested_nodes import unmark
 from onnx_ops.passes.expand_strided_slice import ExpandStridedSlicePass
-from onnx_ops.passes.first_look import STARTS, may_need_rewriting
 from onnx_ops.passes.fold_slices import FoldSlicesPass
 from onnx_ops.passes.merge_equal_slices import MergeEqualSlicesPass
 from onnx_ops.passes.move_slices_up import MoveSlicesUpPass
@@ -30,7 +28,7 @@ from onnx_ops.passes.slice_of_concat import SliceOfConcatPass
 from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.errors import unknown_name
-from sliceport.hardening import Change, InvalidNode, count_invalid
+from sliceport.hardening import Change, InvalidNode, format_invalid_count
 from sliceport.wording import group_nodes
 
 PASSES: dict[str, type[SlicingPass]] = {
@@ -102,7 +100,7 @@ class Rewriting:
         if verbose:
             for name, nodes in self.skipped.items():
                 findings += [(node.op, node.node, f"skipped by {name}: {node.reason}") for node in nodes]
-        counts = f"slicing nodes: {self.before} before, {self.after} after{count_invalid(self.invalid)}"
+        counts = f"slicing nodes: {self.before} before, {self.after} after{format_invalid_count(self.invalid)}"
         return "\n".join([*group_nodes(findings, verbose=verbose), counts])
 
 
@@ -128,10 +126,10 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
 
 
 def check_passes(names: Sequence[str]) -> None:
-    """Return whether all of them are passes.
+    """Check that all names are those of passes.
 
     Raises:
-        UsageError: One is not.
+        UsageError: A name is not that of a pass.
     """
     for name in names:
         if name not in PASSES:
@@ -142,11 +140,6 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """Run passes over a model whose defaults are aside. Contested nodes stay marked."""
     if not may_need_rewriting(model_nodes(model)):
         return report_nothing(names)
-    with caching_reads():
-        return _run_passes(model, names)
-
-
-def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     analysis = Analysis(model, folding=True)
     before = _count(analysis)
     invalid = tuple(analysis.value_info.list_invalid())
@@ -162,14 +155,7 @@ def _run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
 
 
 def report_nothing(names: Sequence[str]) -> Rewriting:
-    """Return the report of passes over a model in which they find nothing.
-
-    Args:
-        names: Names of `PASSES`.
-
-    Raises:
-        UsageError: A pass is not known.
-    """
+    """Return the report of passes, given by their names in `PASSES`, over a model in which they find nothing."""
     check_passes(names)
     changes: dict[str, tuple[Change, ...]] = {name: () for name in PASSES if name in names}
     return Rewriting(0, 0, changes, dict.fromkeys(changes, ()))

@@ -10,11 +10,11 @@ import onnx_ir as ir
 
 from onnx_ops.model.nodes import is_operator, node_name
 from onnx_ops.model.walk import count_uses
+from onnx_ops.passes.analysis import CUTTING
 from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_constant, build_slice, build_squeeze, build_unsqueeze
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach
-from onnx_ops.passes.first_look import CUTTING
 from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_view_axes
 from onnx_ops.passes.outcome import SKIPS, Skip
 from onnx_ops.passes.replace_by_slice import ScalarGatherToSlicePass
@@ -44,11 +44,7 @@ class SliceChain:
         self.axes = list(range(len(self.sizes)))
 
     def add(self, node: ir.Node, opset: int) -> None:
-        """Add the next node.
-
-        Raises:
-            Skip: Its parameters are not known, or it does not compose with the nodes before it.
-        """
+        """Add the next node, or raise one of `SKIPS` if it does not compose with the nodes before it."""
         if node.op_type == "Squeeze":
             dropped = [normalize_axis(axis, len(self.axes)) for axis in read_view_axes(node, opset)]
             self.axes = [axis for i, axis in enumerate(self.axes) if i not in dropped]

@@ -136,11 +136,7 @@ def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: 
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """Return the axis that a node cuts, and the parts that are read; none if it does something else.
-
-    Raises:
-        Skip, InvalidSlice, DynamicSlice: The parameters are not known.
-    """
+    """Return the axis that a node cuts, and the parts that are read; none if it does something else."""
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)
         read = [(o, range(*b)) for o, b in zip(node.outputs, spec.bounds, strict=True) if is_used(o)]
@@ -153,11 +149,7 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
-    """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice.
-
-    Raises:
-        Skip, InvalidSlice, DynamicSlice: The bounds or the size of the axis are not known.
-    """
+    """Return the one axis that a Slice cuts and the neighbouring indices that it keeps; None for another Slice."""
     entries = read_slice(node, opset, shape)
     known = dict(enumerate(shape or ()))
     cut = {axis: entry for axis, entry in entries.items() if not entry.is_whole(known.get(axis))}

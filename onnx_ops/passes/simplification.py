@@ -1,4 +1,4 @@
-"""Slicing and all else simplified in turn, by the passes and by optimizers that others have written."""
+"""Simplification of whole models by the passes and by optimizers of other packages, in turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ops.model.defaults import pop_defaults, put_defaults
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.contested_nodes import clone_model, unmark
-from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldConstantsPass, FoldExactConstantsPass
+from onnx_ops.passes.fold_constants import FoldByOnnxruntimePass, FoldExactConstantsPass
 from onnx_ops.passes.optimize import count_nodes, optimize
 from onnx_ops.passes.optimizers import ONNXRUNTIME, OPTIMIZERS, check_optimizers
 from onnx_ops.passes.rewrite import BY_DEFAULT, Rewriting, check_passes, run_passes
@@ -54,10 +54,10 @@ def simplify(
 ) -> tuple[ir.Model, Simplification]:
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
-    What an optimizer makes is taken where it and the passes after it leave fewer nodes, and no more that slice. So an
-    optimizer undoes nothing of what the passes do. Optimizers see no floats, so that values stay the same bit for bit:
-    of these what every engine computes alike is computed, and all that follows from constants where `onnxruntime` takes
-    part, as its CPU provider does. What else an optimizer gets wrong, only a verification finds (`verify_rewriting`).
+    The result of an optimizer is kept if it and the passes after it leave fewer nodes, and no more slicing nodes, so
+    that an optimizer undoes nothing that the passes did. Optimizers see no floats, so that values stay the same bit for
+    bit. Floats that follow from constants are computed if every engine computes them alike, or by onnxruntime's CPU
+    provider if `onnxruntime` takes part. Only a verification (`verify_rewriting`) finds other mistakes of an optimizer.
 
     Args:
         model: The model; it may be changed, and is not to be used any more.
@@ -79,7 +79,7 @@ def simplify(
     report = run_passes(model, passes)
     has_unequal_branches = any(node.op == "If" for node in report.contested)
     if not has_unequal_branches:
-        _fold(model, FoldExactConstantsPass())
+        FoldExactConstantsPass().run(Analysis(model, folding=True))
     useless, by_onnxruntime = 0, FoldByOnnxruntimePass()
     left_out: dict[str, str] = {}
     for name in () if has_unequal_branches else cycle(optimizers):
@@ -91,17 +91,17 @@ def simplify(
         progress.say(f"simplifying by {name}")
         if name == ONNXRUNTIME:
             candidate, inlined = clone_model(model), count_nodes(model)
-            _fold(candidate, by_onnxruntime)
+            by_onnxruntime.run(Analysis(candidate, folding=True))
         else:
             try:
                 candidate, inlined = optimize(model, name)
             except ModelError as error:  # the model is simplified without the optimizer
                 left_out[name] = str(error).rstrip(".")
                 continue
-            _fold(candidate, FoldExactConstantsPass())
-        found = run_passes(candidate, passes)
-        if count_nodes(candidate) < inlined and (model.functions or found.after <= report.after):
-            model, report, useless = candidate, _join(report, found), 0
+            FoldExactConstantsPass().run(Analysis(candidate, folding=True))
+        further = run_passes(candidate, passes)
+        if count_nodes(candidate) < inlined and (model.functions or further.after <= report.after):
+            model, report, useless = candidate, _join(report, further), 0
     unmark(model)
     put_defaults(model, defaults)
     report = Simplification(
@@ -112,11 +112,6 @@ def simplify(
         left_out=left_out,
     )
     return model, report
-
-
-def _fold(model: ir.Model, fold: FoldConstantsPass) -> None:
-    """Fold constants of a model whose defaults are aside."""
-    fold.run(Analysis(model, folding=True))
 
 
 def _join(first: Rewriting, second: Rewriting) -> Rewriting:

@@ -51,7 +51,7 @@ class SliceOfConcatPass(NodePass):
         return self._rewrite_slice(node, opset, concat, self.sizes(joined))
 
     def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> None:
-        axis, ends = self._read_operands(concat)
+        axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         entries = read_slice(node, opset, shape)
         if keeps_all(entries, shape):
             return  # RemoveIdentitySlicesPass takes it
@@ -67,19 +67,7 @@ class SliceOfConcatPass(NodePass):
         self.report_change(node, "Slice")
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
-        """Return the axis of a Concat, and the first index after each operand. Many Slices may read one Concat.
-
-        Raises:
-            Skip: Not all sizes are known, or the sizes are beyond 64 bits.
-        """
-        return self.read_once(concat, lambda: self._read_sizes(concat))
-
-    def _read_sizes(self, concat: ir.Node) -> tuple[int, list[int]]:
-        """Read a Concat as `_read_operands` does.
-
-        Raises:
-            Skip: See `_read_operands`.
-        """
+        """Return the axis of a Concat, and the first index after each operand."""
         shapes = [self.sizes(value) for value in concat.inputs]
         known = [shape for shape in shapes if shape is not None]
         if not known or len(known) < len(shapes):
@@ -93,7 +81,7 @@ class SliceOfConcatPass(NodePass):
         return axis, list(accumulate(sizes))
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> None:
-        axis, ends = self._read_operands(concat)
+        axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         parts = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         read = {output: bounds for output, bounds in zip(node.outputs, parts.bounds, strict=True) if is_used(output)}
         whole = dict(zip(pairwise((0, *ends)), concat.inputs, strict=True))

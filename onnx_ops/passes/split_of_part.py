@@ -29,6 +29,8 @@ class SplitOfPartPass(SlicingPass):
 
     Given: a, b = Split(x[8], [4, 4], axis=0); c, d = Split(b, [1, 3], axis=0)
     Result: a, c, d = Split(x, [4, 1, 3], axis=0)
+    Given: c, d = Split(Slice(x[8], [2], [8], [0]), [1, 5], axis=0)
+    Result: a, c, d = Split(x, [2, 1, 5], axis=0)
     """
 
     def apply(self, model: ir.Model) -> None:  # noqa: ARG002 - the analysis has it
@@ -103,11 +105,7 @@ class SplitOfPartPass(SlicingPass):
             self.report_change(split, "Split")
 
     def _list_pieces(self, outer: ir.Node, opset: int) -> tuple[int, _Pieces]:
-        """Return the axis that the outer node cuts and all its parts with their sizes.
-
-        Raises:
-            Skip, InvalidSlice, DynamicSlice: The parts are not known, or the Split would copy much that nothing reads.
-        """
+        """Return the axis that the outer node cuts and all its parts with their sizes."""
         data = data_of(outer)
         shape = self.sizes(data)
         if outer.op_type == "Split":

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from onnx_ops.model.read import CheckedModel
 from onnx_ops.runtime.session import Captured
-from onnx_ops.verify.bisect_model import is_adapters_fault
+from onnx_ops.verify.find_nodes import is_adapters_fault
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import Runnable, read_complete_model
 from onnx_ops.verify.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--path", action="store_true", help="print the library for the installed openvino")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     builder = actions.add_parser("build", help="build it into the user's cache, unless it is there")
-    builder.add_argument("--if-possible", action="store_true", help="exit 0 where this machine cannot build it")
+    builder.add_argument("--if-possible", action="store_true", help="exit with 0 if this machine cannot build it")
     options = parser.parse_args(arguments)
     try:
         with command_line():

@@ -23,30 +23,18 @@ TITLES = {
 }
 """Names in sentences of the engines that tests run."""
 
-IREE = "iree"
-MIGRAPHX = "migraphx"
-NCNN = "ncnn"
-ONNXRUNTIME_COREML = "onnxruntime-coreml"
-ONNXRUNTIME_CUDA = "onnxruntime-cuda"
-ONNXRUNTIME_QNN = "onnxruntime-qnn"
-ONNXRUNTIME_WEBGL = "onnxruntime-webgl"
-ONNXRUNTIME_WEBNN = "onnxruntime-webnn"
-OPENCV = "opencv"
-OPENVINO_GPU = "openvino-gpu"
-TENSORRT = "tensorrt"
-
 REPORTED_TITLES = {
-    ONNXRUNTIME_CUDA: "onnxruntime's CUDA provider",
-    ONNXRUNTIME_QNN: "onnxruntime's QNN provider",
-    ONNXRUNTIME_COREML: "onnxruntime's CoreML provider",
-    ONNXRUNTIME_WEBNN: "onnxruntime's WebNN provider",
-    ONNXRUNTIME_WEBGL: "onnxruntime's WebGL backend",
-    OPENVINO_GPU: "OpenVINO's GPU plugin",
-    TENSORRT: "TensorRT",
-    MIGRAPHX: "MIGraphX",
-    IREE: "IREE",
-    OPENCV: "OpenCV's dnn module",
-    NCNN: "ncnn's converter of ONNX models",
+    "onnxruntime-cuda": "onnxruntime's CUDA provider",
+    "onnxruntime-qnn": "onnxruntime's QNN provider",
+    "onnxruntime-coreml": "onnxruntime's CoreML provider",
+    "onnxruntime-webnn": "onnxruntime's WebNN provider",
+    "onnxruntime-webgl": "onnxruntime's WebGL backend",
+    "openvino-gpu": "OpenVINO's GPU plugin",
+    "tensorrt": "TensorRT",
+    "migraphx": "MIGraphX",
+    "iree": "IREE",
+    "opencv": "OpenCV's dnn module",
+    "ncnn": "ncnn's converter of ONNX models",
 }
 """Names in sentences of the engines that no test can run, because they need other hardware or software."""
 

@@ -182,7 +182,6 @@ MATMUL_OF_MANY_AXES = Defect(
             },
         ),
     ),
-    handling="named",
     workaround="a Reshape before it joins the leading axes, and one behind it parts them again",
 )
 
@@ -194,7 +193,7 @@ BACKWARD_TO_THE_GREATEST = Defect(
     right="by Slice-13, ends of a negative step are clamped to [-1, dim - 1], so that nothing is selected",
     divergences=(
         _cpu(
-            "reads either as no limit and continues to element 0",
+            "reads INT64_MAX and INT32_MAX as no limit and continues to element 0",
             issues=("microsoft/onnxruntime#11107", "microsoft/onnxruntime#2272"),
         ),
     ),

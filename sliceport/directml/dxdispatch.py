@@ -38,7 +38,7 @@ def example_input(operator: Operator) -> npt.NDArray[Any]:
     return (np.arange(tensor.physical_size, dtype=np.int64) % min(limit, 2**62)).astype(dtype)
 
 
-def model(operator: Operator, name: str, input_file: str, output_files: Sequence[str]) -> dict[str, Any]:
+def build_model(operator: Operator, name: str, input_file: str, output_files: Sequence[str]) -> dict[str, Any]:
     """Return the DxDispatch model that runs an operator once.
 
     Args:
@@ -67,7 +67,7 @@ def model(operator: Operator, name: str, input_file: str, output_files: Sequence
 def write_model(operator: Operator, name: str, folder: Path) -> None:
     """Write the DxDispatch model `name`.json into `folder`, and its example input beside it."""
     files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
-    data = model(operator, name, f"{name}.input.npy", files)
+    data = build_model(operator, name, f"{name}.input.npy", files)
     tensor = operator.input_tensor
     if tensor.total_tensor_size_in_bytes <= MAX_INPUT_BYTES:
         np.save(folder / f"{name}.input.npy", example_input(operator))

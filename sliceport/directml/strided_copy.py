@@ -203,7 +203,7 @@ class StridedCopy:
 
 def _align_strides(region: Region, strides: Sequence[int], split_axis: int | None) -> tuple[int, ...]:
     """Return the output's strides by input axis. An axis with one selected index gets 1, as its stride is not used."""
-    if split_axis is not None:
+    if split_axis is not None:  # a SPLIT neither adds nor drops axes
         return tuple(strides)
     strides_of_longer = iter([stride for n, stride in zip(region.output_shape, strides, strict=True) if n != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)

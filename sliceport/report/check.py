@@ -29,6 +29,7 @@ class Group:
         detail: The values that cause it.
         nodes: The nodes, each with the names of the nodes and attributes around its graph.
         model: The model's file.
+        is_reported: Whether only reports support it.
     """
 
     kind: str
@@ -38,36 +39,38 @@ class Group:
     detail: str
     nodes: tuple[str, ...]
     model: str
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether the group holds only because of reports."""
-        return self.kind == "defect" and self.entry["evidence"] == "reported"
+    is_reported: bool
 
     @property
     def effects(self) -> str:
-        """The behaviour of each engine."""
-        engines: dict[str, list[str]] = {}
-        for one in self.entry["engines"]:
-            engines.setdefault(one["does"], []).append(" ".join(filter(None, (one["engine"], one["versions"]))))
-        effects = [f"{' and '.join(names)} {does}" for does, names in engines.items()]
+        """The behaviour of the engines, those with the same behaviour together; what is reported has its own group."""
+        if self.entry["evidence"] == "reported" and not self.is_reported:
+            return ""
+        names_by_behaviour: dict[str, list[str]] = {}
+        for engine in self.entry["engines"]:
+            name = " ".join(filter(None, (engine["engine"], engine["versions"])))
+            names_by_behaviour.setdefault(engine["does"], []).append(name)
+        effects = [
+            f"{'each of ' * (len(names) > 1)}{_join(names)} {behaviour}"
+            for behaviour, names in names_by_behaviour.items()
+        ]
         if self.entry["is_contested"] and effects:
-            effects.append(f"{' and '.join(self.entry['right_on'])} differ: {self.entry['right']}")
+            right_on = self.entry["right_on"]
+            effects.append(f"{_join(right_on)} {'is' if len(right_on) == 1 else 'are'} right: {self.entry['right']}")
         return "; ".join(effects)
 
     @property
-    def sources(self) -> list[str]:
-        """The page of the entry, and the reports about it."""
-        issues = [issue for one in self.entry["engines"] for issue in one["issues"]]
-        return [self.entry["page"], *dict.fromkeys(issues)]
+    def issues(self) -> list[str]:
+        """The reports about the entry, as `owner/repository#number`."""
+        return list(dict.fromkeys(issue for engine in self.entry["engines"] for issue in engine["issues"]))
 
     @property
     def help(self) -> str:
-        """The command or the change that helps."""
+        """The command to run, or the change to make by hand."""
         advice: str = self.entry["help"]
         if not advice.startswith("sliceport harden"):
             return advice
-        is_read_by_openvino = all(one["engine"].startswith("openvino") for one in self.entry["engines"])
+        is_read_by_openvino = all(engine["engine"].startswith("openvino") for engine in self.entry["engines"])
         output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not self.model.endswith(".xml") else "OUT"
         return f"{join(['sliceport', 'harden', self.model])} -o {output}"
 
@@ -76,16 +79,24 @@ class Group:
         return f"{': '.join(filter(None, parts))}; {self.help}"
 
 
+def _join(names: Sequence[str]) -> str:
+    """Join names by commas and "and"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
 def group_findings(result: Result) -> list[Group]:
     """Group the findings about a model, those of each kind together."""
     nodes: dict[tuple[str, ...], list[str]] = {}
-    for one in result["findings"]:
-        key = (one["kind"], one["rule"], one["op"], one["detail"])
-        nodes.setdefault(key, []).append("/".join([*one["scope"], one["node"]]))
-    groups = [
-        Group(kind, rule, result["rules"][rule], op, detail, tuple(names), result["model"])
-        for (kind, rule, op, detail), names in nodes.items()
-    ]
+    for finding in result["findings"]:
+        key = (finding["kind"], finding["rule"], finding["op"], finding["detail"])
+        nodes.setdefault(key, []).append("/".join([*finding["scope"], finding["node"]]))
+    groups = []
+    for (kind, rule, op, detail), names in nodes.items():
+        entry = result["rules"][rule]
+        is_report = entry["evidence"] == "reported"
+        # What is fragile is listed for every engine, and what users report of it apart.
+        sections = [False] * (kind != "defect" or not is_report) + [True] * (is_report and bool(entry["engines"]))
+        groups += [Group(kind, rule, entry, op, detail, tuple(names), result["model"], apart) for apart in sections]
     return sorted(groups, key=lambda group: (group.is_reported, KINDS.index(group.kind)))
 
 
@@ -95,7 +106,7 @@ def summarize(result: Result) -> str:
     counts = [
         f"{count} {kind}"
         for kind in ("invalid", "fragile")
-        if (count := sum(len(group.nodes) for group in groups if group.kind == kind))
+        if (count := sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported))
     ]
     defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     engines = count_of(len(result["engines"]), "engine")
@@ -128,7 +139,7 @@ def _describe(result: Result, verbose: bool) -> Iterator[str]:
         yield f"{'  ' if group.is_reported else f'{group.kind}: '}{printable(str(group))}"
         if verbose:
             yield from (f"    {printable(name)}" for name in group.nodes)
-            yield f"    see {', '.join(group.sources)}"
+            yield f"    see {', '.join([group.entry['page'], *group.issues])}"
     yield summarize(result)
     if verbose:
         yield f"engines: {', '.join(result['engines'])}"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def diff_text(report: DiffReport, columns: int | None = None) -> str:
     """Format a report: a table of outputs at most `columns` wide, each difference, and the node behind it."""
-    head = [table(_rows(report.outputs), columns)] if report.outputs else []
-    lines = [f"{one.name}: {one.distribution or one.detail}" for one in report.outputs if one.status == "different"]
+    head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
+    lines = [f"{o.name}: {o.distribution or o.detail}" for o in report.outputs if o.status == "different"]
     if report.failed and report.failure is not None:
         lines.append(f"{report.failed}: {report.failure.message}")
     lines += report.part.sentences if report.part is not None else ()
@@ -24,18 +24,16 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
 
 def diff_summary(report: DiffReport) -> str:
     """Format the engines and the counts of outputs on one line."""
-    statuses = [one.status for one in report.outputs]
-    listed = ", ".join(f"{statuses.count(one)} {one}" for one in ("equal", "close", "different") if one in statuses)
+    statuses = [o.status for o in report.outputs]
+    listed = ", ".join(f"{statuses.count(s)} {s}" for s in ("equal", "close", "different") if s in statuses)
     result = f"{report.failed} does not run the model" if report.failed else f"outputs: {listed or 'none'}"
     return printable(f"{report.on} against {report.against}; {result}")
 
 
-def _rows(outputs: tuple[OutputDiff, ...]) -> list[tuple[str, ...]]:
+def _list_rows(outputs: tuple[OutputDiff, ...]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "absolute", "relative", "ulps")]
-    for one in outputs:
-        result = f"{one.status} ({one.kind})" if one.kind else one.status
-        ulps = "-" if one.ulps is None else f"{one.ulps:.3g}"
-        rows.append(
-            (one.name, one.element, str(list(one.shape)), result, f"{one.absolute:.2g}", f"{one.relative:.2g}", ulps)
-        )
+    for o in outputs:
+        result = f"{o.status} ({o.kind})" if o.kind else o.status
+        ulps = "-" if o.ulps is None else f"{o.ulps:.3g}"
+        rows.append((o.name, o.element, str(list(o.shape)), result, f"{o.absolute:.2g}", f"{o.relative:.2g}", ulps))
     return rows

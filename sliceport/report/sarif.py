@@ -35,7 +35,7 @@ def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
                         "name": "sliceport",
                         "version": __version__,
                         "informationUri": _HOME,
-                        "rules": [_rule(group) for group in rules.values()],
+                        "rules": [_reporting_descriptor(group) for group in rules.values()],
                     }
                 },
                 "invocations": [
@@ -45,19 +45,19 @@ def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
                             {
                                 "level": "error",
                                 "message": {"text": result["error"]},
-                                "locations": [{"physicalLocation": _file(result["model"])}],
+                                "locations": [{"physicalLocation": _physical_location(result["model"])}],
                             }
                             for result in errors
                         ],
                     }
                 ],
-                "results": [_result(group, node, numbers[group.rule]) for group in groups for node in group.nodes],
+                "results": [_make_result(group, node, numbers[group.rule]) for group in groups for node in group.nodes],
             }
         ],
     }
 
 
-def _rule(group: Group) -> dict[str, Any]:
+def _reporting_descriptor(group: Group) -> dict[str, Any]:
     """Build a reportingDescriptor (3.49)."""
     entry = group.entry
     return {
@@ -70,8 +70,8 @@ def _rule(group: Group) -> dict[str, Any]:
     }
 
 
-def _result(group: Group, node: str, rule: int) -> dict[str, Any]:
-    """Build a result (3.27); a file has to have a line for code scanners, and a model has none but the first."""
+def _make_result(group: Group, node: str, rule: int) -> dict[str, Any]:
+    """Build a result (3.27); code scanners require a line, so it is the first."""
     return {
         "ruleId": group.rule,
         "ruleIndex": rule,
@@ -79,7 +79,7 @@ def _result(group: Group, node: str, rule: int) -> dict[str, Any]:
         "message": {"text": f"{group.op} {node!r}: {_describe(group)}"},
         "locations": [
             {
-                "physicalLocation": {**_file(group.model), "region": {"startLine": 1}},
+                "physicalLocation": {**_physical_location(group.model), "region": {"startLine": 1}},
                 "logicalLocations": [{"fullyQualifiedName": node, "kind": "element"}],
             }
         ],
@@ -93,7 +93,7 @@ def _describe(group: Group) -> str:
     return f"{reported}{': '.join(parts)}; {group.help}"
 
 
-def _file(model: str) -> dict[str, Any]:
+def _physical_location(model: str) -> dict[str, Any]:
     """Build a physicalLocation (3.29) of a file, relative unless the caller named it from the root."""
     path = PurePath(model)
     return {"artifactLocation": {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix())}}

@@ -48,7 +48,7 @@ class TestFiles:
         ("name", "content", "message"),
         [
             ("none.onnx", None, "it cannot be read (No such file or directory)"),
-            ("", None, "it cannot be read (Is a directory)"),
+            ("", None, "is a folder, and lower takes a file"),
             ("m.onnx", "", "it holds no graph, so it is not an ONNX model"),
             ("m.onnx", GOOD, "it is not an ONNX model"),
         ],

@@ -7,13 +7,20 @@ import re
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
+import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_ops import strided_slice_op
+from onnx_ops.model.io import from_proto
 from onnx_ops.passes.base import SlicingPass
 
-OPSET = 17
+OPSET = 13
+_STRIDED_OPSET = 17
+_NAMES = {"M": str(2**63 - 1), "L": str(-(2**63))}
+_OUTPUTS = frozenset("wyz")
+_SLICE_INPUTS_OPSET = 10
 _PARAMETERS = ("data", "starts", "ends", "axes", "steps")
 
 
@@ -24,7 +31,8 @@ def examples(kind: type[SlicingPass]) -> list[tuple[str, str]]:
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, onnx.ValueInfoProto] = {}
         self.initializers: list[onnx.TensorProto] = []
@@ -46,13 +54,20 @@ class _Writer:
                 self.inputs[name] = helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes)
                 self.read.add(name)
                 return name
+            case ast.Call(func=ast.Name(id="floats"), args=[ast.Constant(value=int(count))]):
+                name = f"floats{count}"  # one constant, however often it is read
+                is_there = any(tensor.name == name for tensor in self.initializers)
+                return name if is_there else self._add_constant(np.arange(count, dtype=np.float32), name)
             case ast.Call():
                 self.count += 1
                 name = f"v{self.count}"
                 self.call(expression, [name])
                 return name
-        array = np.array(ast.literal_eval(expression), np.int64)
-        self.initializers.append(numpy_helper.from_array(array, f"c{len(self.initializers)}"))
+        array = np.array(ast.literal_eval(expression))
+        return self._add_constant(array.astype(np.float32 if array.dtype.kind == "f" else np.int64))
+
+    def _add_constant(self, array: npt.NDArray[Any], name: str = "") -> str:
+        self.initializers.append(numpy_helper.from_array(array, name or f"c{len(self.initializers)}"))
         return self.initializers[-1].name
 
     def call(self, expression: ast.expr, outputs: list[str]) -> None:
@@ -63,26 +78,39 @@ class _Writer:
         inputs = [self.value(argument) for argument in expression.args]
         attributes: dict[str, Any] = {}
         for keyword in expression.keywords:
-            if op_type == "Slice":
+            if op_type == "Slice" and self.opset >= _SLICE_INPUTS_OPSET:
                 assert _PARAMETERS[len(inputs)] == keyword.arg
                 inputs.append(self.value(keyword.value))
             else:
                 attributes[str(keyword.arg)] = ast.literal_eval(keyword.value)
         domain = "ov_ext" if op_type == "StridedSlice" else None
-        self.nodes.append(helper.make_node(op_type, inputs, outputs, domain=domain, **attributes))
+        name = f"n{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, outputs, name, domain=domain, **attributes))
 
 
 def models(given: str, result: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """Return the models of an example; what both assign and neither reads comes out."""
-    before, after = map(_written, (given, result))
+    before, after = (_write(text, _STRIDED_OPSET) for text in (given, result))
     read = before.read | after.read
     outputs = [name for name in before.assigned if name in after.assigned and name not in read]
-    return _model(before, outputs), _model(after, outputs)
+    return _build(before, outputs), _build(after, outputs)
 
 
-def _written(text: str) -> _Writer:
-    writer = _Writer()
-    for statement in ast.parse(text).body:
+def build_model(text: str, *, opset: int = OPSET, outputs: str = "") -> onnx.ModelProto:
+    """Build a model; its outputs are the values w, y and z, or those named in `outputs`."""
+    writer = _write(text, _STRIDED_OPSET if "StridedSlice" in text else opset)
+    names = outputs.split() or [name for name in writer.assigned if name in _OUTPUTS]
+    proto = _build(writer, names)
+    if "StridedSlice" in text:
+        model = from_proto(proto)
+        strided_slice_op.embed_function(model)
+        proto = ir.serde.serialize_model(model)
+    return proto
+
+
+def _write(text: str, opset: int) -> _Writer:
+    writer = _Writer(opset)
+    for statement in ast.parse(re.sub(r"\b[ML]\b", lambda match: _NAMES[match[0]], text)).body:
         assert isinstance(statement, ast.Assign)
         (target,) = statement.targets
         names = [ast.unparse(name) for name in (target.elts if isinstance(target, ast.Tuple) else [target])]
@@ -91,7 +119,7 @@ def _written(text: str) -> _Writer:
     return writer
 
 
-def _model(writer: _Writer, outputs: list[str]) -> onnx.ModelProto:
+def _build(writer: _Writer, outputs: list[str]) -> onnx.ModelProto:
     graph = helper.make_graph(
         writer.nodes,
         "example",
@@ -99,13 +127,15 @@ def _model(writer: _Writer, outputs: list[str]) -> onnx.ModelProto:
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         writer.initializers,
     )
-    proto = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid(*opset) for opset in (("", OPSET), ("ov_ext", 1))], ir_version=8
-    )
+    opsets = [helper.make_opsetid("", writer.opset), helper.make_opsetid("ov_ext", 1)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     strided_slice_op.register()
-    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    strided_slice_op.deregister()
-    return inferred
+    try:
+        return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    except onnx.shape_inference.InferenceError:  # raised for a StridedSlice that is meant to be invalid
+        return proto
+    finally:
+        strided_slice_op.deregister()
 
 
 def meaning(proto: onnx.ModelProto) -> list[Any]:

@@ -16,7 +16,7 @@ KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML)}
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_given_and_result(name: str) -> None:
+def test_pass_does_what_its_example_says(name: str) -> None:
     found = examples(KINDS[name])
     assert found, f"add `Given: ... Result: ...` to the docstring of {name}"
     for given, result in found:

@@ -116,6 +116,27 @@ def test_reports_are_shown_apart_and_only_if_their_engine_is_named(
     assert "ncnn" in run(capsys, "stepped.onnx", "--engines", "all")[1]
 
 
+def test_what_is_reported_of_a_fragile_node_is_shown_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = STEPPED.replace("int64[1] t = {2}", "int64[1] u = {2}").replace("x) =>", "x, int64[1] t) =>", 1)
+    save(graph, folder / "late.onnx", 13)
+    first, *rest = run(capsys, "late.onnx", "--engines", "openvino-gpu")[1].split("\n")
+    assert first == "fragile: 1 Slice: step at run time: its steps come from 't'; make the step a constant"
+    assert rest[0] == "reported by users, not reproduced here:"
+    assert rest[1].startswith(
+        "  1 Slice: step at run time: its steps come from 't': openvino-gpu 2026.4 returns its input"
+    )
+    assert rest[2:] == ["1 fragile, no known defect of 0 engines, 1 reported"]
+
+
+def test_what_is_contested_names_who_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = STEPPED.replace(
+        "{0}, int64[1] e = {9}, int64[1] t = {2}", "{0}, int64[1] e = {9223372036854775807}, int64[1] t = {-1}"
+    )
+    save(graph, folder / "contested.onnx", 13)
+    line, *_ = run(capsys, "contested.onnx", "-v")[1].split("\n")
+    assert "onnxruntime-dml, onnx-reference and openvino-onnx are right: by Slice-13, ends of a negative step" in line
+
+
 def test_versions_leave_out_what_does_not_concern_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["stepped.onnx", "--engines", "onnxruntime-webnn", "--engine-versions"]
     assert run(capsys, *words, "onnxruntime=1.20.1")[0] == 1

@@ -11,7 +11,7 @@ import pytest
 
 import onnx_ops
 from sliceport.directml import dxdispatch, emulator
-from sliceport.directml.dxdispatch import NUMPY_TYPES, example_input, model
+from sliceport.directml.dxdispatch import NUMPY_TYPES, build_model, example_input
 from sliceport.directml.operators import Slice1, to_json
 from sliceport.directml.schema import SCHEMAS
 from sliceport.directml.tensor import BufferTensor, DataType
@@ -124,7 +124,7 @@ def test_strided_outputs_are_written_whole(tmp_path: Path) -> None:
         (2, 2),
         (1, 1),
     )
-    data = model(operator, "op", "op.npy", ["out.npy"])
+    data = build_model(operator, "op", "op.npy", ["out.npy"])
     assert data["commands"][1]["dimensions"] == [5]
     assert data["resources"]["output_0"]["sizeInBytes"] == 20
     assert data["resources"]["output_0"]["initialValues"] == {"valueCount": 5, "value": 0}
