@@ -39,7 +39,8 @@ def test_refusal_of_directml_is_explained(models: Path) -> None:
 def test_slices_that_an_optimizer_merges_wrongly_are_named(tmp_path: Path) -> None:
     """OnnxSlim#277: it leaves out that the second Slice counts from the first one's start."""
     text = """(float[1,16,4] x) => (y, u)
-        <int64[1] s1 = {2}, int64[1] e1 = {12}, int64[1] a = {1}, int64[1] s2 = {3}, int64[1] e2 = {9}> { [first] t = Slice (x, s1, e1, a)
+        <int64[1] s1 = {2}, int64[1] e1 = {12}, int64[1] a = {1}, int64[1] s2 = {3}, int64[1] e2 = {9}> {
+        [first] t = Slice (x, s1, e1, a)
         [second] y = Slice (FROM, s2, e2, a)  [r] u = Relu (t) }"""
     before = save(text.replace("FROM", "t"), tmp_path / "before.onnx")
     part = part_of(before, save(text.replace("FROM", "x"), tmp_path / "after.onnx"))
