@@ -84,7 +84,12 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     Raises:
         UsageError: An option has a value that is not known.
     """
-    chosen = read_options(options)
+    try:
+        chosen = read_options(options)
+    except SliceportError as error:
+        if options.format == "json":
+            emit(to_text({"schema_version": 1, "error": str(error)}))
+        raise
     results: list[dict[str, Any]] = []
     clean = True
     for model in options.models:
