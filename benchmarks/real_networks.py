@@ -29,7 +29,7 @@ import onnx
 import onnxruntime
 
 import sliceport
-from onnx_ops.verify.bisect_model import CANNOT_COMPILE
+from onnx_ops.verify.find_nodes import CANNOT_COMPILE
 from onnx_ops.verify.inputs import run_with_inputs
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import read_complete_model

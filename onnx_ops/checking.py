@@ -118,11 +118,11 @@ class _Checker:
         elif is_standard(node, "Reshape") and "allowzero" in node.attributes and len(node.inputs) > 1:
             shape = node.inputs[1]
             if shape is not None:
-                yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._elements)))
+                yield from _add_reports(reshape_defects(node, reshape_entries(shape, self._find_constant_elements)))
         elif is_standard(node, "MatMul"):
             yield from _add_reports(matmul_defects([sizes_of(value) for value in node.inputs if value is not None]))
 
-    def _elements(self, value: ValueView) -> Array | None:
+    def _find_constant_elements(self, value: ValueView) -> Array | None:
         facts = self._facts.get(value)
         return None if facts is None else facts.data
 
@@ -167,7 +167,7 @@ class _Checker:
                 *[REPORTED["negative step"]] * (min(steps, default=1) < 0),
             )
         )
-        axes = list(entries)
+        axes = list(entries)  # in the order of the node
         if axes != list(range(axes[0], axes[0] + len(axes)) if axes else []):
             yield REPORTED["axes out of order"], "defect", ""
         for axis, entry in entries.items():

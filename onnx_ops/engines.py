@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from onnx_ops.runtime.session import Value as Result
-    from sliceport.directml.device import Device
+    from onnx_ops.verify.find_nodes import Provider
 
     Array = npt.NDArray[Any]
 
@@ -154,7 +154,7 @@ class OnnxruntimeDML:
 
     def version(self) -> str:
         """Return the version of onnxruntime that the provider is of."""
-        return str(_shared_provider().facts()["onnxruntime"])
+        return _shared_provider().version()
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
         """Run a node; see `NodeEngine`.
@@ -178,17 +178,14 @@ class OnnxruntimeDML:
         self,
         model: WholeModel,
         inputs: Mapping[str, Array],
-        options: Mapping[str, str],  # noqa: ARG002
+        options: Mapping[str, str],
     ) -> dict[str, Value]:
         """Run a model in the host program, nodes that the provider does not take on the CPU; see `ModelEngine`.
 
         Raises:
             DeviceError: The provider refuses the model, or the host program failed.
         """
-        provider = _shared_provider()
-        with provider.without_retries():
-            results = provider.run_onnx(model.data, inputs, model.outputs, fallback=True)
-        return dict(zip(model.outputs, results, strict=True))
+        return _shared_provider().run_model(model, inputs, options)
 
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
         """Return lines that run a model; see `WritesScript`."""
@@ -203,8 +200,8 @@ class OnnxruntimeDML:
 
 
 @cache
-def _shared_provider() -> Device:
-    """Return the one device of this process for whole models, which ends with the process.
+def _shared_provider() -> Provider:
+    """Return the provider on the one device of this process for whole models, which ends with the process.
 
     Raises:
         DeviceError: DirectML is not installed here.
@@ -212,10 +209,11 @@ def _shared_provider() -> Device:
     import atexit
 
     from onnx_ops.verify import run_model
+    from onnx_ops.verify.find_nodes import Provider
 
     opened = run_model.open_provider()
     atexit.register(opened.close)
-    return opened
+    return Provider(opened)
 
 
 def _to_value(result: Result) -> Value:

@@ -86,6 +86,12 @@ class ONNX:
 
         return files_beside(model)
 
+    def node_ids(self, model: Path) -> dict[str, str]:
+        """Return the ids of nodes in Model Explorer; see `onnx_ops.model.declared.node_ids`."""
+        from onnx_ops.model.declared import node_ids
+
+        return node_ids(model)
+
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
         """Lower a model; see `onnx_ops.lower`."""
         from onnx_ops.lowering import lower

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import openvino as ov
 
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.defects import BuiltInNode, find_defects
 from ov_ext.files import read_model
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
@@ -60,7 +60,7 @@ def _check(node: ov.Node) -> _Findings:
 
 
 def _check_built_in(view: BuiltInNode) -> _Findings:
-    for defect in defects(view):
+    for defect in find_defects(view):
         if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
             yield defect, "fragile", "wrong where an axis that it walks backward has size 0"
         else:

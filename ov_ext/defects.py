@@ -134,13 +134,13 @@ class BuiltInNode:
         return self.masks.entries(self.count, rank)
 
     @cached_property
-    def bits(self) -> Masks:
+    def aligned_masks(self) -> Masks:
         """Return the masks with one bit for each entry, or as long as the longest mask if the number is open."""
         count = max(map(len, self.masks.attributes.values())) if self.count is None else self.count
         return self.masks.align(count)
 
 
-def defects(view: BuiltInNode) -> list[Defect]:
+def find_defects(view: BuiltInNode) -> list[Defect]:
     """Return the defects of OpenVINO that a node triggers."""
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 
@@ -148,12 +148,12 @@ def defects(view: BuiltInNode) -> list[Defect]:
 def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     if view.op != "StridedSlice":
         return
-    new, shrink, ellipsis = view.bits.new_axis, view.bits.shrink_axis, view.bits.ellipsis
+    new, shrink, ellipsis = view.aligned_masks.new_axis, view.aligned_masks.shrink_axis, view.aligned_masks.ellipsis
     count = len(new)
     any_new, any_shrink = any(new), any(shrink)
     if any_new and any_shrink and not any(ellipsis) and (view.rank is None or count < view.rank + sum(new)):
         yield NEW_AND_SHRINK
-    if any(map(and_, view.bits.begin, shrink)):
+    if any(map(and_, view.aligned_masks.begin, shrink)):
         yield BEGIN_MASK_AND_SHRINK
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield BITS_BEYOND
@@ -219,7 +219,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
     """Return whether the data may be a scalar: the rank is 0, or it is open and no entry consumes an axis."""
     if view.rank is not None or view.count is None:
         return view.rank == 0
-    return all(map(or_, view.bits.new_axis, view.bits.ellipsis))
+    return all(map(or_, view.aligned_masks.new_axis, view.aligned_masks.ellipsis))
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:

@@ -50,7 +50,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 @with_openvino_lock
 def read_bytes(data: bytes, weights: bytes = b"") -> ov.Model:
-    """Read the content of a file that OpenVINO reads, and for IR that of its weights, as `read_model` does.
+    """Read a model from the bytes of its file, and of its weights if it is IR, as `read_model` does.
 
     Raises:
         ModelError: OpenVINO does not read it.

@@ -8,7 +8,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset1, opset8
 
-from ov_ext.defects import SUB_BYTES, BuiltInNode, defects
+from ov_ext.defects import SUB_BYTES, BuiltInNode, find_defects
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
 from ov_ext.slicing_op import REFUSED_ELEMENTS
@@ -51,7 +51,7 @@ def harden(model: ov.Model) -> Hardening:
         view = BuiltInNode(node)
         name = node.get_friendly_name()
         try:
-            triggered = defects(view)
+            triggered = find_defects(view)
             if not triggered:
                 return None
             new_node, replacement = _build_replacement(view, triggered)
@@ -85,8 +85,8 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Return whether a node of a replacement on these inputs triggers a defect, such as by the sizes that it infers."""
-    if kind_of(node) in BUILT_IN and defects(BuiltInNode(node)):
+    """Return whether a replacement on these inputs triggers a defect itself, for example because of inferred sizes."""
+    if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
 
@@ -146,8 +146,9 @@ def _build_whole_slice(data: ov.Output) -> ov.Node:
 def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Rewrite as a StridedSlice with one explicit entry for each axis and each new axis.
 
-    A Slice in front of it takes the entries that StridedSlice itself computes wrongly: backward walks through axes that
-    may be empty, and axes that are shrunk at run time. A Gather would divide by the size of an axis, which may be 0.
+    A Slice in front of it handles the entries that StridedSlice itself computes wrongly: backward walks through axes
+    that may be empty, and axes that are shrunk by an index known at run time only. A Gather is not used, because it
+    divides by the size of the axis, which may be 0.
 
     Returns:
         The replacement with its operators, or None if the number of entries or a needed step is not known.
@@ -183,7 +184,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
 
 def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Build the replacement for data of open rank, if the node only adds axes."""
-    bits = list(zip(view.bits.ellipsis, view.bits.new_axis, strict=True))
+    bits = list(zip(view.aligned_masks.ellipsis, view.aligned_masks.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "cut" for ellipsis, new in bits]
     if "cut" in kinds or "new" not in kinds:
         return None
@@ -199,7 +200,7 @@ def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1.
         return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
     begin, end, step = (_constant_index(view, i, entry) for i in range(3))
-    masked = [mask[entry.position] for mask in (view.bits.begin, view.bits.end)]
+    masked = [mask[entry.position] for mask in (view.aligned_masks.begin, view.aligned_masks.end)]
     if any(masked) and step is None:
         return None
     limits = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
@@ -232,7 +233,7 @@ def _build_strided_slice(
             1 if is_whole else mask[entry.position] if entry.kind == "slice" else 0
             for entry, is_whole in zip(entries, whole, strict=True)
         )
-        for mask in (view.bits.begin, view.bits.end)
+        for mask in (view.aligned_masks.begin, view.aligned_masks.end)
     )
     new_axis, shrink_axis = (tuple(int(entry.kind == kind) for entry in entries) for kind in ("new", "shrink"))
     masks = Masks(begin, end, new_axis, shrink_axis).align(len(entries))

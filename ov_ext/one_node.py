@@ -13,7 +13,7 @@ import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.copy import copy_packed
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.defects import BuiltInNode, find_defects
 from ov_ext.error_text import last_sentence
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
 from ov_ext.passes import inputs_of, kind_of, masks_of, strided_slice
@@ -50,7 +50,7 @@ class OneNode:
             return []
         try:
             node = self._make_model(ours=False).get_results()[0].input_value(0).get_node()
-            return defects(BuiltInNode(node))
+            return find_defects(BuiltInNode(node))
         except (InvalidSlice, RuntimeError):  # OpenVINO refuses the node, and each engine reports why.
             return []
 

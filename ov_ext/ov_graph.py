@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import openvino as ov
 
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.checking import check
 from ov_ext.files import read_bytes
 from ov_ext.openvino_lock import with_openvino_lock
-from ov_ext.passes import kind_of
-from ov_ext.read import SLICES, STRIDED_SLICES, name_of
+from ov_ext.read import name_of
 from ov_ext.static_values import as_constant
 from ov_ext.tensors import numpy_type
 from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
 from sliceport.engines.engine import Value, WholeModel
-from sliceport.errors import InvalidSlice, UsageError
+from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.wording import example_shapes
 
@@ -87,6 +86,7 @@ class OpenVINOGraph:
             tuple(outputs),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
+            constants=tuple(dict.fromkeys(key[0] for key in keys if key not in names)),
         )
 
     def whole(self) -> WholeModel:
@@ -145,15 +145,9 @@ class OpenVINOGraph:
         yield from ()
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the known defects of an engine in slicing nodes; see `Graph`."""
-        triggered: list[Defect] = []
-        for node in read_bytes(model.data, model.weights).get_ordered_ops():
-            if kind_of(node) in SLICES | STRIDED_SLICES:
-                try:
-                    triggered += [defect for defect in defects(BuiltInNode(node)) if engine in defect.engines]
-                except (InvalidSlice, RuntimeError):  # the engine refuses the node with an error of its own
-                    continue
-        return list(dict.fromkeys(triggered))
+        """Return the entries that `check` finds for the engine; see `Graph`."""
+        findings = check(read_bytes(model.data, model.weights), {}).nodes
+        return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write an IR file and the data as .npy; see `Graph`."""

@@ -47,6 +47,7 @@ class _Cache:
 
     def __init__(self) -> None:
         self._results: dict[Any, _Results] = {}
+        # The last inputs looked up, because comparing these is faster than reading their elements.
         self._last: tuple[list[ov.Output], _Results] | None = None
 
     def get_for_constants(self, sources: list[ov.Output]) -> _Results | None:
@@ -344,7 +345,7 @@ def _evaluate_packed(bits: int, lowest_first: bool, region: Region, data: ov.Ten
         target[...] = copy_packed(region, data.data.reshape(-1).view(np.uint8), bits, lowest_first)
 
 
-def _refuse(element: str, *_: Any) -> None:
+def _refuse_element_type(element: str, *_: Any) -> None:
     raise InvalidSlice(f"elements of type {element} cannot be sliced")
 
 
@@ -356,8 +357,8 @@ _NOT_WHOLE_BYTES: dict[str, Callable[[Region, ov.Tensor, ov.Tensor], None]] = {
     "i4": partial(_evaluate_packed, 4, True),
     "nf4": partial(_evaluate_packed, 4, True),
     "f4e2m1": partial(_evaluate_packed, 4, True),
-    "u3": partial(_refuse, "u3"),
-    "u6": partial(_refuse, "u6"),
+    "u3": partial(_refuse_element_type, "u3"),
+    "u6": partial(_refuse_element_type, "u6"),
 }
 """Functions that evaluate element types without whole bytes. Only u1 has its first element in the highest bit."""
 REFUSED_ELEMENTS = frozenset({"u3", "u6"})

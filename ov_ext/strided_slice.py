@@ -97,7 +97,7 @@ class StridedSlice(SlicingOp):
                 stride = strides[i].low if strides is not None and strides[i].is_exact else None
                 if stride == 0:
                     raise InvalidSlice(f"the stride of axis {axis} (entry {i}) is 0, but it must not be")
-                first, stop = _bound(begin, masks.begin[i], i), _bound(end, masks.end[i], i)
+                first, stop = _entry_bounds(begin, masks.begin[i], i), _entry_bounds(end, masks.end[i], i)
                 sliced = sliced_size(sizes[axis], first, stop, stride)
                 output.append((sliced.bounds, axis if sliced.keeps_size else None))
         return output
@@ -108,7 +108,7 @@ class StridedSlice(SlicingOp):
         return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
 
 
-def _bound(index: list[Bounds] | None, is_ignored: int, i: int) -> Bounds | None:
+def _entry_bounds(index: list[Bounds] | None, is_ignored: int, i: int) -> Bounds | None:
     """Return the bounds of an entry, or None if its mask bit is set, so that the entry is ignored."""
     if is_ignored:
         return None

@@ -234,6 +234,19 @@ class ManyFiles(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesNodes(Protocol):
+    """A format with an optional method that returns the ids of nodes in Google's Model Explorer."""
+
+    def node_ids(self, model: Path) -> dict[str, str]:
+        """Return the ids of the nodes of the main graph by their names, and by the names of their outputs.
+
+        Raises:
+            ModelError: The model cannot be read.
+        """
+        ...
+
+
 _METHODS = ("passes", "lower", "check", "compare", "run_on_directml", "rewrite", "harden")
 
 
@@ -287,8 +300,7 @@ def all_targets() -> tuple[str, ...]:
 def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[Format, str]:
     """Return the format that hardens a model, and the engine to harden it for.
 
-    Without `target`, it is the engine of the output's format, or of the model's format if the output's has no engine
-    that takes the model.
+    Without `target`, the engine is that of the output's format if it takes the model, else that of the model's format.
 
     Raises:
         UsageError: `target` is unknown or does not take the model.

@@ -19,7 +19,7 @@ _is_command_line = ContextVar("is_command_line", default=False)
 
 @contextmanager
 def command_line() -> Iterator[None]:
-    """Name options of the command line in messages inside the `with` block."""
+    """Make `spell` return the spelling of the command line inside the `with` block."""
     token = _is_command_line.set(True)
     try:
         yield

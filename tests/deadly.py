@@ -36,7 +36,7 @@ def abort(_: bytes) -> bytes:
 
 def refuse(_: bytes) -> bytes:
     """Raise an error, in place of an optimizer."""
-    raise TypeError("a list is\nno tensor.")
+    raise TypeError("a list is\nnot a tensor.")
 
 
 def scribble(_: bytes) -> bytes:

@@ -63,18 +63,7 @@ TESTS = {
     ),
 }
 """The tests of a part in groups, those that fail soonest first."""
-OPTIONS = (
-    "-x",
-    "-q",
-    "--assert=plain",
-    "--tb=no",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "no:xdist",
-    "-W",
-    "ignore::pytest.PytestWarning",
-)
+OPTIONS = "-x -q --assert=plain --tb=no -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestWarning".split()  # noqa: SIM905
 MIN_TIMEOUT = 60.0
 SLOW_TIMEOUT = 3600.0
 PROGRESS = 20

@@ -21,7 +21,7 @@ from openvino import opset1, opset8, passes
 from openvino_models import MASKS, pack, partial_shape, unpack
 
 import ov_ext
-from ov_ext.defects import BuiltInNode, defects
+from ov_ext.defects import BuiltInNode, find_defects
 from sliceport.errors import SliceportError
 from sliceport.slicing.node import Resolved
 
@@ -105,7 +105,7 @@ class Built:
     def known(self) -> list[str]:
         """Return its defects; some of them harm later runs."""
         node = self.model.get_results()[0].input_value(0).get_node()
-        return [defect.id for defect in defects(BuiltInNode(node))]
+        return [defect.id for defect in find_defects(BuiltInNode(node))]
 
 
 def is_cut(case: dict[str, Any]) -> bool:

@@ -102,7 +102,7 @@ def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
 def may_fail_to_divide(divisor: Array) -> bool:
     """Return whether a division of integers by `divisor` may fail.
 
-    A division by 0 and a quotient that overflows, as of the least integer by -1, end the process of some engines.
+    A division by 0, or of the least integer by -1, ends the process of some engines.
     """
     return not divisor.all() or (divisor.dtype.kind == "i" and bool((divisor == -1).any()))
 

@@ -288,7 +288,7 @@ class _Propagation:
         if sizes is not None and outputs[0].element in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
             attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
             elements = [fact.list_integers() for fact in inputs]
-            integers = shape_arithmetic.compute(node.op_type, elements, attributes, sizes, opset)
+            integers = shape_arithmetic.compute_elements(node.op_type, elements, attributes, sizes, opset)
             if integers is not None:
                 outputs[0].set_integers(integers)
                 if outputs[0].data is not None:
@@ -341,6 +341,7 @@ class _Propagation:
             if len(fact.dims) > MAX_RANK or self._dims > _TOTAL_DIMS:
                 return Facts(fact.element, None, fact.other)
         self._bytes += fact.data.nbytes if fact.data is not None else 0
+        # About the size of a Python integer with its reference.
         self._bytes += 64 * fact.integers.size if fact.integers is not None else 0
         if self._bytes > _TOTAL_BYTES:
             return Facts(fact.element, fact.dims, fact.other)
@@ -409,8 +410,8 @@ def _merge_branches(condition: Facts, results: Mapping[str, Sequence[Facts]]) ->
 
 def _certainly_runs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
     """Return whether a Loop is certain to run its body: neither its trip count nor its condition is open or 0."""
-    given = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
-    return all(data is not None and bool((data > 0).all()) for data in given)
+    loop_inputs = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
+    return all(data is not None and bool((data > 0).all()) for data in loop_inputs)
 
 
 def _stack_iterations(facts: Facts, declared: onnx.TypeProto | None, *, is_run: bool) -> Facts:

@@ -24,7 +24,7 @@ _BROADCAST_OPSET = 7
 _NEGATIVE_INDICES_OPSET = 11
 
 
-def compute(
+def compute_elements(
     op_type: str, inputs: Sequence[Array | None], attributes: Attributes, sizes: Sequence[int], opset: int
 ) -> Array | None:
     """Compute the elements of a node's only output, as far as they follow from its inputs.

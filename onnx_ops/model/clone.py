@@ -93,6 +93,7 @@ def model_like(model: ir.Model, graph: ir.Graph, functions: Sequence[ir.Function
 
 
 def _clone_graph(graph: ir.Graph) -> ir.Graph:
+    # A view holds the nodes in another order, which a graph cannot do without moving them in the caller's model.
     view = ir.GraphView(
         graph.inputs,
         graph.outputs,

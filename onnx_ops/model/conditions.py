@@ -131,7 +131,7 @@ def empty_shape(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[
 
 
 def adapt_bounds(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
-    """Return equivalent bounds that onnxruntime's DirectML provider accepts."""
+    """Return equivalent bounds, with 0 for starts below the axis that onnxruntime's DirectML provider refuses."""
     adapted = {}
     for axis, entry in entries.items():
         size = sizes[axis] if sizes is not None else None

@@ -6,8 +6,11 @@ import os
 from pathlib import PurePosixPath, PureWindowsPath
 
 import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import NameFixPass
 
 from onnx_ops.model.external_data import external_locations
+from onnx_ops.model.nodes import node_name
 from onnx_ops.model.read import read_proto
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaredDim, DeclaredShapes
@@ -46,6 +49,21 @@ def _read_dim(dim: onnx.TensorShapeProto.Dimension) -> DeclaredDim:
 def _text(text: str | bytes) -> str:
     """Return text of a model as a str; protobuf gives bytes if it is not UTF-8."""
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+
+
+def node_ids(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the ids that model-explorer-onnx 0.4 gives the nodes of the main graph, by names of nodes and of outputs.
+
+    An id is the name of the node after NameFixPass, which names unnamed nodes and renames those with a name in use.
+
+    Raises:
+        ModelError: The file cannot be read or is not an ONNX model.
+    """
+    model = ir.from_proto(read_proto(path))
+    keys = [(*(output.name for output in node.outputs), node_name(node)) for node in model.graph]
+    NameFixPass()(model)
+    pairs = zip(keys, [node.name or "" for node in model.graph], strict=True)
+    return {key: id_ for names, id_ in reversed(list(pairs)) for key in names if key}
 
 
 def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A whole graph made simpler by an optimizer that sees no more of the model than it may change."""
+"""Optimization of a whole graph by an optimizer of another package, which sees only what it may change."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sliceport.errors import ModelError
 
 
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
-    """Return the model that an optimizer makes, and the number of nodes before, both with functions inlined.
+    """Optimize a model whose functions are inlined; return the result and the number of nodes before.
 
-    The optimizer sees the shapes of weights and floats, and the values of integers: what it could compute, or take for
-    0 or 1, would be rounded in another way than by the engine that runs the model. Nodes that engines read
-    differently are hidden from it, and those that it would get wrong (`hide_nodes`).
+    The optimizer sees the values of integers, but only the shapes of weights and floats: it would round floats in
+    another way than the engine that runs the model, or take small ones for 0. Contested nodes are hidden from it, and
+    nodes that it would change wrongly (`hide_nodes`).
 
     Args:
         model: The model, which has been rewritten; it is not changed.
@@ -39,20 +39,20 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
     for graph in all_graphs(probe):
-        if graph is not probe.graph:  # what is an output of a body is left, and OnnxSlim forgets it
+        if graph is not probe.graph:  # OnnxSlim loses initializers that are outputs of a body
             _make_constants(graph)
     name_left_out_outputs(probe)
     nodes = count_nodes(probe)
     _keep_own_outputs(probe.graph)
     detached = _detach(probe)
     withheld = hide_nodes(probe, name)
-    load_externals(list(external_tensors(probe)))  # what it makes of the model does not say where their files are
+    load_externals(list(external_tensors(probe)))  # its result does not name their files
     optimized = run_optimizer(name, probe)
     # OnnxSlim gives bodies initializers of their own, which before version 4 of the format must be inputs
     LiftSubgraphInitializersToMainGraphPass()(optimized)
     _attach(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph)
-    # they were nodes: onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
+    # Constants become nodes again, because onnxruntime 1.23 infers no shapes by initializers of more than 127 bytes
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
@@ -66,7 +66,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 
 
 def count_nodes(model: ir.Model) -> int:
-    """Return the nodes of graphs, subgraphs and functions, constants left out."""
+    """Count the nodes of graphs, subgraphs and functions, without constants."""
     return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
 
 
@@ -78,14 +78,14 @@ def _prepend(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _keep_own_outputs(graph: ir.Graph) -> None:
-    """Leave out the outputs that are inputs and those that are there twice, which optimizers rename."""
+    """Remove outputs that are inputs or repeated, because optimizers rename these."""
     own = {value.name: value for value in graph.outputs if not value.is_graph_input()}
     graph.outputs.clear()
     graph.outputs.extend(own.values())
 
 
 def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Make inputs of the main graph's initializers that no optimizer shall look into.
+    """Turn the initializers of the main graph whose values no optimizer must see into inputs.
 
     Returns:
         Their tensors by name.
@@ -111,7 +111,7 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 
 def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
-    """Let a copy be the output: optimizers rename an input that is one."""
+    """Replace an output by a copy of it, because optimizers rename an input that is an output."""
     taken = {each.name for each in all_values(model.graph)}.union(model.graph.initializers)
     copy = ir.node("Identity", [value])
     output, name = copy.outputs[0], value.name
@@ -124,7 +124,7 @@ def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
 
 
 def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
-    """Make the inputs that `_detach` made initializers again; what nothing reads any more is left out."""
+    """Turn the inputs that `_detach` made into initializers again, and remove those that nothing reads."""
     for value in list(graph.inputs):
         tensor = detached.get(value.name or "")
         if tensor is None:
@@ -136,7 +136,7 @@ def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
 
 
 def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
-    """Give a graph the inputs and outputs of another, which an optimizer has left out, or whose types it has.
+    """Give a graph the inputs and outputs of the original one, with their types.
 
     Raises:
         ModelError: The outputs have other names.
@@ -144,10 +144,10 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
     own = dict.fromkeys(value.name for value in original.outputs if not value.is_graph_input())
     if [value.name for value in graph.outputs] != list(own):
         raise ModelError("it renames the outputs of the model.")
-    there = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
+    values = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
     graph.inputs.clear()
     for old in original.inputs:
-        value = there.get(old.name) or ir.Value(name=old.name)
+        value = values.get(old.name) or ir.Value(name=old.name)
         value.shape, value.type = old.shape, old.type
         graph.inputs.append(value)
         if old.const_value is not None:  # as before version 4 of the format
@@ -164,25 +164,25 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph) -> None:
 
 
 def _make_constants(graph: ir.Graph, initializers: Container[str] = ()) -> None:
-    """Make Constant nodes of the initializers that are no inputs and not among these."""
+    """Turn initializers into Constant nodes, except those that are inputs or named in `initializers`."""
     for name, value in list(graph.initializers.items()):
         if value.is_graph_input() or value.const_value is None or name in initializers:
             continue
-        made = build_tensor(value.const_value)
-        output = made.outputs[0]
+        node = build_tensor(value.const_value)
+        output = node.outputs[0]
         output.name, output.shape, output.type = name, value.shape, value.type
         del graph.initializers[name]
         value.replace_all_uses_with(output, replace_graph_outputs=True)
-        _prepend(graph, made)
+        _prepend(graph, node)
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Keep what the model said of the types and shapes of its values, and nothing that an optimizer inferred."""
-    said = {value.name: value for value in all_values(original.graph)}
+    """Restore the declared types and shapes of values, and remove those that an optimizer inferred."""
+    original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):
-        known = said.get(value.name)
-        if known is not None:
-            value.type, value.shape = known.type, known.shape
+        before = original_values.get(value.name)
+        if before is not None:
+            value.type, value.shape = before.type, before.shape
         elif id(value) not in declared or value.dtype == ir.DataType.UNDEFINED:
             value.type = value.shape = None

@@ -1,4 +1,4 @@
-"""Slicing and all else simplified in turn, by the passes and by optimizers that others have written."""
+"""Simplification of whole models by the passes and by optimizers of other packages, in turn."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def simplify(
 ) -> tuple[ir.Model, Simplification]:
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
-    What an optimizer makes is taken where it and the passes after it leave fewer nodes, and no more that slice. So an
-    optimizer undoes nothing of what the passes do. Optimizers see no floats, so that values stay the same bit for bit:
-    of these what every engine computes alike is computed, and all that follows from constants where `onnxruntime` takes
-    part, as its CPU provider does. What else an optimizer gets wrong, only a verification finds (`verify_rewriting`).
+    The result of an optimizer is kept if it and the passes after it leave fewer nodes, and no more slicing nodes, so
+    that an optimizer undoes nothing that the passes did. Optimizers see no floats, so that values stay the same bit for
+    bit. Floats that follow from constants are computed if every engine computes them alike, or by onnxruntime's CPU
+    provider if `onnxruntime` takes part. Only a verification (`verify_rewriting`) finds other mistakes of an optimizer.
 
     Args:
         model: The model; it may be changed, and is not to be used any more.

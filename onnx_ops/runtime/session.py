@@ -168,7 +168,7 @@ def _make_feed(ort: Any, value: Captured, buffers: list[Any]) -> Any:
 
 
 def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> Value:
-    """Compute one output through NumPy, which inputs of strings and outputs that are sequences require."""
+    """Compute one output by `session.run`, which also takes strings and returns sequences."""
     try:
         (result,) = session.run([name], dict(feeds))
     except RuntimeError as error:

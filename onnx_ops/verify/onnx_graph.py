@@ -11,10 +11,9 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.checking import check
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.io import from_proto
 from onnx_ops.model.proto_walk import graphs_of
-from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import make_inputs
 from sliceport.defects.defect import Defect
@@ -81,11 +80,13 @@ class OnnxGraph:
 
     def _describe(self, node: onnx.NodeProto) -> GraphNode:
         is_standard = node.domain in STANDARD_DOMAINS
+        names = dict.fromkeys(reads(node))
         return GraphNode(
             node.name or next(filter(None, node.output), ""),
             node.op_type,
-            tuple(name for name in dict.fromkeys(reads(node)) if name not in self._constants),
+            tuple(name for name in names if name not in self._constants),
             tuple(filter(None, node.output)),
+            constants=tuple(name for name in names if name in self._constants),
             moves=is_standard and node.op_type in _MOVES,
             is_shape=is_standard and node.op_type in ("Shape", "Size"),
         )
@@ -241,11 +242,11 @@ class OnnxGraph:
         return Body(title, OnnxGraph(proto), arrays)
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the known defects that hardening finds; see `Graph`."""
-        report = harden_for_directml(from_proto(onnx.ModelProto.FromString(model.data)))
-        defects = [defect for change in report.changes for defect in change.defects]
-        found = [defect for defect in defects if isinstance(defect, Defect) and engine in defect.engines]
-        return list(dict.fromkeys(found))
+        """Return the entries that `check` finds for the engine or for invalid nodes; see `Graph`."""
+        found = check(onnx.ModelProto.FromString(model.data), {}).nodes
+        names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
+        concerned = [one.defect for one in found if one.kind == "invalid" or {*names} & {*one.defect.engines}]
+        return list(dict.fromkeys(concerned))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests; see `Graph`."""

@@ -11,14 +11,15 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.verify import bisect_model
+from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.inputs import make_inputs, run_with_inputs
 from onnx_ops.verify.known_defects import explain_findings
+from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import read_complete_model
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
+from sliceport.diffing.search import only_moves
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut, NodeRun
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
@@ -28,13 +29,6 @@ from sliceport.wording import spell
 Array = npt.NDArray[Any]
 
 TIMEOUT = 600.0
-_MOVES = frozenset(
-    {
-        "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
-        "GatherND", "Identity", "Pad", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice",
-        "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
-    }
-)  # fmt: skip
 
 
 def run_model(
@@ -115,15 +109,16 @@ def run_on(
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
-            found = bisect_model.find_refusals(dml, proto, arrays, kind)
+            found = find_refusals(dml, proto, arrays, kind, str(error))
         findings = explain_findings(found, proto) or (_describe_refusal(error, is_compared=expected is not None),)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
-    outputs = tuple(_compare_output(proto, name, results[name], (expected or {}).get(name)) for name in names)
+    graph = OnnxGraph(proto)
+    outputs = tuple(_compare_output(graph, name, results[name], (expected or {}).get(name)) for name in names)
     wrong = [output for output in outputs if output.status == "different"]
     if wrong and locates:
         say("looking for the first node that differs")
-        different = bisect_model.find_differences(dml, proto, arrays, [output.name for output in wrong], _differs)
+        different = find_differences(dml, proto, arrays, [output.name for output in wrong])
         findings = explain_findings(different, proto)
     else:
         findings = tuple(Finding("different", "", "", _difference(output)) for output in wrong)
@@ -168,34 +163,13 @@ def _placement(
         return tuple(dml.trace_onnx(model, arrays, names, fusion=True)[1])
 
 
-def _compare_output(
-    proto: onnx.ModelProto, name: str, got: Array, expected: onnxruntime_cpu.Captured | None
-) -> OutputRun:
+def _compare_output(graph: OnnxGraph, name: str, got: Array, expected: onnxruntime_cpu.Captured | None) -> OutputRun:
     dtype = ir.DataType.from_numpy(got.dtype)
     if expected is None:
         return OutputRun(name, dtype.name, got.shape, "ran")
-    tolerance = 0.0 if _only_moves(proto, name) else tolerance_of(dtype)
+    tolerance = 0.0 if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(dtype)
     difference = relative_error(got, expected)
     status: Literal["equal", "close", "different"] = "equal"
     if difference:
         status = "close" if difference <= tolerance else "different"
     return OutputRun(name, dtype.name, got.shape, status, difference, tolerance)
-
-
-def _differs(got: Array, expected: onnxruntime_cpu.Captured) -> bool:
-    return relative_error(got, expected) > tolerance_of(ir.DataType.from_numpy(got.dtype))
-
-
-def _only_moves(proto: onnx.ModelProto, output: str) -> bool:
-    """Return whether all nodes that an output is computed from only move data."""
-    makers = {name: node for node in proto.graph.node for name in node.output}
-    front, seen = [output], set()
-    while front:
-        node = makers.get(front.pop())
-        if node is None or id(node) in seen:
-            continue
-        if node.op_type not in _MOVES or node.domain not in STANDARD_DOMAINS:
-            return False
-        seen.add(id(node))
-        front += node.input
-    return True

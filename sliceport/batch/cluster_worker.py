@@ -77,20 +77,13 @@ def describe_refusal(root: str, journal: str, model: str | None) -> str:
         model: The path of a model, or None if no model is at a path.
     """
     try:
-        sees_results = open_store(root).has(journal)
+        missing = "" if open_store(root).has(journal) else f"{root}/{journal}"
     except SliceportError as error:
         return f"{_name_worker()}: {error}"
-    if not sees_results:
-        return (
-            f"{_name_worker()} does not see '{root}/{journal}', which this machine has written; "
-            "results must go to a folder that all see by the same path, or to a bucket."
-        )
-    if model is not None and not os.path.exists(model):
-        return (
-            f"{_name_worker()} does not see the model '{model}'; "
-            "models must lie in a folder that all see by the same path, or at URLs."
-        )
-    return ""
+    if not missing and model is not None and not os.path.exists(model):
+        missing = model
+    rule = "models and results must lie in folders that all machines see by the same path, or at URLs"
+    return f"{_name_worker()} does not see '{missing}'; {rule}." if missing else ""
 
 
 def _name_worker() -> str:

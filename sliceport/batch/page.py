@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any, TextIO
 from urllib.parse import quote
 
 from sliceport.batch.compare_runs import RunComparison, describe_finding, show_value
 from sliceport.batch.row import MAX_LISTED, MEANINGS, VERDICTS, Header, Row, reasons_of
 from sliceport.batch.summary import Summary
-from sliceport.errors import MissingExtra
+from sliceport.report.page import open_template, read_text
 from sliceport.report.table import printable
 
 _CHUNK = 2**18
@@ -40,23 +38,15 @@ def write_page(
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError:
-        raise MissingExtra.of("jinja2", "batch", "by --html") from None
-
+    template = open_template(
+        "batch/page.html",
+        finding=describe_finding,
+        fragment=lambda model: quote(printable(model), safe=""),
+        value=show_value,
+    )
     data = _Data(_changes_by_model(comparison) if comparison is not None else None)
     for row in rows:
         data.add(row)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {
-        "printable": printable,
-        "finding": describe_finding,
-        "fragment": lambda model: quote(printable(model), safe=""),
-        "value": lambda value: printable(show_value(value)),
-    }
-    style, script = _read("page.css"), _read("page.js")
-    template = environment.from_string(_read("page.html"))
     stream.writelines(
         template.generate(
             header=header,
@@ -64,12 +54,9 @@ def write_page(
             gap=gap,
             verdicts=[(verdict, MEANINGS[verdict]) for verdict in VERDICTS if data.summary.verdicts[verdict]],
             listed=MAX_LISTED,
-            title=printable(f"sliceport {header['command']}: {' '.join(header['sources'])}"),
+            title=f"sliceport {header['command']}: {' '.join(header['sources'])}",
             summary_line=data.summary.verdict_line(),
-            style=style,
-            style_hash=_hash(style),
-            script=script,
-            script_hash=_hash(script),
+            script=read_text("batch/page.js"),
             index=data.index(),
             chunks=data.chunks(),
         )
@@ -160,12 +147,3 @@ def _json(data: Any) -> str:
 def _pack(text: str) -> str:
     """Encode ASCII text as base64 of gzip, so that none of it can be taken for markup."""
     return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
-
-
-def _read(name: str) -> str:
-    return (resources.files("sliceport.batch") / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """Return the hash of an inline script or style for the content security policy."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +13,11 @@ from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
 from sliceport.cli.options import add_format, add_verbose, parse_seconds, parse_size
+from sliceport.cli.pages import read_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS, Command
-from sliceport.errors import MissingExtra, UsageError
 from sliceport.report.table import printable
-from sliceport.sandbox.place import check_output, write_files
+from sliceport.sandbox.place import write_files
 
 if TYPE_CHECKING:
     from sliceport.batch.compare_runs import RunComparison
@@ -98,7 +96,7 @@ def _add_report(command: Parser) -> None:
 def _run(options: argparse.Namespace, command: Command) -> int:
     from sliceport.batch.run import run_batch
 
-    _check_page(options)
+    read_pages(options)
     batch = _read_batch(options, command)
     if options.dry_run:
         return _list(batch, options)
@@ -191,7 +189,7 @@ def _report(options: argparse.Namespace) -> int:
     from sliceport.batch.store import open_store
     from sliceport.batch.summary import Summary
 
-    _check_page(options)
+    read_pages(options)
     progress.say("reading results")
     runs = [read_run(open_store(root)) for root in options.runs]
     if len(runs) == 2 and not _are_shards(runs):
@@ -233,22 +231,6 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
         if comparison is not None and summary.gap:
             emit(f"incomplete: {summary.gap}")
         emit((summary if comparison is None else comparison).text(console.width()))
-
-
-def _check_page(options: argparse.Namespace) -> None:
-    """Check before a long run that its page can be written.
-
-    Raises:
-        UsageError: The file exists or cannot be made.
-        MissingExtra: jinja2 is not installed.
-    """
-    if options.html is None:
-        return
-    if os.path.lexists(options.html) and not options.overwrite:
-        raise UsageError(f"output '{options.html}' exists; give another name or --overwrite.")
-    check_output(Path(options.html))
-    if find_spec("jinja2") is None:
-        raise MissingExtra.of("jinja2", "batch", "by --html")
 
 
 def _parse_count(text: str) -> int:

@@ -11,10 +11,11 @@ from sliceport.checking import KINDS, Selection, parse_versions
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
 from sliceport.cli.options import add_input_shapes, add_limits, add_verbose, parse_input_shapes
+from sliceport.cli.pages import add_pages, read_pages, write_pages
 from sliceport.cli.parser import BAD_INPUT, Commands
 from sliceport.cli.work import Work, compute
 from sliceport.commands.command import COMMANDS
-from sliceport.errors import SliceportError, unknown_name
+from sliceport.errors import SliceportError, UsageError, unknown_name
 from sliceport.json_text import to_text
 
 
@@ -27,6 +28,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print only a line of counts for each model")
     add_verbose(parser, "also print the nodes, and the page of each finding")
     add_limits(parser)
+    add_pages(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace these files")
     parser.set_defaults(supervise=run)
 
 
@@ -85,11 +88,15 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
         UsageError: An option has a value that is not known.
     """
     try:
-        chosen = read_options(options)
+        pages, chosen = read_pages(options), read_options(options)
     except SliceportError as error:
         if options.format == "json":
             emit(to_text({"schema_version": 1, "error": str(error)}))
         raise
+    if len(options.models) > 1 and pages["model_explorer"] is not None:
+        raise UsageError(f"--model-explorer takes one model, got {len(options.models)}.")
+    chosen |= {"model_explorer": pages["model_explorer"]}
+    files: dict[str, str] = {}
     results: list[dict[str, Any]] = []
     clean = True
     for model in options.models:
@@ -102,6 +109,12 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
         else:
             results.append({"model": model, **json.loads(answer.text)})
             clean &= answer.is_clean
+            files |= answer.files
+    if pages["html"] is not None:
+        from sliceport.report.check_page import check_page
+
+        files[pages["html"]] = check_page(results)
+    write_pages(files, overwrite=options.overwrite)
     emit(_format(results, options), is_raw=options.format != "text")
     return BAD_INPUT if any("error" in result for result in results) else int(not clean)
 

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from sliceport.cli.options import add_inputs, add_open_shapes, parse_open_shapes, parse_seconds, run_options
+from sliceport.cli.pages import add_pages, read_pages
 from sliceport.cli.parser import Commands, Parser, list_names
 from sliceport.cli.work import add_command
 from sliceport.errors import UsageError
@@ -23,6 +24,7 @@ def add(commands: Commands) -> None:
         output_flags=("--save",),
     )
     parser.add_argument("other", nargs="?", metavar="B", help="a second model, which should compute the same")
+    add_pages(parser)
 
 
 def add_options(command: Parser) -> None:
@@ -60,7 +62,7 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _read_both(options: argparse.Namespace) -> dict[str, Any]:
-    return {"other": options.other} | read_options(options)
+    return {"other": options.other} | read_pages(options) | read_options(options)
 
 
 def _parse_tolerance(text: str | None) -> Any:

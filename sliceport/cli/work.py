@@ -7,13 +7,14 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
 from sliceport.cli.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
+from sliceport.cli.pages import write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import COMMANDS
 from sliceport.errors import ModelError, SliceportError, UsageError
@@ -58,12 +59,14 @@ class Answer:
         text: The text to print.
         is_written: Whether the output was written, or waits for its place.
         placements: The files that wait for their place.
+        files: The contents of further text files by name.
     """
 
     is_clean: bool
     text: str
     is_written: bool
     placements: tuple[Placement, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def add_command(
@@ -96,7 +99,7 @@ def add_command(
         is_file = command.writes == "always"
         metavar = "OUT" if is_file else "DIR"
         parser.add_argument(*output_flags, dest="output", required=is_file, metavar=metavar, help=output)
-        replaced = "OUT and its weights" if is_file else "DIR if an earlier run wrote it"
+        replaced = "OUT and its weights" if is_file else "files, and DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {replaced}")
     add_options(parser)
     add_format(parser)
@@ -144,6 +147,7 @@ def _run(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> boo
     if work.output is not None:
         reason = "" if answer.is_written else ", because the rewritten model computes something else"
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
+    write_pages(answer.files, overwrite=work.overwrite)
     emit(answer.text)
     return answer.is_clean
 
@@ -226,7 +230,7 @@ def do(work: Work, owner: str = "") -> Answer:
                 text = to_text(outcome.to_json())
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
-            return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements))
+            return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
     except supervisor.ChildLost:  # a process that this one waited for
         raise
     except UsageError as error:

@@ -12,15 +12,18 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
     """Check a model's file."""
     from sliceport.api import check
     from sliceport.report.check import check_text, summarize
+    from sliceport.report.model_explorer import check_node_data
 
     progress.say(f"checking {model}")
     chosen = dict(options)
     fail_on = chosen.pop("fail_on", None)
+    node_data = chosen.pop("model_explorer", None)  # the name of a file
     report = check(model, **chosen)
 
     def result() -> dict[str, object]:
         return {"model": model, **report.to_json()}
 
+    files = {} if node_data is None else {node_data: check_node_data(result(), model)}
     return Outcome(
         is_clean=not any(fail_on is None or one.kind in fail_on for one in report.findings),
         summary=lambda: summarize(result()),
@@ -38,4 +41,5 @@ def run(model: str, _output: Path | None, options: Options, *, overwrite: bool =
             for one in report.findings
             for engine in [each.engine for each in report.selection.divergences_of(one.defect)] or [""]
         ],
+        files=files,
     )

@@ -14,12 +14,22 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     from sliceport.diffing.diff import diff
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_summary, diff_text
+    from sliceport.report.diff_page import diff_page
+    from sliceport.report.model_explorer import diff_node_data
 
     progress.say(f"comparing {model}")
-    report = diff(model, **options)
+    chosen = dict(options)
+    page, node_data = chosen.pop("html", None), chosen.pop("model_explorer", None)  # names of files
+    report = diff(model, **chosen)
     is_saved = output is not None and report.part is not None
     if output is not None and is_saved:
         save(report, output, overwrite=overwrite)
+    files = {}
+    models = [str(name) for name in (model, chosen.get("other")) if name is not None]
+    if page is not None:
+        files[page] = diff_page(report, models)
+    if node_data is not None:
+        files[node_data] = diff_node_data(report, models[-1])
     return Outcome(
         is_clean=report.is_equal,
         summary=lambda: diff_summary(report),
@@ -27,6 +37,7 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
         text=lambda _, columns: diff_text(report, columns),
         list_findings=lambda: _list_findings(report),
         output=output / "issue.md" if output is not None and is_saved else None,
+        files=files,
     )
 
 

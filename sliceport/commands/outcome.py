@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -36,6 +36,7 @@ class Outcome:
         text: Formats the outcome for people, given whether to be verbose and the columns of the terminal, if any.
         list_findings: Lists what is wrong with the model, or was changed in it.
         output: The main file that was written; None if none was.
+        files: The contents of further text files by name, which the command line writes.
     """
 
     is_clean: bool
@@ -44,6 +45,7 @@ class Outcome:
     text: Callable[[bool, int | None], str]
     list_findings: Callable[[], list[Finding]]
     output: Path | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def finding(

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.difference import EXACT, Failure, OutputDiff, Tolerance, compare_outputs
+from sliceport.diffing.difference import (
+    EXACT,
+    Failure,
+    OutputDiff,
+    Tolerance,
+    compare_outputs,
+    describe_missing,
+    narrow_tolerance_of,
+    tolerance_of,
+)
 from sliceport.diffing.graph import Diffable, Graph
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
@@ -319,7 +327,10 @@ class _Comparison:
         else:
             pair = Pair(self.first, self.second, (good, bad), self.names, self.tolerance)
             outputs = self.second.outputs if failure.is_of_run else [failure.output]
-            case, expected, notes = pair.explain(matching, outputs)
+            try:
+                case, expected, notes = pair.explain(matching, outputs)
+            except BudgetSpent as over:
+                case, notes = None, (str(over),)
         if case is None:
             notes += ("no part of the model that was cut out fails like the whole",)
         part = None if case is None else self._describe(case, bad, good, expected)
@@ -340,17 +351,29 @@ class _Comparison:
 
     def _describe(self, case: Case, bad: Side, good: Side, expected: Result | None) -> Part:
         """Add to a case what was expected and seen, its cause, and the known defects."""
+        bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
         model = case.model
         got = _try_model(bad, model, case.inputs)
         cause = ""
         if expected is None:
             expected = _try_model(good, model, case.inputs)
             if isinstance(bad.engine, NamesCause):
-                with suppress(BudgetSpent):
-                    cause = bad.engine.find_cause(bad.options, lambda options: self._fails(case, bad, good, options))
-        return Part(
-            case, bad, good, model, got, expected, cause, tuple(case.graph.find_defects(model, bad.engine.name))
-        )
+                cause = bad.engine.find_cause(bad.options, lambda options: self._fails(case, bad, good, options))
+        outputs = self._compare_part(case, got, expected)
+        defects = tuple(case.graph.find_defects(model, bad.engine.name))
+        return Part(case, bad, good, model, got, expected, outputs, cause, defects)
+
+    def _compare_part(self, case: Case, got: Result, expected: Result) -> tuple[OutputDiff, ...]:
+        if isinstance(expected, Failure):
+            return ()
+        if isinstance(got, Failure):
+            return describe_missing(expected, got)
+        default = tolerance_of if self.first is self.second else narrow_tolerance_of
+        tolerances = {
+            name: EXACT if only_moves(case.graph, case.numbers, name) else self.tolerance or default(value)
+            for name, value in expected.items()
+        }
+        return compare_outputs(got, expected, tolerances)
 
     def _fails(self, case: Case, bad: Side, good: Side, options: Mapping[str, str]) -> bool:
         other = bad.with_options(options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,6 +37,7 @@ class Tolerance:
 
 EXACT = Tolerance()
 _BY_TYPE = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
+_MAX_SAMPLES = 10
 _NARROW = Tolerance(1e-1, 1e-1)
 """For bfloat16 and floats of 8 bits or less."""
 
@@ -88,7 +90,7 @@ def _signature(message: str) -> str:
     """Return a message without what changes when a model is cut: names, numbers and paths."""
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
     plain = re.sub(r"(?i)\b(node|name|input|output|initializer)s?:? ?\S+", " ", plain)
-    return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],]", " ", plain).split())[:200]
+    return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],.]", " ", plain).split())[:200]
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class OutputDiff:
         relative: The same over the largest expected magnitude.
         ulps: The largest difference in floats that lie between; None for other types.
         distribution: A line about the differences of all elements, or an empty string.
+        samples: The index, the element and the expected one of the first that differ beyond the tolerance, as texts.
     """
 
     name: str
@@ -120,6 +123,7 @@ class OutputDiff:
     relative: float = 0.0
     ulps: float | None = None
     distribution: str = ""
+    samples: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -193,12 +197,12 @@ def _compare_arrays(name: str, got: Array, expected: Array, tolerance: Tolerance
     if not unequal.any():
         return OutputDiff(name, **about)
     if a.dtype == object or not _is_arithmetic(a.dtype):
-        return _different(name, "values", _first(unequal, a, b, got.shape), **about)
+        return _different(name, "values", **_first(unequal, a, b, got.shape), **about)
     for kind, is_special in (("nan", np.isnan), ("infinity", _signed_infinity)):
         if tolerance != EXACT and a.dtype.kind not in "iu":
             special = is_special(widen(a)) != is_special(widen(b))
             if special.any():
-                return _different(name, kind, _first(special, a, b, got.shape), **about)  # type: ignore[arg-type]
+                return _different(name, kind, **_first(special, a, b, got.shape), **about)  # type: ignore[arg-type]
     return _compare_finite(name, a, b, unequal, tolerance, about)
 
 
@@ -228,8 +232,8 @@ def _compare_finite(
         f"difference is {quantiles[0]:.2g} at the median, {quantiles[1]:.2g} at 90 %, {quantiles[2]:.2g} at 99 % and "
         f"{error.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
     )
-    detail = _first(is_wrong, a, b, about["shape"])
-    return _different(name, "values", detail, **about, **measures, distribution=distribution)
+    first = _first(is_wrong, a, b, about["shape"])
+    return _different(name, "values", **first, **about, **measures, distribution=distribution)
 
 
 def _bytes(flat: Array) -> Array:
@@ -265,8 +269,24 @@ def _ulps(a: Array, b: Array, finite: Array) -> Array:
     return np.where(finite, steps, 0.0)
 
 
-def _first(where: Array, a: Array, b: Array, shape: tuple[int, ...]) -> str:
-    at = int(np.flatnonzero(where)[0])
-    index = [int(i) for i in np.unravel_index(at, shape)]
-    count = int(np.count_nonzero(where))
-    return f"first at index {index}, {a[at]!s} for {b[at]!s} ({count} of {a.size} elements)"
+def _first(where: Array, a: Array, b: Array, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the `detail` and the `samples` about the elements of a mask."""
+    places = np.flatnonzero(where)
+    samples = tuple(
+        (str([int(i) for i in np.unravel_index(at, shape)]), str(a[at]), str(b[at])) for at in places[:_MAX_SAMPLES]
+    )
+    index, got, expected = samples[0]
+    detail = f"first at index {index}, {got} for {expected} ({len(places)} of {a.size} elements)"
+    return {"detail": detail, "samples": samples}
+
+
+def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
+    """Return the first elements of outputs that the other side did not compute."""
+    missing = []
+    for name, value in outputs.items():
+        if isinstance(value, np.ndarray):
+            indices = islice(np.ndindex(value.shape), _MAX_SAMPLES)
+            samples = tuple((str(list(index)), "none", str(value[index])) for index in indices)
+            about = {"element": value.dtype.name, "shape": value.shape, "samples": samples}
+            missing.append(_different(name, failure.kind, failure.message, **about))
+    return tuple(missing)

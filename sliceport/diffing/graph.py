@@ -31,6 +31,7 @@ class GraphNode:
         op_type: Its operator.
         reads: The values that it reads, without constants; those that its bodies read included.
         writes: The values that it writes.
+        constants: The constants that it reads.
         moves: Whether it only moves elements.
         is_shape: Whether it returns the shape of what it reads, so that its values follow from shapes alone.
     """
@@ -41,6 +42,7 @@ class GraphNode:
     writes: tuple[str, ...]
     moves: bool = False
     is_shape: bool = False
+    constants: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.op_type} {self.name!r}"

@@ -146,7 +146,8 @@ class Pair:
                 found = inner._locate(first.inputs, inner._match([first.inputs]), second.graph.outputs)
                 if found is not None:
                     deeper, values = inner._enter(*found)
-                    return replace(deeper, scope=(f"{case.culprit}, {second.title}", *deeper.scope)), values
+                    scope = (f"{case.culprit}, {second.title}", *deeper.scope)
+                    return replace(deeper, scope=scope, holder=case.culprit), values
         return case, expected
 
     def _match(self, runs: Sequence[Mapping[str, Array]]) -> dict[str, tuple[str, str]]:

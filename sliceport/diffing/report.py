@@ -28,6 +28,7 @@ class Part:
         model: The part as a model.
         got: The outputs of the engine at fault, or its failure.
         expected: The outputs of the other engine.
+        outputs: The comparison of each output; empty if the other engine did not run the part.
         cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
         defects: The known defects that explain the failure.
     """
@@ -38,6 +39,7 @@ class Part:
     model: WholeModel
     got: Mapping[str, Value] | Failure
     expected: Mapping[str, Value] | Failure
+    outputs: tuple[OutputDiff, ...] = ()
     cause: str = ""
     defects: tuple[Defect, ...] = ()
 
@@ -51,6 +53,12 @@ class Part:
     @property
     def sentences(self) -> list[str]:
         """The findings, one sentence each."""
+        defects = [f"a known defect: {defect.id} ({defect.reason})" for defect in self.defects]
+        return [*self.causes, *(defects or ["not a known defect"])]
+
+    @property
+    def causes(self) -> list[str]:
+        """The findings about nodes, one sentence each."""
         case = self.case
         count = len(case.nodes)
         listed = ", ".join(map(str, case.nodes[:_MAX_LISTED])) + ", ..." * (count > _MAX_LISTED)
@@ -59,9 +67,7 @@ class Part:
         if count > 1:
             lines.append(f"it takes {count} nodes together: {listed}")
         lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")
-        lines += [line for line in (self.fusion, self.cause, case.note) if line]
-        lines += [f"a known defect: {defect.id} ({defect.reason})" for defect in self.defects] or ["not a known defect"]
-        return lines
+        return [*lines, *filter(None, (self.fusion, self.cause, case.note))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the part as JSON values."""

@@ -32,6 +32,7 @@ class Case:
         constants: More of these values, which follow from shapes and constants alone; they are constants of the case.
         failure: The failure.
         scope: The nodes of control flow around it, each with the title of the body.
+        holder: The outermost of these nodes; None for a case of the main graph.
         is_fusion: Whether the failure is gone once the values between the nodes are outputs.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
         note: Why the case is not smaller, or an empty string.
@@ -44,6 +45,7 @@ class Case:
     constants: Mapping[str, Array]
     failure: Failure
     scope: tuple[str, ...] = ()
+    holder: GraphNode | None = None
     is_fusion: bool = False
     has_fixed_shapes: bool = False
     note: str = ""
@@ -245,7 +247,8 @@ class Search:
                     continue
                 found = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
                 if found is not None:
-                    self.best = replace(found, scope=(f"{best.culprit}, {body.title}", *found.scope))
+                    scope = (f"{best.culprit}, {body.title}", *found.scope)
+                    self.best = replace(found, scope=scope, holder=best.culprit)
                 return
         except RunFailed:  # the good side runs the body only within its node
             return

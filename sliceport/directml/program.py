@@ -157,7 +157,7 @@ class Program:
         return {"total": len(self.nodes)} | {verdict: counts[verdict] for verdict in VERDICTS}
 
     def __repr__(self) -> str:
-        return f"<Program: {self._describe()}>"
+        return f"<Program: {self._describe_counts()}>"
 
     def _repr_html_(self) -> str:
         from sliceport.html_table import html_table  # only notebooks need the table
@@ -171,9 +171,11 @@ class Program:
             )
             for lowered in self.nodes
         ]
-        return html_table(self._describe(), ("node", "operator", "verdict", "DirectML operators, or reason"), rows)
+        return html_table(
+            self._describe_counts(), ("node", "operator", "verdict", "DirectML operators, or reason"), rows
+        )
 
-    def _describe(self) -> str:
+    def _describe_counts(self) -> str:
         """Return the number of nodes by verdict in words."""
         counts = [f"{count} {verdict}" for verdict, count in self.summary.items() if count and verdict != "total"]
         return f"{count_of(len(self.nodes), 'slicing node')}{': ' * bool(counts)}{', '.join(counts)}"

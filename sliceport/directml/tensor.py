@@ -197,7 +197,7 @@ class BufferTensor:
         if self.strides is None:
             return False
         dims = sorted((stride, size) for stride, size in zip(self.strides, self.sizes, strict=True) if size > 1)
-        # Without overlap, each stride spans all elements of the dimensions with smaller strides.
+        # In a nested layout, each stride spans all elements of the dimensions with smaller strides: no overlap.
         extent = 1
         for stride, size in dims:
             if stride < extent:

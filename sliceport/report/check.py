@@ -60,10 +60,9 @@ class Group:
         return "; ".join(effects)
 
     @property
-    def sources(self) -> list[str]:
-        """The page of the entry, and the reports about it."""
-        issues = [issue for engine in self.entry["engines"] for issue in engine["issues"]]
-        return [self.entry["page"], *dict.fromkeys(issues)]
+    def issues(self) -> list[str]:
+        """The reports about the entry, as `owner/repository#number`."""
+        return list(dict.fromkeys(issue for engine in self.entry["engines"] for issue in engine["issues"]))
 
     @property
     def help(self) -> str:
@@ -140,7 +139,7 @@ def _describe(result: Result, verbose: bool) -> Iterator[str]:
         yield f"{'  ' if group.is_reported else f'{group.kind}: '}{printable(str(group))}"
         if verbose:
             yield from (f"    {printable(name)}" for name in group.nodes)
-            yield f"    see {', '.join(group.sources)}"
+            yield f"    see {', '.join([group.entry['page'], *group.issues])}"
     yield summarize(result)
     if verbose:
         yield f"engines: {', '.join(result['engines'])}"

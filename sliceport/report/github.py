@@ -17,17 +17,17 @@ def github_text(results: Sequence[Result]) -> str:
     lines = []
     for result in results:
         if "error" in result:
-            lines.append(_command("error", result["model"], "not checked", result["error"]))
+            lines.append(_format_command("error", result["model"], "not checked", result["error"]))
             continue
         for group in group_findings(result):
             level = "notice" if group.is_reported else _LEVELS[group.kind]
             title = f"{'reported, not reproduced' if group.is_reported else group.kind}: {group.rule}"
-            lines.append(_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
+            lines.append(_format_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
         lines.append(f"{_escape(result['model'])}: {summarize(result)}")
     return "\n".join(lines)
 
 
-def _command(level: str, file: str, title: str, message: str) -> str:
+def _format_command(level: str, file: str, title: str, message: str) -> str:
     return f"::{level} file={_escape_property(file)},title={_escape_property(title)}::{_escape(message)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shutil
@@ -270,8 +269,10 @@ def deferred(output: Path, owner: str) -> Iterator[list[Placement]]:
 
 def remove_scratch(parent: Path, owner: str) -> None:
     """Remove the scratch folders in a folder whose names begin with a name of `new_name`."""
-    for folder in parent.glob(f"{glob.escape(_PREFIX + owner)}*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # the command may have failed before it made the folder
+        for entry in os.scandir(parent):
+            if entry.name.startswith(f"{_PREFIX}{owner}"):
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _rename(pairs: Sequence[tuple[Path, Path]]) -> None:

@@ -20,11 +20,12 @@ def _own_machine() -> str:
     """Return the name of this machine and of its namespace of process ids. Each container has its own namespace."""
     import socket  # takes a while, and most commands write nothing
 
-    try:
-        namespace = os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        namespace = 0
-    return f"{socket.gethostname()}-{namespace}"
+    parts = [socket.gethostname()]
+    with suppress(OSError):  # machines that share a folder may share a host name, such as localhost
+        parts.append(Path("/etc/machine-id").read_text(encoding="ascii")[:8].strip())
+    with suppress(OSError):
+        parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
+    return "-".join(filter(None, parts))
 
 
 def remove_abandoned(folder: Path, prefix: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Names of nodes and what a model says of its nodes and values, whichever pass replaces them."""
+"""Names and annotations of nodes and values that passes replace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES = [*FIRES, *EXAMPLES]
 
 
 def case_of(name: str) -> tuple[type[SlicingPass], onnx.ModelProto]:
-    """A pass and a model that it changes, whose nodes all have names."""
+    """Return a pass and a model that it changes, with a name for each node."""
     if name in FIRES:
         kind, proto = PASSES[FIRES[name][0]], FIRES[name][1]
     else:
@@ -50,13 +50,13 @@ def run_pass(kind: type[SlicingPass], proto: onnx.ModelProto) -> ir.Model:
 
 
 def constants(names: list[str]) -> Iterator[onnx.NodeProto]:
-    """Nodes that have names already, which no pass changes."""
+    """Yield nodes with these names, which no pass changes."""
     for i, name in enumerate(names):
         yield helper.make_node("Constant", [], [f"held{i}"], name, value_float=0.0)
 
 
 def constants_in_branch(names: list[str]) -> list[onnx.NodeProto]:
-    """The same nodes, in a branch."""
+    """Return the nodes of `constants` in a branch of an If."""
     inside = [*constants(names), helper.make_node("Constant", [], ["out"], value_float=1.0)]
     output = helper.make_tensor_value_info("out", TensorProto.FLOAT, [])
     body = helper.make_graph(inside, "body", [], [output])
@@ -70,7 +70,7 @@ def constants_in_branch(names: list[str]) -> list[onnx.NodeProto]:
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_a_new_node_gets_a_name_that_no_other_has(case: str, inside: bool) -> None:
+def test_new_nodes_get_unique_names(case: str, inside: bool) -> None:
     kind, proto = case_of(case)
     before = names_of(from_proto(proto))
     made = [name for name in names_of(run_pass(kind, proto)) if name not in before]
@@ -84,7 +84,7 @@ def test_a_new_node_gets_a_name_that_no_other_has(case: str, inside: bool) -> No
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nodes_without_names_get_none_that_is_there_twice(case: str) -> None:
+def test_nodes_without_names_get_unique_names(case: str) -> None:
     kind, proto = case_of(case)
     for node in proto.graph.node:
         node.name = ""
@@ -94,7 +94,7 @@ def test_nodes_without_names_get_none_that_is_there_twice(case: str) -> None:
     assert all(number <= own.get(name, 1) for name, number in Counter(names).items())
 
 
-def test_onnxruntime_takes_what_comes_of_nodes_without_names() -> None:
+def test_onnxruntime_loads_rewritten_models_without_node_names() -> None:
     proto = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]>
         g (float[2,64] x) => (float[2,1] y, float[2,1] w) <int64[1] a={0}, int64[1] one={1}>
@@ -125,7 +125,7 @@ def test_new_nodes_in_branches_get_different_names() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_said_of_nodes_and_values_stays(case: str) -> None:
+def test_annotations_of_nodes_and_values_stay(case: str) -> None:
     kind, proto = case_of(case)
     for node in proto.graph.node:
         node.doc_string = f"doc of {node.name}"
@@ -155,7 +155,7 @@ def test_what_is_said_of_nodes_and_values_stays(case: str) -> None:
 
 
 @pytest.mark.parametrize(("ends", "operator"), [((3, 9), "Identity"), ((3, 3), "Constant")])
-def test_the_one_node_that_takes_the_place_of_another_says_the_same(ends: tuple[int, int], operator: str) -> None:
+def test_the_only_replacement_of_a_node_keeps_its_annotations(ends: tuple[int, int], operator: str) -> None:
     start, end = (0, ends[1]) if operator == "Identity" else ends
     proto = onnx.parser.parse_model(f"""
         <ir_version: 8, opset_import: ["" : 17]>
@@ -172,7 +172,7 @@ def test_the_one_node_that_takes_the_place_of_another_says_the_same(ends: tuple[
 
 
 def test_long_names_and_notes_are_not_multiplied() -> None:
-    """A Split of which each part but an empty one becomes a Slice, and Slices with gaps that become a Split."""
+    """Each part of a Split becomes a Slice, an empty one a constant; Slices with gaps become a Split."""
     count, long = 50, "z" * 100_000
     sizes = ", ".join(["0", *["1"] * (count - 1)])
     split = f"{', '.join(f'p{i}' for i in range(count))} = Split<axis = 0, split = [{sizes}]>(x)"

@@ -1,4 +1,4 @@
-"""Each condition of each rule, with a case that it holds for and one that it does not, and what is said of that one."""
+"""Each condition of each rule: a case that meets it, and one that does not with the reason that the pass gives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_ops.passes import PASSES
 
 
 @pytest.mark.parametrize("case", FIRES)
-def test_fires(case: str) -> None:
+def test_pass_rewrites_what_meets_its_condition(case: str) -> None:
     name, proto = FIRES[case]
     made = PASSES[name]()
     rewritten = from_proto(proto)
@@ -24,7 +24,7 @@ def test_fires(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", STAYS)
-def test_stays(case: str) -> None:
+def test_pass_leaves_what_breaks_its_condition(case: str) -> None:
     name, proto, reason = STAYS[case]
     made = PASSES[name]()
     untouched = from_proto(proto)
@@ -36,7 +36,7 @@ def test_stays(case: str) -> None:
         assert any(reason in skipped.reason for skipped in made.skipped), made.skipped
 
 
-def test_every_pass_has_both() -> None:
+def test_every_pass_has_cases_of_both_kinds() -> None:
     for cases, title in ((FIRES, "FIRES"), (STAYS, "STAYS")):
         missing = set(PASSES) - {name for name, *_ in cases.values()}
         assert not missing, f"add cases for {missing} to {title} in tests/pass_cases/conditions.py"

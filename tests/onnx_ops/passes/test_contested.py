@@ -1,7 +1,7 @@
-"""What engines read differently stays as it is, wherever it stands, and so does what follows from it.
+"""Contested nodes stay as they are in graphs, branches and functions, and so does what follows from them.
 
-Each model runs on onnxruntime's CPU provider, optimised and not, before and after: what comes out, or that nothing
-does, is the same.
+Each model runs on onnxruntime's CPU provider before and after, with optimisation and without. The outputs are equal,
+or the provider refuses both.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CONSTANTS = "".join(f"i{i} = Constant<value_ints=[{i}]>()  " for i in range(3))
 
 
 def constants(start: int, end: int, step: int, axis: int | None, prefix: str = "") -> str:
-    """Constants `s`, `e`, `t` and, where there is an axis, `x0`."""
+    """Write the constants `s`, `e`, `t` and, if there is an axis, `ax`."""
     given = {"s": start, "e": end, "t": step} | ({} if axis is None else {"ax": axis})
     return "".join(f"{prefix}{name} = Constant<value_ints=[{value}]>()  " for name, value in given.items())
 
@@ -69,7 +69,7 @@ def in_the_graph(start: int, end: int, step: int, axis: int | None) -> str:
 
 
 def behind_another(start: int, end: int, step: int, axis: int | None) -> str:
-    """A slice of it, by a slice before it, beside its equal, above an operator; two of them are never read."""
+    """Place the Slice behind another one, beside an equal one and after an operator; two of them are never read."""
     return f"""g (float[9] x) => (float[p] y, int64[q] f, float[r] again) {{
         {CONSTANTS} i4 = Constant<value_ints=[4]>()  {constants(start, end, step, axis)}
         a = Slice(x, i0, i4, i0)  c = Slice(a, {parameters(axis)})  {AFTER}
@@ -78,7 +78,7 @@ def behind_another(start: int, end: int, step: int, axis: int | None) -> str:
 
 
 def computed(start: int, end: int, step: int, axis: int | None) -> str:
-    """Its end is only known when constants are folded."""
+    """Compute the end from constants."""
     return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
         {CONSTANTS} {constants(start, end, step, axis).replace("e =", "e0 =")} e = Add(e0, i0)
         a = Neg(x)  c = Slice(a, {parameters(axis)})  {AFTER}
@@ -86,7 +86,7 @@ def computed(start: int, end: int, step: int, axis: int | None) -> str:
 
 
 def in_a_branch(start: int, end: int, step: int, axis: int | None) -> str:
-    """Not as its output: onnxruntime infers by the specification how much of that there is, and then refuses."""
+    """Place the Slice in a branch, not as its output: onnxruntime would infer another shape for it and refuse."""
     return f"""g (float[4] x) => (float[p] y, int64[q] f) {{
         {CONSTANTS} {constants(start, end, step, axis)}
         total = ReduceSum<keepdims=0>(x)  is_true = Cast<to=9>(total)
@@ -130,7 +130,7 @@ def model_of(text: str, opset: int = 17) -> onnx.ModelProto:
 
 
 def outcomes(proto: onnx.ModelProto) -> list[object]:
-    """What comes out on the CPU provider without and with optimisation; `None` where it refuses."""
+    """Return the outputs on the CPU provider without and with optimisation, None if it refuses the model."""
     return _outcomes(proto.SerializeToString())
 
 
@@ -138,7 +138,7 @@ def outcomes(proto: onnx.ModelProto) -> list[object]:
 def _outcomes(model: bytes) -> list[object]:
     (x,) = onnx.ModelProto.FromString(model).graph.input
     size = x.type.tensor_type.shape.dim[0].dim_value
-    found: list[object] = []
+    results: list[object] = []
     for level in LEVELS:
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
@@ -146,16 +146,16 @@ def _outcomes(model: bytes) -> list[object]:
         options.log_severity_level = 4
         try:
             session = ort.InferenceSession(model, options, ["CPUExecutionProvider"])
-            results = session.run(None, {"x": np.arange(1, size + 1, dtype=np.float32)})
+            arrays = session.run(None, {"x": np.arange(1, size + 1, dtype=np.float32)})
         except Exception:
-            found.append(None)
+            results.append(None)
         else:
-            found.append([(array.shape, array.tobytes()) for array in as_arrays(results)])
-    return found
+            results.append([(array.shape, array.tobytes()) for array in as_arrays(arrays)])
+    return results
 
 
 def slicing(proto: onnx.ModelProto) -> int:
-    """How many Slices and Splits there are, wherever."""
+    """Count the Slices and Splits of a model, those in branches and functions too."""
     model = from_proto(proto)
     holders: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     return sum(node.op_type in ("Slice", "Split") for holder in holders for node in holder.all_nodes())
@@ -208,7 +208,7 @@ def test_hardening_reports_contested_nodes_as_not_fixed(
 
 
 @pytest.mark.parametrize(("size", "parts"), [(4, 3), (1, 2), (3, 4), (5, 5), (6, 4)])
-def test_an_empty_last_part(size: int, parts: int) -> None:
+def test_split_with_an_empty_last_part_stays(size: int, parts: int) -> None:
     """onnxruntime's CPU provider refuses it and goes on doing so: no pass makes Slices of the parts that are read."""
     names = [f"b{i}" for i in range(parts)]
     text = f"""g (float[{size}] x) => (float[p] y, int64[q] f) {{
@@ -233,7 +233,7 @@ def test_an_empty_last_part(size: int, parts: int) -> None:
     ["c, d, e = Split<num_outputs=3>(a)", f"{constants(-9, -20, -1, 0)} c = Slice(a, s, e, ax, t)"],
     ids=["last part", "below"],
 )
-def test_that_only_a_shape_reads(node: str) -> None:
+def test_contested_node_stays_if_only_a_shape_reads_it(node: str) -> None:
     """Engines disagree by sizes that are only inferred; were the Shape a constant, nothing would read the node."""
     before = model_of(f"g (float[4] x) => (int64[1] f) {{ a = Neg(x)  {node}  f = Shape(c) }}", 18)
     expected = outcomes(before)
@@ -258,7 +258,7 @@ def test_a_slice_before_opset_10_has_no_steps_to_disagree_about() -> None:
     assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
 
 
-def test_a_shape_that_the_file_declares_is_not_believed_behind_it() -> None:
+def test_declared_shapes_behind_contested_nodes_are_ignored() -> None:
     """Exporters write what onnx infers, which is that nothing is selected."""
     before = onnx.shape_inference.infer_shapes(model_of(in_the_graph(-1, INT64_MAX, -1, 0)), data_prop=True)
     assert any(value.name == "c" for value in before.graph.value_info)
@@ -268,7 +268,7 @@ def test_a_shape_that_the_file_declares_is_not_believed_behind_it() -> None:
         assert slicing(ir.serde.serialize_model(model)) == slicing(before)
 
 
-def test_of_a_strided_slice_comes_nothing_that_engines_read_differently() -> None:
+def test_strided_slice_becomes_no_contested_slice() -> None:
     text = f"""g (float[4] x) => (float[p] y) {{
         {constants(-9, -20, -1, 0)} c = ov_ext.StridedSlice(x, s, e, t)  y = Neg(c)
     }}"""
@@ -283,7 +283,7 @@ def test_of_a_strided_slice_comes_nothing_that_engines_read_differently() -> Non
     assert y.tolist() == [-1]
 
 
-def test_by_calls_that_differ_only_what_is_known_of_all_counts() -> None:
+def test_facts_in_functions_hold_at_all_calls() -> None:
     """One call reverses, the other crops: what follows from the first stays."""
     text = f"""g (float[4] x) => (float[p] y, int64[q] f, int64[r] h) {{
         {CONSTANTS} {constants(-1, INT64_MAX, -1, 0)} {constants(0, 2, 1, 0, "o")}
@@ -299,7 +299,7 @@ def test_by_calls_that_differ_only_what_is_known_of_all_counts() -> None:
         assert outcomes(ir.serde.serialize_model(model)) == outcomes(before)
 
 
-def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_name_the_contested_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_of(in_the_graph(-1, INT64_MAX, -1, 0)), path)
     assert main(["harden", str(path), "-o", str(tmp_path / "h.onnx")]) == 1

@@ -56,7 +56,7 @@ def test_of_all_operators(nodes: str, expected: np.ndarray) -> None:
     assert (y.shape, y.tobytes()) == (expected.shape, expected.tobytes())
 
 
-def test_before_opset_10() -> None:
+def test_slices_before_opset_10_are_folded() -> None:
     nodes = "y = Slice<starts = [1], ends = [3], axes = [1]>(w)"
     assert constants(model_of(nodes, WEIGHTS, "float[p, q] y", opset=9))["y"].tolist() == WEIGHTS[:, 1:3].tolist()
 
@@ -76,7 +76,7 @@ def test_of_all_types(dtype: type) -> None:
     ("size", "readers", "folds"),
     [(LARGE_BYTES, 2, True), (LARGE_BYTES + 4, 2, False), (MAX_BYTES, 1, True), (MAX_BYTES + 4, 1, False)],
 )
-def test_limits(size: int, readers: int, folds: bool) -> None:
+def test_large_constants_are_folded_up_to_limits(size: int, readers: int, folds: bool) -> None:
     """More than 8 KiB only where the model does not grow: nothing else reads the weights."""
     weights = np.arange(MAX_BYTES, dtype=np.float32)
     proto = model_of("y = Slice(w, a, b)" + " z = Neg(w)" * (readers - 1), weights, "float[p] y")
@@ -101,7 +101,7 @@ def test_what_may_be_replaced_or_is_out_of_bounds_stays() -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_external_data(tmp_path: Path, is_there: bool) -> None:
+def test_external_data_are_folded_if_they_can_be_read(tmp_path: Path, is_there: bool) -> None:
     proto = model_of("y = Slice(w, a, b)", WEIGHTS, "float[p, q] y")
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=1024)
     if not is_there:

@@ -9,7 +9,7 @@ from onnx_ops.passes.edits import MANY, GraphEdits, remove_nodes
 
 
 def make_graph(count: int) -> tuple[ir.Graph, ir.Value, ir.Node, ir.Node]:
-    """A graph in which a Concat reads `x` and the output of an Abs in turns, and both are given out so often."""
+    """Build a graph whose outputs and the inputs of a Concat are `x` and the output of an Abs in turns."""
     x = ir.Value(name="x")
     first = ir.node("Abs", [x], name="first")
     concat = ir.node("Concat", [x, first.outputs[0]] * count, {"axis": 0}, name="concat")

@@ -1,4 +1,4 @@
-"""What a first look at a ModelProto tells: whether passes have anything to do, and report anything."""
+"""A first look at a ModelProto finds whether passes may change or report anything."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def model(body: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("body", NOTHING)
-def test_where_nothing_is_found_passes_find_and_report_nothing(body: str) -> None:
+def test_passes_report_nothing_if_the_first_look_finds_nothing(body: str) -> None:
     proto = model(body)
     assert not may_need_rewriting(model_nodes(proto))
     assert rewrite(from_proto(proto), list(PASSES)) == report_nothing(list(PASSES))

@@ -1,4 +1,4 @@
-"""Which nodes that follow from constants alone become constants, and what limits that."""
+"""Folding of nodes that follow from constants alone, and its limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def operators(model: ir.Model) -> list[str]:
 
 
 def folded(proto: onnx.ModelProto, fold: FoldConstantsPass | None = None) -> list[str]:
-    """The operators after one run of the pass, by exact computation if none is given."""
+    """Return the operators after one run of a pass."""
     model = from_proto(proto)
     fold = fold or FoldExactConstantsPass()
     is_changed = fold(model).modified
@@ -129,7 +129,7 @@ SUMS = "(float[n] y, float[m] z) { a = Exp(c) b = Exp(some) y = Add(x, a) z = Ad
         ("MAX_ALL_READ_BYTES", 16, []),
     ],
 )
-def test_limits(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, left: list[str]) -> None:
+def test_bytes_are_limited(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, left: list[str]) -> None:
     """Each of the two constants, and each of the two results, has 8 bytes."""
     monkeypatch.setattr(fold_constants, limit, value)
     fold = FoldByOnnxruntimePass()

@@ -69,7 +69,7 @@ WAYS: dict[str, Callable[[ir.Model], object]] = {
 
 
 def model_of(name: str, *, is_default: bool = False, is_read: bool = True) -> onnx.ModelProto:
-    """Two calls, or one with an attribute and one without."""
+    """Build a model with two calls of a function, one without the attribute if it has a default."""
     opset, body, (first, second) = BODIES[name]
     kind = "ints" if isinstance(first, list) else "int"
     declared = f"<p: {kind} = {second}>" if is_default else "<p>"

@@ -73,9 +73,3 @@ def test_hardening_sees_a_gate_through_identity(gate: str) -> None:
     assert gated_splits(model) == 1
     assert harden_for_directml(model).is_complete
     assert gated_splits(model) == 0
-
-
-def test_a_part_that_gates_itself_is_right() -> None:
-    model = from_proto(model_of("a, b = Split(x, h)  w = Neg(a)", "s = Sigmoid(b)  y = Mul(b, s)"))
-    assert gated_splits(model) == 0
-    assert not harden_for_directml(model).changes

@@ -184,7 +184,7 @@ def test_nodes_that_others_are_put_together_with(opset: int, body: str) -> None:
     assert any(node.op_type in ("Slice", "Split") for node in model.graph)
 
 
-def test_elements_of_no_type() -> None:
+def test_unknown_element_types_are_left() -> None:
     """The type that is written for them is 0, the one that is not known."""
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
         g (float[9] x) => (float[a] y, float[b] z)

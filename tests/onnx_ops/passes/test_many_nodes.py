@@ -1,4 +1,4 @@
-"""What many nodes share is looked at once, and not once for each of them."""
+"""Nodes and constants that many nodes share are read once, and not once for each reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = 2**17 + 1
 def make_model(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], size: int, constants: Mapping[str, Any]
 ) -> onnx.ModelProto:
-    """Nodes that read `x`, a tensor of one axis, and constants."""
+    """Build a model of nodes that read `x`, a tensor of one axis, and constants."""
     graph = helper.make_graph(
         nodes,
         "g",
@@ -36,7 +36,7 @@ def make_model(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
-    """What a function is called with from here on."""
+    """Record the arguments of all further calls of a function."""
     function: Callable[..., Any] = getattr(place, name)
     calls = []
 
@@ -49,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]
 
 
 def run(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """A model after one pass, which computes what it did."""
+    """Run one pass, check that the model computes the same, and return it."""
     model = from_proto(proto)
     assert PASSES[name]()(model).modified
     after = ir.serde.serialize_model(model)
@@ -58,8 +58,8 @@ def run(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     return after
 
 
-def test_the_operands_of_a_concat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices that start in each operand, of which every third ends in it: some operands are empty."""
+def test_operands_of_a_concat_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices start in each operand, and every third one ends there, too. Some operands are empty."""
     sizes = [(0, 4, 5)[i % 3] for i in range(COUNT)]
     split = helper.make_node("Split", ["x", "sizes"], [f"p{i}" for i in range(COUNT)])
     concat = helper.make_node("Concat", [f"p{i}" for i in range(COUNT)], ["c"], axis=0)
@@ -76,7 +76,7 @@ def test_the_operands_of_a_concat(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 1
 
 
-def test_the_parts_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_split_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     split = helper.make_node("Split", ["x"], [f"p{i}" for i in range(COUNT)], axis=0)
     slices = [helper.make_node("Slice", [f"p{i}", "one", "three"], [f"y{i}"]) for i in range(COUNT)]
     outputs = [f"y{i}" for i in range(COUNT)] + ["p3"]
@@ -87,7 +87,7 @@ def test_the_parts_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 1
 
 
-def test_the_readers_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_of_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that something reads keeps the Split, wherever it is."""
     split = ir.node("Split", [ir.Value(name="x")], num_outputs=COUNT)
     reader = ir.node("Abs", [split.outputs[-2]])
@@ -101,8 +101,8 @@ def test_the_readers_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(graph)
 
 
-def test_the_indices_of_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list that is no range, which each pass looks at for each Gather."""
+def test_indices_of_gathers_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of indices is not a range. Each pass reads it for each Gather."""
     gathers = [helper.make_node("Gather", ["x", "indices"], [f"y{i}"], f"g{i}") for i in range(COUNT)]
     proto = make_model(gathers, [f"y{i}" for i in range(COUNT)], 8, {"indices": [1, 3, 2]})
     calls = counted(monkeypatch, matchers, "_read_indices")
@@ -111,14 +111,14 @@ def test_the_indices_of_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def slices_of_a_constant(**constant: Any) -> onnx.ModelProto:
-    """Slices of `d`."""
+    """Build a model of Slices of a constant `d`."""
     slices = [helper.make_node("Slice", ["d", f"s{i}", f"e{i}"], [f"y{i}"], f"n{i}") for i in range(COUNT)]
     bounds = {f"s{i}": [i] for i in range(COUNT)} | {f"e{i}": [i + 2] for i in range(COUNT)}
     nodes = [helper.make_node("Constant", [], ["d"], **constant)] if constant else []
     return make_model([*nodes, *slices], [f"y{i}" for i in range(COUNT)], 8, bounds)
 
 
-def test_elements_that_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listed_elements_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of a large constant whose elements are no raw data, so that an array is made of them."""
     proto = slices_of_a_constant()
     proto.graph.initializer.append(helper.make_tensor("d", TensorProto.INT32, [LARGE], range(LARGE)))
@@ -129,8 +129,8 @@ def test_elements_that_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(tensor.name == "d" for (tensor,) in arrays) == 1
 
 
-def test_integers_of_a_constant_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of which onnx-ir makes no tensor itself."""
+def test_integers_of_a_constant_node_become_one_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnx-ir builds no tensor of them itself."""
     model = from_proto(slices_of_a_constant(value_ints=range(LARGE)))
     assert len(model.graph) == COUNT + 1
     function, made = ir.tensor, []
@@ -145,7 +145,7 @@ def test_integers_of_a_constant_node(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_splits_of_the_parts_of_splits(is_last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_of_splits_becomes_one_split(is_last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chain, in which each cuts one element off what the one before leaves: not as many Splits as nodes are built."""
     splits, constants, size = [], {}, COUNT + 1
     for i in range(COUNT):
@@ -161,7 +161,7 @@ def test_splits_of_the_parts_of_splits(is_last: bool, monkeypatch: pytest.Monkey
     assert after.graph.node[1].name == "n0"
 
 
-def test_parts_of_which_one_would_gate_another() -> None:
+def test_split_that_would_be_gated_is_not_merged() -> None:
     """A part of one Split is multiplied by the Sigmoid of a part of another: only one of these is merged."""
     outer = helper.make_node("Split", ["x"], [f"y{i}" for i in range(COUNT)], "outer", axis=0)
     splits = [helper.make_node("Split", [f"y{i}"], [f"a{i}", f"b{i}"], f"n{i}", axis=0) for i in range(COUNT)]
@@ -172,7 +172,7 @@ def test_parts_of_which_one_would_gate_another() -> None:
 
 
 @pytest.mark.parametrize("count", [COUNT, 1000])
-def test_many_pairs_that_overlap(count: int) -> None:
+def test_many_overlapping_pairs_become_splits(count: int) -> None:
     """Each pair of Slices tiles the axis: one search finds all of them."""
     constants: dict[str, Any] = {"zero": [0], "end": [count + 1]} | {f"c{i}": [i] for i in range(1, count + 1)}
     slices = [
@@ -186,8 +186,8 @@ def test_many_pairs_that_overlap(count: int) -> None:
     assert not any(rewrite(model).changes.values())
 
 
-def test_the_sizes_that_a_reason_names() -> None:
-    """Many Splits may read one list that is none of sizes for them."""
+def test_a_reason_names_few_sizes() -> None:
+    """Many Splits may read one list that has too many sizes for them."""
     split = helper.make_node("Split", ["x", "sizes"], ["y"], "n", axis=0)
     proto = make_model([split], ["y"], 8, {"sizes": [1] * 1000})
     assert "split=[1, ...] of 1000 sizes must have" in rewrite(from_proto(proto)).text(verbose=True)

@@ -58,7 +58,7 @@ STAYS = {
 
 
 @pytest.mark.parametrize("case", STAYS)
-def test_it_stays_below_what_older_operator_sets_mean_otherwise(case: str) -> None:
+def test_slice_stays_below_operators_of_another_meaning(case: str) -> None:
     opset, above, inputs, reason = STAYS[case]
     shape = [2, 3, 20] if above.op_type == "Reshape" else inputs["x"]
     proto = with_shape(model(opset, [above, sliced()], inputs), "a", shape)
@@ -70,7 +70,7 @@ def test_it_stays_below_what_older_operator_sets_mean_otherwise(case: str) -> No
 
 
 @pytest.mark.parametrize("opset", [6, 7])
-def test_it_moves_above_operators_of_one_shape(opset: int) -> None:
+def test_slice_moves_above_operators_of_one_shape(opset: int) -> None:
     inputs = {"x": [2, 3, 4], "b": [2, 3, 4]}
     graph = from_proto(
         with_shape(model(opset, [helper.make_node("Add", ["x", "b"], ["a"]), sliced()], inputs), "a", [2, 3, 4])
@@ -80,7 +80,7 @@ def test_it_moves_above_operators_of_one_shape(opset: int) -> None:
 
 
 @pytest.mark.parametrize("axis", range(4))
-def test_from_version_7_on_it_moves_above_broadcasts(axis: int) -> None:
+def test_slice_moves_above_broadcasts_from_opset_7_on(axis: int) -> None:
     inputs = {"x": [2, 3, 4, 5], "b": [4, 1]}
     before = model(7, [helper.make_node("Add", ["x", "b"], ["a"]), sliced(axis)], inputs)
     graph = from_proto(before)

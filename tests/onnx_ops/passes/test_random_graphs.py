@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("inferred_once")
 
 
 def assert_only_nodes_of_graphs_read(model: ir.Model) -> None:
-    """A node that a pass made for nothing may not go on reading: it would count where readers are counted."""
+    """Check that no node outside of graphs reads a value: it would be counted among the readers."""
     for node in model.graph.all_nodes():
         assert all(reader.graph is not None for output in node.outputs for reader in output.consumers())
 
@@ -40,7 +40,7 @@ def rewritten(proto: onnx.ModelProto, passes: Sequence[str]) -> tuple[onnx.Model
 @pytest.mark.parametrize("is_open", [False, True])
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_all_passes(is_open: bool, data: st.DataObject) -> None:
+def test_default_passes_keep_random_graphs_equal(is_open: bool, data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=is_open))
     assume(is_valid(proto, shape))
     check(proto, rewritten(proto, BY_DEFAULT)[0], shape)
@@ -48,7 +48,7 @@ def test_all_passes(is_open: bool, data: st.DataObject) -> None:
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_each_pass(data: st.DataObject) -> None:
+def test_each_pass_keeps_random_graphs_equal(data: st.DataObject) -> None:
     proto, shape = data.draw(graphs(is_open=data.draw(st.booleans())))
     assume(is_valid(proto, shape))
     untouched = ir.serde.serialize_model(from_proto(proto))
@@ -73,7 +73,7 @@ def test_every_pass_keeps_random_graphs_equal(data: st.DataObject) -> None:
 
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(graphs(is_open=False, all_read=True), st.randoms(use_true_random=False))
-def test_any_order(made: tuple[onnx.ModelProto, tuple[int, ...]], shuffler: random.Random) -> None:
+def test_passes_end_equal_in_any_order(made: tuple[onnx.ModelProto, tuple[int, ...]], shuffler: random.Random) -> None:
     """Whichever pass is first, they come to an end that is right, and at which no other order finds anything."""
     proto, shape = made
     assume(is_valid(proto, shape))

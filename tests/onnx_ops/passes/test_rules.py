@@ -12,7 +12,7 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.passes.rules import rules
 
 OTHERS = ("identity of one part", "identity unread", "identity of an axis", "compose through Identity")
-"""What only the passes do, and what the rewriter's own dead code removal does before."""
+"""Cases that only the passes rewrite, or that the rewriter's own removal of dead code handles before."""
 
 
 @pytest.mark.parametrize(

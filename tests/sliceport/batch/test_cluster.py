@@ -302,7 +302,7 @@ def test_worker_that_does_not_see_the_results_is_refused(tmp_path: Path, site: d
     write_models(tmp_path / "models", [""])
     _, said = finish(start(site, "lower", tmp_path / "models", "-o", "memory://run", "--cluster", small.url), 2)
     assert "does not see 'memory://run/runs/" in said
-    assert "results must go to a folder that all see by the same path, or to a bucket." in said
+    assert "models and results must lie in folders that all machines see by the same path, or at URLs." in said
 
 
 def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
@@ -310,14 +310,12 @@ def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "runs" / "a.jsonl").touch()
     root = str(tmp_path)
     assert describe_refusal(root, "runs/a.jsonl", None) == describe_refusal(root, "runs/a.jsonl", __file__) == ""
-    assert re.search(
-        r"^the worker on .* does not see '.*/runs/b.jsonl', which this machine has",
-        describe_refusal(root, "runs/b.jsonl", None),
-    )
-    assert re.search(
-        r"^the worker on .* does not see the model '/none/there.onnx'; models must",
-        describe_refusal(root, "runs/a.jsonl", "/none/there.onnx"),
-    )
+    for journal, model, missing in (
+        ("runs/b.jsonl", None, ".*/runs/b.jsonl"),
+        ("runs/a.jsonl", "/none/there", "/none/there"),
+    ):
+        refusal = describe_refusal(root, journal, model)
+        assert re.search(rf"^the worker on .* does not see '{missing}'; models and results must", refusal)
 
 
 @pytest.mark.parametrize("url", ["spark://a:1", "dask://", "dask://host", "dask:host:1", "host:1", "dask://a b:1", ""])

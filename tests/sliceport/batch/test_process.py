@@ -97,13 +97,6 @@ def test_findings_are_named(job: Job) -> None:
     ]
 
 
-def test_what_is_there_is_not_done_again(job: Job) -> None:
-    first = do(job, GLU)
-    again = do(job, GLU)
-    assert again.cached
-    assert (again.key, again.verdict, again.message) == (first.key, first.verdict, first.message)
-
-
 def test_a_result_is_of_the_content_not_of_the_name(job: Job, tmp_path: Path) -> None:
     copy = tmp_path / "a copy.onnx"
     shutil.copy(STRINGS, copy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import zipfile
@@ -23,6 +24,7 @@ from sliceport.batch.identity import identify
 from sliceport.batch.remote_models import download
 from sliceport.batch.remote_store import RemoteStore
 from sliceport.batch.sources import BadSource, expand
+from sliceport.batch.store import Store, open_store
 from sliceport.batch.task import Job, Task
 from sliceport.errors import MissingExtra, UsageError
 from sliceport.formats import format_of
@@ -207,90 +209,98 @@ class TestDownload:
 
 
 class TestStore:
-    def test_what_is_written_is_read(self, root: str) -> None:
-        store = RemoteStore(f"{root}/")
-        assert store.root == root
+    """Stores in a folder and at URLs do the same."""
+
+    @pytest.fixture(params=["local", "memory", "file", "s3"])
+    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+        if request.param == "local":
+            return open_store(str(tmp_path / "run"))
+        if request.param == "file":
+            return open_store(f"file://{tmp_path.as_posix()}/root/")
+        bucket = request.getfixturevalue("s3") if request.param == "s3" else "memory:/"
+        return open_store(f"{bucket}/root{next(_numbers)}/")
+
+    def test_what_is_written_is_read_and_nothing_else_is_left(self, store: Store) -> None:
+        assert not store.root.endswith("/")
+        scratch = store.new_scratch()
         assert store.read("results/ab/c.json") is None
-        assert (store.names("results/ab")) == []
+        assert store.names("results/ab") == []
         assert not store.has("results/ab/c.json")
         for data in (b"first", b"second"):
             store.write("results/ab/c.json", data)
             assert store.read("results/ab/c.json") == data
         assert store.has("results/ab/c.json")
         assert store.read("results/ab/c.json/d") is None
-
-    def test_names_are_those_of_the_files_in_a_folder(self, root: str) -> None:
-        store = RemoteStore(root)
-        for name in ("runs/2.jsonl", "runs/10.jsonl", "runs/1.jsonl", "runs/more/3.jsonl", "runs-2/4.jsonl"):
-            store.write(name, b"x")
-        assert (store.names("runs")) == [
-            "runs/1.jsonl",
-            "runs/10.jsonl",
-            "runs/2.jsonl",
-            "runs/more/3.jsonl",
-        ]
-
-    def test_what_others_write_is_seen(self, root: str) -> None:
-        store = RemoteStore(root)
-        store.write("runs/1", b"x")
-        assert (store.names("runs")) == ["runs/1"]
-        put(f"{root}/runs/2", b"y")
-        assert (store.names("runs")) == ["runs/1", "runs/2"]
-        assert store.has("runs/2")
-
-    def test_folder_is_replaced_whole(self, root: str) -> None:
-        store = RemoteStore(root)
-        scratch = store.new_scratch()
-        (scratch / "out" / "sub").mkdir(parents=True)
-        (scratch / "out" / "m.onnx").write_bytes(b"model")
-        (scratch / "out" / "sub" / "m.data").write_bytes(b"data")
-        store.put_folder("outputs/ab", scratch / "out")
-        assert store.read("outputs/ab/m.onnx") == b"model"
-        assert store.read("outputs/ab/sub/m.data") == b"data"
-        (scratch / "out" / "sub" / "m.data").rename(scratch / "out" / "m.data")
-        store.put_folder("outputs/ab", scratch / "out")
-        fs, path = url_to_fs(f"{root}/outputs/ab")
-        fs.invalidate_cache()
-        assert fs.find(path) == [f"{path}/m.data", f"{path}/m.onnx"]
+        assert store.names("scratch") == []
         store.remove_scratch(scratch)
         assert not scratch.exists()
 
-    def test_a_file_that_is_put_replaces_another(self, root: str, tmp_path: Path) -> None:
-        store = RemoteStore(root)
+    def test_names_are_those_of_the_files_in_a_folder(self, store: Store) -> None:
+        for name in ("runs/2.jsonl", "runs/10.jsonl", "runs/1.jsonl", "runs/more/3.jsonl", "runs-2/4.jsonl"):
+            store.write(name, b"x")
+        names = ["runs/1.jsonl", "runs/10.jsonl", "runs/2.jsonl", "runs/more/3.jsonl"]
+        assert store.names("runs") == names
+
+    def test_what_others_write_is_seen(self, store: Store) -> None:
+        store.write("runs/1", b"x")
+        assert store.names("runs") == ["runs/1"]
+        put(f"{store.root}/runs/2", b"y")
+        assert store.names("runs") == ["runs/1", "runs/2"]
+        assert store.has("runs/2")
+
+    def test_folder_is_replaced_whole(self, store: Store) -> None:
+        scratch = store.new_scratch()
+        for i, data_file in enumerate(("sub/m.data", "m.data")):
+            folder = scratch / str(i)
+            (folder / "sub").mkdir(parents=True)
+            (folder / "m.onnx").write_bytes(b"model")
+            (folder / data_file).write_bytes(b"data")
+            store.put_folder("outputs/ab", folder)
+            assert (store.read("outputs/ab/m.onnx"), store.read(f"outputs/ab/{data_file}")) == (b"model", b"data")
+        assert store.names("outputs/ab") == ["outputs/ab/m.data", "outputs/ab/m.onnx"]
+        store.remove_scratch(scratch)
+        assert not scratch.exists()
+
+    def test_a_file_that_is_put_replaces_another(self, store: Store, tmp_path: Path) -> None:
         for data in (b"first", b"second"):
             (tmp_path / "file").write_bytes(data)
             store.put_file("results.jsonl", tmp_path / "file")
             assert store.read("results.jsonl") == data
 
-    def test_only_the_root_travels(self, root: str) -> None:
-        store = RemoteStore(root)
+    def test_only_the_root_travels(self, store: Store) -> None:
         store.write("a", b"x")
         again = pickle.loads(pickle.dumps(store))
-        assert vars(again) == {"root": root}
+        assert vars(again) == {"root": store.root}
         assert again.read("a") == b"x"
 
-    def test_files_of_killed_processes_are_removed(self, root: str) -> None:
-        """Remote and local folders: at the URL, and for new files."""
+    @pytest.mark.parametrize("when", ["begins", "ends"])
+    def test_scratch_of_killed_processes_is_removed(self, store: Store, when: str) -> None:
+        """A run removes it when it begins and when it ends, but not that of other machines and containers."""
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
-        store = RemoteStore(root)
         machine = new_name().rpartition("-")[0].rpartition("-")[0]
-        for name in (f"{machine}-{process.pid}-0123456789abcdef.tmp", "other-0-1-0123456789abcdef.tmp"):
-            put(f"{root}/scratch/{name}", b"half")
-        scratch = store.new_scratch()
-        left = scratch.with_name(f"{machine}-{process.pid}-0123456789abcdef")
-        left.mkdir()
-        store.remove_scratch(store.new_scratch())
-        assert (store.names("scratch")) == ["scratch/other-0-1-0123456789abcdef.tmp"]
-        assert (scratch.exists(), left.exists()) == (True, False)
+        assert machine.startswith(socket.gethostname())
+        ended = f"{machine}-{process.pid}-0123456789abcdef"
+        others = [f"{machine}0-{process.pid}-0123456789abcdef.tmp", f"other-{ended}.tmp"]
+        scratch = store.new_scratch() if when == "ends" else None
+        for name in (f"{ended}.tmp", *others):
+            put(f"{store.root}/scratch/{name}", b"half")
+        folder = store.scratch_folder() / ended
+        folder.mkdir(parents=True)
+        scratch = scratch or store.new_scratch()
+        if when == "ends":
+            store.remove_scratch(scratch)
+        assert store.names("scratch") == sorted(f"scratch/{name}" for name in others)
+        assert (scratch.exists(), folder.exists()) == (when == "begins", False)
         store.remove_scratch(scratch)
 
-    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("url", ["", "file://"])
+    def test_folder_cannot_be_read_as_a_file(self, tmp_path: Path, url: str) -> None:
         (tmp_path / "folder").mkdir()
         with pytest.raises(UsageError) as caught:
-            RemoteStore(f"file://{tmp_path}").read("folder")
+            open_store(f"{url}{tmp_path}").read("folder")
         reason = "Permission denied" if sys.platform == "win32" else "Is a directory"
-        assert str(caught.value) == f"'file://{tmp_path}/folder' cannot be read ({reason})."
+        assert str(caught.value) == f"'{url}{tmp_path}/folder' cannot be read ({reason})."
 
 
 class TestInterruptions:

@@ -1,11 +1,9 @@
-"""The folder of a run's results: what is written to it is there whole, and what ended processes left goes."""
+"""The folder of a run's results under concurrent writes and errors; `test_remote.py` tests what all stores do."""
 
 from __future__ import annotations
 
 import errno
 import os
-import socket
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,47 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sliceport.batch.store import SCRATCH, Folder, open_store
+from sliceport.batch.store import Folder, open_store
 from sliceport.errors import UsageError
-
-
-@pytest.fixture
-def ended() -> int:
-    """Return the id of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-@pytest.mark.parametrize("when", ["begins", "ends"])
-def test_what_processes_left_that_have_ended_is_removed(tmp_path: Path, ended: int, when: str) -> None:
-    store, scratch = Folder(str(tmp_path)), tmp_path / SCRATCH
-    folder = store.new_scratch() if when == "ends" else None
-    numbers = store.new_scratch()
-    host = numbers.name.rpartition("-")[0].rpartition("-")[0]
-    numbers.rmdir()
-    assert host.startswith(socket.gethostname())
-    (scratch / f"{host}-{ended}-0123456789abcdef").mkdir(parents=True)
-    (scratch / f"{host}-{ended}-0123456789abcdef.tmp").write_text("half")
-    others = {f"{host}0-{ended}-0123456789abcdef.tmp", f"other-{host}-{ended}-0123456789abcdef.tmp"}
-    for name in others:  # of another container, of another machine
-        (scratch / name).write_text("half")
-    if folder is None:
-        folder = store.new_scratch()
-    else:
-        store.remove_scratch(folder)
-    assert {entry.name for entry in scratch.iterdir() if entry != folder} == others
-
-
-def test_a_write_leaves_nothing_but_the_file(tmp_path: Path) -> None:
-    store = Folder(str(tmp_path))
-    folder = store.new_scratch()
-    store.write("results/ab/c.json", b"1")
-    store.write("results/ab/c.json", b"2")
-    assert (store.read("results/ab/c.json"), store.read("results/ab/d.json")) == (b"2", None)
-    assert list((tmp_path / SCRATCH).iterdir()) == [folder]
-    store.remove_scratch(folder)
-    assert not (tmp_path / SCRATCH).exists()
 
 
 @pytest.mark.parametrize("count", [2, 6])

@@ -17,8 +17,10 @@ from planted_faults import Fault, Faulty, fuse, not_a_number, refuse, swap
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.report import DiffReport
-from sliceport.engines.registry import model_engines
+from sliceport.diffing.save import save as write
+from sliceport.engines.registry import engines, model_engines
 from sliceport.errors import ModelError, UsageError
+from sliceport.sandbox import supervisor
 
 CHAIN = """(float[3,4] x, float[4] bias) => (y, z) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
     [a] a = Mul (x, w)  [b] b = Add (a, bias)  [c] c = Sigmoid (b)  [d] d = Add (c, x)  [e] y = Tanh (d)
@@ -186,8 +188,6 @@ def test_optimizer_is_named(tmp_path: Path) -> None:
 
 
 def test_saved_folder_shows_the_failure_without_sliceport(differ: Differ, tmp_path: Path) -> None:
-    from sliceport.diffing.save import save as write
-
     report = diff(save(DROPPED, tmp_path / "model.onnx"), on="onnxruntime-cpu")
     write(report, tmp_path / "out")
     script = (tmp_path / "out" / "run.py").read_text()
@@ -198,3 +198,143 @@ def test_saved_folder_shows_the_failure_without_sliceport(differ: Differ, tmp_pa
     issue = (tmp_path / "out" / "issue.md").read_text()
     assert issue.startswith("# Neg, Slice: wrong shape on onnxruntime-cpu")
     assert "EliminateSlice" in issue
+
+
+def test_crash_of_an_engine_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine registers as that of another package would, so that a child process finds it."""
+    info = tmp_path / "crashing-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: crashing\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sliceport.engines]\nfaulty = planted_faults:CRASHING\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    engines.cache_clear()
+    supervisor.end_idle()
+    try:
+        report = diff(save(CHAIN, tmp_path / "model.onnx"), on="faulty:crash=Sigmoid")
+    finally:
+        engines.cache_clear()
+        supervisor.end_idle()
+    assert names(report) == ["c"]
+    assert report.failure is not None
+    assert (report.failure.kind, report.failure.message) == ("crash", "its process was ended by SIGABRT")
+
+
+def test_node_that_no_output_needs_is_found(differ: Differ) -> None:
+    report = differ("(float[3] x) => (y) { [a] y = Exp (x)  [b] z = Sin (x) }", refuse("Sin"))
+    assert names(report) == ["b"]
+
+
+def test_values_that_cannot_be_inputs_stay_inside(differ: Differ) -> None:
+    graph = """(float[3] x) => (y) { [n] h = Neg (x)  [s] s = SequenceConstruct (x, h)
+        [c] z = ConcatFromSequence <axis = 0> (s)  [d] y = Exp (z) }"""
+    assert names(differ(graph, swap("d", "Abs"))) == ["d"]
+    assert names(differ(graph, swap("c", "SequenceLength"))) == ["s", "c"]
+
+
+@pytest.mark.parametrize("elements", ["string", "bfloat16", "float16", "int8"])
+def test_moved_elements_of_any_type_are_compared(differ: Differ, elements: str) -> None:
+    graph = f"({elements}[2,3] x) => (y) {{ [a] h = Identity (x)  [b] y = Flatten <axis = 1> (h) }}"
+
+    def fault(proto: onnx.ModelProto) -> None:
+        for node in proto.graph.node:
+            del node.attribute[:]
+            node.attribute.extend([onnx.helper.make_attribute("axis", 0)] * (node.name == "b"))
+
+    report = differ(graph, fault)
+    assert names(report) == ["b"]
+    assert report.outputs[0].kind == "shape"
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(float[3] x, float[2] unused) => (y) { [a] y = Exp (x) }",
+        "(float[3] x) => (float[3] x, y) { [a] y = Exp (x) }",
+        "(float[3] x) => (y, w) <float[3] w = {1.0, 2.0, 3.0}> { [a] y = Mul (x, w) }",
+        "(float x) => (y) { [a] y = Exp (x) }",
+    ],
+)
+def test_unusual_inputs_and_outputs_are_compared(differ: Differ, graph: str) -> None:
+    assert differ(graph, lambda _: None).is_equal
+    assert names(differ(graph, swap("a", "Sub" if "Mul" in graph else "Neg"))) == ["a"]
+
+
+def test_empty_outputs_are_equal(differ: Differ) -> None:
+    assert differ("(float[0,3] x) => (y) { [a] y = Exp (x) }", swap("a", "Neg")).is_equal
+
+
+TWO = "(float[2,3] x) => (y) { [a] h = Exp (x)  [b] k = Neg (h)  [c] y = Tanh (k) }"
+
+
+def compare_models(first: str, second: str, folder: Path, **options: Any) -> DiffReport:
+    paths = [save(graph, folder / f"{i}.onnx") for i, graph in enumerate((first, second))]
+    return diff(*paths, **options)
+
+
+def test_equal_models_with_other_names_are_equal(tmp_path: Path) -> None:
+    other = "(float[2,3] q) => (z) { [k] u = Exp (q)  [l] v = Neg (u)  [m] z = Tanh (v) }"
+    assert compare_models(TWO, other, tmp_path).is_equal
+
+
+def test_first_node_of_the_second_model_is_named(tmp_path: Path) -> None:
+    other = "(float[2,3] q) => (z) { [i] s = Identity (q)  [k] u = Exp (s)  [l] v = Abs (q)  [m] z = Tanh (v) }"
+    report = compare_models(TWO, other, tmp_path)
+    assert names(report) == ["l", "m"]
+    assert "of 4 values of the second model were matched: 2 by value" in report.notes[0]
+
+
+def test_numbered_names_match_by_value(tmp_path: Path) -> None:
+    first = "(float[3] x) => (y) { [a] v1 = Exp (x)  [b] v2 = Neg (v1)  [c] v3 = Sin (v2)  [d] y = Tanh (v3) }"
+    second = "(float[3] x) => (y) { [i] v1 = Sqrt (x) [a] v2 = Exp (x)  [b] v3 = Neg (v2)  [c] v4 = Cos (v3)"
+    second += "[d] y = Tanh (v4) }"
+    report = compare_models(first, second, tmp_path)
+    assert names(report) == ["c", "d"]
+
+
+def test_models_with_other_inputs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the models have different inputs: x and x, q"):
+        compare_models(TWO, "(float[2,3] x, float[2] q) => (y) { [a] y = Exp (x) }", tmp_path)
+
+
+def test_onnx_and_its_openvino_model_are_compared(tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    path = save(TWO, tmp_path / "model.onnx")
+    ov.save_model(ov.convert_model(path), tmp_path / "model.xml", compress_to_fp16=False)
+    assert diff(path, tmp_path / "model.xml").is_equal
+    wrong = save(TWO.replace("Neg", "Abs"), tmp_path / "wrong.onnx")
+    report = diff(wrong, tmp_path / "model.xml", against="openvino-cpu")
+    assert report.part is not None
+    assert [node.op_type for node in report.part.case.nodes] == ["Multiply"]  # OpenVINO writes Neg so
+
+
+def test_recorded_outputs_are_compared(tmp_path: Path) -> None:
+    report = diff(save(DROPPED, tmp_path / "model.onnx"), on="onnxruntime-cpu")
+    write(report, tmp_path / "out")
+    again = diff(tmp_path / "out" / "model.onnx", on="onnxruntime-cpu", against=str(tmp_path / "out"))
+    assert not again.is_equal
+    assert names(again) == ["i", "slice", "n"]
+    right = diff(tmp_path / "out" / "model.onnx", on="onnxruntime-cpu:level=none", against=str(tmp_path / "out"))
+    assert right.is_equal
+
+
+def test_openvino_model_is_cut(models: Path) -> None:
+    pytest.importorskip("openvino")
+    report = diff(models / "rule_new_axis.xml", on="openvino-cpu")
+    assert names(report) == ["row"]
+    assert report.part is not None
+    assert [defect.id for defect in report.part.defects] == ["new axis and shrink with entries left out"]
+
+
+def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
+    def left(budget: side.Budget) -> float | None:
+        if budget.runs > 12:
+            raise side.BudgetSpent("the search was ended after 1 s")
+        return None
+
+    monkeypatch.setattr(side.Budget, "left", left)
+    steps = [f"[n{i}] v{i + 1} = Add (v{i}, one)" for i in range(100)]
+    graph = f"(float[2] v0) => (v100) <float one = {{1.0}}> {{ {' '.join(steps)} }}"
+    report = differ(graph, swap("n70", "Sub"), budget=1)
+    assert report.part is not None
+    assert 1 < len(report.part.case.nodes) < 100
+    assert "may not be the smallest" in report.part.case.note

@@ -1,0 +1,179 @@
+"""The nodes of a model that the DirectML provider refuses or computes differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from onnx_ops.model.proto_walk import all_nodes
+from onnx_ops.runtime import onnxruntime_cpu
+from onnx_ops.verify.onnx_graph import OnnxGraph
+from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
+from sliceport.diffing.difference import Failure
+from sliceport.diffing.graph import GraphNode
+from sliceport.diffing.search import Search
+from sliceport.diffing.side import Side
+from sliceport.directml.device import CallFailed, Device, HostDied
+from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.model_run import Finding
+from sliceport.engines.registry import model_engines
+
+Array = npt.NDArray[Any]
+Kind = type[CallFailed] | type[HostDied]
+_MAX_FINDINGS = 20
+_SMALL = 1024
+CANNOT_COMPILE = "80004005 Call failed"
+"""Part of the message about a shader that the adapter cannot compile."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """The DirectML provider on one device, as an engine for whole models."""
+
+    device: Device
+    name: str = ONNXRUNTIME_DML
+    description: str = "onnxruntime's DirectML provider"
+    model_formats: tuple[str, ...] = ("onnx",)
+    options: Mapping[str, str] = field(default_factory=dict)
+    is_isolated: bool = True
+
+    def version(self) -> str:
+        """Return the version of onnxruntime that the provider is of."""
+        return str(self.device.facts()["onnxruntime"])
+
+    def run_model(
+        self,
+        model: WholeModel,
+        inputs: Mapping[str, Array],
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> dict[str, Value]:
+        """Run a model in the host program, nodes that the provider does not take on the CPU; see `ModelEngine`.
+
+        Raises:
+            DeviceError: The provider refuses the model, or the host program failed.
+        """
+        with self.device.without_retries():
+            results = self.device.run_onnx(model.data, inputs, model.outputs, fallback=True)
+        return dict(zip(model.outputs, results, strict=True))
+
+
+def find_refusals(
+    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], kind: Kind, message: str
+) -> tuple[Finding, ...]:
+    """Find the nodes of the main graph that the provider, with the CPU to fall back on, does not run.
+
+    Each node runs as a model of its own on inputs that the CPU provider computes; equal nodes run once. If all of them
+    run alone, the finding is the first node with which the model up to there does not run.
+
+    Args:
+        device: The device.
+        proto: The model.
+        inputs: The inputs that it ran on.
+        kind: The kind of the failure; a node that fails in another way is not its cause.
+        message: The message of the failure.
+    """
+    graph = OnnxGraph(proto)
+    bad, good = Side(Provider(device), {}), _reference()
+    found = _find_refused_alone(graph, device, good, inputs, kind)
+    if found:
+        return tuple(Finding("refused", node.name, node.op_type, _sentence(node, why)) for node, why in found)
+    case = Search(graph, bad, good, inputs, Failure("error", "", message)).run()
+    if case is None:
+        return ()
+    node = case.culprit
+    why = f"though it runs the node alone ({case.failure.message})"
+    text = f"{node} is the first node with which the DirectML provider does not run the model, {why}."
+    return (Finding("refused", node.name, node.op_type, text),)
+
+
+def _find_refused_alone(
+    graph: OnnxGraph, device: Device, good: Side, inputs: Mapping[str, Array], kind: Kind
+) -> list[tuple[GraphNode, str]]:
+    """Return the first nodes that the provider does not run alone, each with the reason."""
+    everything = [name for node in graph.nodes for name in node.writes]
+    values = {**inputs, **good.run(graph.cut(range(len(graph.nodes)), everything, inputs, {}), inputs)}
+    cases: dict[bytes, tuple[WholeModel, dict[str, Array]]] = {}
+    reasons: dict[bytes, str] = {}
+    refused: list[tuple[GraphNode, bytes]] = []
+    for i, node in enumerate(graph.nodes):
+        arrays = {name: value for name in node.reads if isinstance(value := values.get(name), np.ndarray)}
+        if len(arrays) < len(node.reads) or any(array.dtype == object for array in arrays.values()):
+            continue
+        model = graph.cut([i], node.writes, arrays, {}, has_fixed_shapes=True)
+        key = _key(model)
+        if key not in cases:
+            cases[key] = model, arrays
+            reasons[key] = _why_refused(device, model, arrays, kind)
+        if reasons[key]:
+            refused.append((node, key))
+        if len(refused) == _MAX_FINDINGS:
+            break
+    device.close()  # only what fails on a fresh host, too, is refused
+    again = {key: _why_refused(device, *cases[key], kind) for _, key in refused}
+    return [(node, again[key]) for node, key in refused if again[key]]
+
+
+def find_differences(
+    device: Device, proto: onnx.ModelProto, inputs: Mapping[str, Array], outputs: Sequence[str]
+) -> tuple[Finding, ...]:
+    """Find for each output the first node on the way to it that the provider computes differently."""
+    graph, bad, good = OnnxGraph(proto), Side(Provider(device), {}), _reference()
+    found = []
+    for output in outputs:
+        case = Search(graph, bad, good, inputs, Failure("values", output, "it differs")).run()
+        if case is None:
+            text = f"output {output!r} differs from {onnxruntime_cpu.NAME}, and no part of the model does alone."
+            found.append(Finding("different", "", "", text))
+            continue
+        why = "its values differ without graph fusion, too"
+        if case.is_fusion:
+            why = "its graph fusion is to blame: with fusion off the values are right"
+        text = (
+            f"{case.culprit} is the first node on the way to output {output!r} that the DirectML provider computes "
+            f"differently from {onnxruntime_cpu.NAME} ({why})."
+        )
+        found.append(Finding("different", case.culprit.name, case.culprit.op_type, text))
+    return tuple(dict.fromkeys(found))
+
+
+def _reference() -> Side:
+    return Side(model_engines()[ONNXRUNTIME_CPU], {"level": "none"})
+
+
+def _sentence(node: GraphNode, why: str) -> str:
+    if CANNOT_COMPILE in why:
+        return f"{node} cannot be compiled by this adapter ({why})."
+    return f"{node} is refused by the DirectML provider ({why})."
+
+
+def _why_refused(device: Device, model: WholeModel, arrays: Mapping[str, Array], kind: Kind) -> str:
+    """Run a model and return its error if it is of a kind, else an empty text."""
+    try:
+        Provider(device).run_model(model, arrays, {})
+    except (CallFailed, HostDied) as error:
+        return str(error).rstrip(".") if isinstance(error, kind) else ""
+    return ""
+
+
+def _key(model: WholeModel) -> bytes:
+    """Return a key that is equal for models that differ only by names and by the content of large constants."""
+    proto = onnx.ModelProto.FromString(model.data)
+    graph, names = proto.graph, dict[str, str]()
+
+    def rename(name: str) -> str:
+        return names.setdefault(name, str(len(names))) if name else ""
+
+    for node in all_nodes(graph):
+        node.name = ""
+        node.input[:], node.output[:] = map(rename, node.input), map(rename, node.output)
+    for value in (*graph.initializer, *graph.input, *graph.output):
+        value.name = rename(value.name)
+    for tensor in graph.initializer:
+        if tensor.ByteSize() > _SMALL:
+            tensor.raw_data = b""
+    return bytes(proto.SerializeToString(deterministic=True))

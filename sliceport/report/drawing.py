@@ -1,0 +1,121 @@
+"""A small graph as boxes and curves: nodes in layers by depth; inputs, constants and outputs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from math import inf
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sliceport.diffing.search import Case
+
+_MAX_TEXT = 26
+_CHARACTER = 7.3
+"""Pixels of a monospaced character of 12 pixels, rounded up."""
+_ROW, _GAP, _SPACE, _MARGIN = 44, 34, 18, 8
+"""Pixels: the height of a layer, from a layer to the next, between boxes, around all."""
+
+
+@dataclass(eq=False)
+class Box:
+    """A box of a drawing.
+
+    Attributes:
+        kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: an edge that passes a layer.
+        lines: One or two lines of text, none for a bend.
+        title: The whole text.
+        sources: The boxes that edges lead from.
+        depth: Its layer: for a node, the length of the longest path to it.
+        x: The position of its centre from the middle of the drawing.
+    """
+
+    kind: str
+    lines: tuple[str, ...] = ()
+    title: str = ""
+    sources: list[Box] = field(default_factory=list)
+    depth: int = 0
+    x: float = 0.0
+
+    @property
+    def y(self) -> float:
+        """The position of its centre from the upper edge."""
+        return _MARGIN + self.depth * (_ROW + _GAP) + _ROW / 2
+
+    @property
+    def width(self) -> float:
+        """Its width; 0 for a bend."""
+        return max((len(line) * _CHARACTER + 20 for line in self.lines), default=0)
+
+    @property
+    def height(self) -> float:
+        """Its height; a bend takes the whole layer."""
+        return _ROW if len(self.lines) != 1 else _ROW / 2
+
+    @property
+    def path(self) -> str:
+        """The curves that lead to it, and through it if it is a bend, as a path of SVG."""
+        top = self.y - self.height / 2
+        through = f"M{self.x:.1f} {top}v{_ROW}" * (self.kind == "bend")
+        for source in self.sources:
+            bottom = source.y + source.height / 2
+            middle = (bottom + top) / 2
+            through += f"M{source.x:.1f} {bottom}C{source.x:.1f} {middle} {self.x:.1f} {middle} {self.x:.1f} {top}"
+        return through
+
+
+def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
+    """Return the boxes of a case, and the width and the height of the drawing.
+
+    Args:
+        case: The case.
+        wrong: The names of its outputs that differ.
+    """
+    boxes = _collect(case, wrong)
+    for box in boxes:
+        if box.kind in ("input", "constant"):
+            box.depth = min(reader.depth for reader in boxes if box in reader.sources) - 1
+    for box in list(boxes):
+        for i in range(len(box.sources)):
+            while (source := box.sources[i]).depth < box.depth - 1:
+                box.sources[i] = Box("bend", depth=source.depth + 1, sources=[source])
+                boxes.append(box.sources[i])
+    depth = max(box.depth for box in boxes)
+    for layer in range(depth + 1):
+        row = [box for box in boxes if box.depth == layer]
+        row.sort(key=lambda box: fmean(source.x for source in box.sources) if box.sources else inf)
+        left = -(sum(box.width for box in row) + _SPACE * (len(row) - 1)) / 2
+        for box in row:
+            box.x = left + box.width / 2
+            left += box.width + _SPACE
+    width = 2 * max(abs(box.x) + box.width / 2 for box in boxes) + 2 * _MARGIN
+    return boxes, width, 2 * _MARGIN + depth * (_ROW + _GAP) + _ROW
+
+
+def _collect(case: Case, wrong: Collection[str]) -> list[Box]:
+    makers: dict[str, Box] = {}
+    boxes: list[Box] = []
+    arrays = {**case.inputs, **case.constants}
+    for node in case.nodes:
+        names = dict.fromkeys((*node.reads, *node.constants))
+        for name in [name for name in names if name not in makers]:
+            array = arrays.get(name)
+            about = "" if array is None else f"{array.dtype}{list(array.shape)}"
+            kind = "input" if name in case.inputs else "constant"
+            makers[name] = Box(kind, tuple(map(_clip, filter(None, (name, about)))), f"{kind} {name} {about}")
+            boxes.append(makers[name])
+        sources = list(dict.fromkeys(makers[name] for name in names))
+        kind = "culprit" if node is case.culprit else "node"
+        depth = max((source.depth + 1 for source in sources), default=0)
+        boxes.append(Box(kind, (_clip(node.op_type), _clip(node.name)), str(node), sources, depth))
+        makers |= dict.fromkeys(node.writes, boxes[-1])
+    for name in case.outputs:
+        kind = "wrong output" if name in wrong else "output"
+        boxes.append(Box(kind, (_clip(name),), f"output {name}", [makers[name]], makers[name].depth + 1))
+    return boxes
+
+
+def _clip(text: str) -> str:
+    """Leave out the middle of a long text."""
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT // 3]}…{text[1 - _MAX_TEXT * 2 // 3 :]}"

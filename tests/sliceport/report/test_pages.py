@@ -1,0 +1,180 @@
+"""The pages of diff and check, and their node data for Model Explorer."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models import parse, save
+from planted_faults import Fault, Faulty, fuse, refuse, swap
+
+from onnx_ops.model.declared import node_ids
+from sliceport import check
+from sliceport.cli.main import main
+from sliceport.diffing import side
+from sliceport.diffing.diff import diff
+from sliceport.diffing.report import DiffReport
+from sliceport.engines.registry import model_engines
+from sliceport.report.check_page import check_page
+from sliceport.report.diff_page import diff_page
+from sliceport.report.drawing import draw
+from sliceport.report.model_explorer import diff_node_data
+
+pytest.importorskip("jinja2")
+
+HOSTILE = "</title></style><script>alert(1)</script>{{ 7 * 7 }}\u202e"
+CHAIN = """(float[3,4] x) => (float[3,4] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
+    [a] a = Mul (x, w)  [b] b = Add (a, w)  [c] c = Sigmoid (b)  [d] d = Add (c, b)  [e] y = Tanh (d)
+}"""
+BODY = """(bool k, float[3] x) => (float[3] y) {
+    [holder] y = If (k) <
+        then_branch = t () => (float[3] p) { [inner] p = Neg (x) },
+        else_branch = e () => (float[3] q) { [other] q = Neg (x) }>
+}"""
+GATE = "(float[4] x) => (float[2] w) { p, q = Split(x)  g = Sigmoid(q)  w = Mul(p, g) }"
+
+
+class Elements(HTMLParser):
+    """The names of elements, their attributes, and the texts of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def assert_complete(page: str) -> Elements:
+    """Check that a page runs no script and loads nothing."""
+    elements = Elements(page)
+    assert not {"script", "img", "link", "iframe", "object"} & set(elements.tags)
+    assert {name for name, value in elements.attributes if value and "://" in value} <= {"href"}
+    assert not re.search(r"url\(|@import", page)
+    assert "default-src 'none'; style-src 'sha256-" in page
+    return elements
+
+
+@pytest.fixture
+def compare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Compare an engine with a fault with onnxruntime's CPU provider, on `model.onnx` in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(model: str | onnx.ModelProto, fault: Fault) -> DiffReport:
+        known = {**model_engines(), "faulty": Faulty(fault)}
+        monkeypatch.setattr(side, "model_engines", lambda: known)
+        onnx.save(parse(model) if isinstance(model, str) else model, "model.onnx")
+        return diff("model.onnx", on="faulty", inputs={"k": np.array(True)} if model == BODY else None)
+
+    return run
+
+
+def test_page_of_diff_shows_both_sides(compare: Any) -> None:
+    report = compare(CHAIN, swap("c", "Tanh"))
+    elements = assert_complete(diff_page(report, ["model.onnx"]))
+    (output,) = report.part.outputs
+    assert output.samples[0][0] == "[0, 0]"
+    for sample in output.samples:
+        assert set(sample) <= set(elements.texts)
+    assert {"Sigmoid", "c"} <= set(elements.texts)
+    assert ("class", "culprit") in elements.attributes
+
+
+def test_page_of_a_failed_run_shows_what_is_expected(compare: Any) -> None:
+    report = compare(CHAIN, refuse("Sigmoid"))
+    elements = assert_complete(diff_page(report, ["model.onnx"]))
+    assert {report.part.outputs[0].samples[0][2], "none"} <= set(elements.texts)
+
+
+def test_hostile_names_stay_text(compare: Any) -> None:
+    model = parse(CHAIN)
+    model.graph.node[2].name = HOSTILE
+    report = compare(model, swap(HOSTILE, "Tanh"))
+    rules = check("model.onnx").to_json() | {"model": HOSTILE, "error": HOSTILE}
+    for page in (diff_page(report, [HOSTILE]), check_page([rules])):
+        texts = assert_complete(page).texts
+        assert "\u202e" not in page
+        assert HOSTILE.replace("\u202e", r"\u202e") in texts
+    assert json.loads(diff_node_data(report, "model.onnx"))["results"].keys() == {HOSTILE}
+
+
+def test_large_part_is_listed(compare: Any) -> None:
+    report = compare(CHAIN, swap("c", "Tanh"))
+    part = replace(report.part, case=replace(report.part.case, numbers=(2,) * 31))
+    page = diff_page(replace(report, part=part), ["model.onnx"])
+    assert "<svg" not in page
+    assert page.count("<li>Sigmoid <code>c</code></li>") == 31
+
+
+def test_drawing_has_layers_by_depth_and_bends_around_boxes(compare: Any) -> None:
+    graph = "(float[3] x) => (float[3] y) { [r] r = Relu (x) [s] s = Sigmoid (r) [m] y = Add (r, s) }"
+    case = compare(graph, fuse("Sigmoid", "Add", "Sub")).part.case
+    case = replace(case, numbers=(0, 1, 2), inputs={"x": np.ones(3, np.float32)}, outputs=("y",))
+    boxes, width, _ = draw(case, ["y"])
+    assert [(box.kind, box.lines[:1], box.depth) for box in boxes] == [
+        ("input", ("x",), 0),
+        ("node", ("Relu",), 1),
+        ("node", ("Sigmoid",), 2),
+        ("culprit", ("Add",), 3),
+        ("wrong output", ("y",), 4),
+        ("bend", (), 2),
+    ]
+    for layer in range(5):
+        row = sorted((box for box in boxes if box.depth == layer), key=lambda box: box.x)
+        edges = [edge for box in row for edge in (box.x - box.width / 2, box.x + box.width / 2)]
+        assert edges == sorted(edges)
+        assert max(map(abs, edges)) <= width / 2
+
+
+def test_node_data_of_diff_have_the_nodes_of_the_part(compare: Any) -> None:
+    report = compare(CHAIN, fuse("Sigmoid", "Add", "Sub"))
+    results = json.loads(diff_node_data(report, "model.onnx"))["results"]
+    assert {id_: value["bgColor"] for id_, value in results.items()} == {"c": "#f9ab00", "d": "#d93025"}
+    assert results["d"]["value"] == report.part.case.failure.message
+
+
+def test_node_data_of_a_body_have_the_node_around_it(compare: Any) -> None:
+    report = compare(BODY, swap("inner", "Abs"))
+    assert report.part.case.scope
+    assert list(json.loads(diff_node_data(report, "model.onnx"))["results"]) == ["holder"]
+
+
+def test_ids_are_unique_and_by_name_and_output(tmp_path: Path) -> None:
+    graph = "(float[3] x) => (float[3] y) { a = Neg (x) [n] b = Abs (a) [n] c = Exp (b) y = Log (c) }"
+    ids = node_ids(save(graph, tmp_path / "model.onnx"))
+    assert ids == {"a": "node", "b": "n", "c": "n_1", "n": "n", "y": "node_1"}
+
+
+def test_commands_write_pages_and_node_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(GATE, tmp_path / "gate.onnx", 13)
+    outputs = ["--html", "page.html", "--model-explorer", "nodes.json"]
+    assert main(["check", "gate.onnx", *outputs]) == 1
+    elements = assert_complete(Path("page.html").read_text("utf-8"))
+    assert {"gate.onnx", "defect", " 1 Split: one part gates another", "p"} <= set(elements.texts)
+    results = json.loads(Path("nodes.json").read_text("utf-8"))["results"]
+    assert results == {"node": {"value": "one part gates another", "bgColor": "#f9ab00"}}
+    assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs]) == 2
+    assert "output 'page.html' exists; give another name or --overwrite." in capsys.readouterr().err
+    assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs, "--overwrite"]) == 0
+    assert "onnxruntime-cpu:level=none" in Path("page.html").read_text("utf-8")
+    assert json.loads(Path("nodes.json").read_text("utf-8"))["results"] == {}
+    assert main(["check", "gate.onnx", "gate.onnx", "--model-explorer", "other.json"]) == 2
+    assert "--model-explorer takes one model, got 2." in capsys.readouterr().err
