@@ -1,4 +1,4 @@
-"""Nodes that follow from constants alone become constants: floats, too."""
+"""Folding of nodes that follow from constants alone, floats included."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
-"""No constant of more bytes is computed with."""
+"""Limit for the bytes of one constant that is read."""
 MAX_ALL_READ_BYTES = 2**27
-"""No constants of more bytes in all are given to onnxruntime."""
+"""Limit for the bytes of all constants that onnxruntime reads."""
 MAX_ALL_BYTES = 2**24
-"""No more bytes in all are computed by onnxruntime."""
+"""Limit for the bytes of all constants that onnxruntime computes."""
 _HALF = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
-"""Engines look for quantization by its operators."""
+"""Operators that draw random numbers, or that engines recognize quantization by."""
 _MAX_FAILURES = 32
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -117,10 +117,10 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 
     def __init__(self) -> None:
         super().__init__()
-        self._made = self._read = 0
+        self._written = self._read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether the class folds a node."""
+        """Return whether a node needs no rounding of floats of 16 bits."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         return node.op_type in MOVING or _HALF.isdisjoint(map(self._element, values))
 
@@ -152,15 +152,15 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return tensors
 
     def _limit(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return the first of some nodes, up to the limits of bytes in all, in which the runs before are counted."""
+        """Return the first nodes that stay within the limits for all runs of the pass, and count their bytes."""
         seen: set[ir.Node | ir.Value] = set()
         kept = []
         for node in nodes:
-            made = self._made + sum(map(self._count_bytes, filter(is_used, node.outputs)))
+            written = self._written + sum(map(self._count_bytes, filter(is_used, node.outputs)))
             read = self._read + sum(_constant_bytes(value) for value in _new_constants(node, seen))
-            if made > MAX_ALL_BYTES or read > MAX_ALL_READ_BYTES:
+            if written > MAX_ALL_BYTES or read > MAX_ALL_READ_BYTES:
                 break
-            self._made, self._read = made, read
+            self._written, self._read = written, read
             kept.append(node)
         return kept
 
@@ -175,7 +175,7 @@ def _constant_bytes(value: ir.Value) -> int:
 
 
 def _new_constants(node: ir.Node, seen: set[ir.Node | ir.Value]) -> Iterator[ir.Value]:
-    """Yield the constants that a node follows from, but for those that have been seen."""
+    """Yield the constants that a node follows from, except those in `seen`, and add them to it."""
     waiting = [node]
     while waiting:
         for value in waiting.pop().inputs:

@@ -111,7 +111,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
             clean &= answer.is_clean
             files |= answer.files
     if pages["html"] is not None:
-        from sliceport.report.check_page import check_page
+        from sliceport.report.check import check_page
 
         files[pages["html"]] = check_page(results)
     write_pages(files, overwrite=options.overwrite)

@@ -107,8 +107,10 @@ class Pair:
 
     def explain(
         self, runs: Sequence[Mapping[str, Array]], outputs: Sequence[str]
-    ) -> tuple[Case | None, dict[str, Value] | None, tuple[str, ...]]:
-        """Return the smallest part of the second model whose value differs first, what is expected of it, and notes.
+    ) -> tuple[Case | None, dict[str, Value] | None, str, tuple[str, ...]]:
+        """Return the smallest part of the second model whose value differs first.
+
+        Also return what is expected of it, its counterpart in the first model, and notes.
 
         Args:
             runs: Inputs of the first model; values that match do so on all of them.
@@ -121,10 +123,10 @@ class Pair:
         notes: tuple[str, ...] = (f"of {len(names)} values of the second model were matched: {listed or 'none'}",)
         found = self._locate(runs[0], matched, outputs)
         if found is None:
-            return None, None, notes
+            return None, None, "", notes
         case, right, expected = found
-        notes += (f"its counterpart: {', '.join(map(str, right.nodes)) or 'an input or a constant'}",)
-        return (*self._enter(case, right, expected), notes)
+        counterpart = ", ".join(map(str, right.nodes)) or "an input or a constant"
+        return (*self._enter(case, right, expected), counterpart, notes)
 
     def _enter(self, case: Case, right: Case, expected: dict[str, Value]) -> tuple[Case, dict[str, Value]]:
         """Return the first run of a body that differs, if both parts are one node of control flow."""
