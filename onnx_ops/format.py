@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
 from sliceport.arguments import is_path, read_names
 from sliceport.diagnosis import Diagnosis, diagnose_package
+from sliceport.errors import unknown_name
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -160,15 +162,22 @@ class ONNX:
         """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
+        from onnx_ops.verify.verify import verify_rewriting
         from onnx_ops.verify.verify_directml import verify_hardening
 
+        on_cpu = partial(verify_rewriting, repeats=True)
+        verifiers: dict[str, Callable[..., Verification]]
+        verifiers = {"onnxruntime-cpu": on_cpu, "onnxruntime-dml": verify_hardening}
+        engine = options.get("verify", False)
+        if not isinstance(engine, bool) and engine not in verifiers:
+            raise unknown_name("verify", engine, list(verifiers))
         return _change(
             model,
             output,
             may_need_hardening,
             lambda: build_hardening_report(0),
             lambda before: (before, harden_for_directml(before)),
-            verify_hardening,
+            on_cpu if isinstance(engine, bool) else verifiers[engine],
             options,
         )
 
@@ -199,7 +208,7 @@ def _change(
     from onnx_ops.verify.verify import write_verified
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
-    is_verified, overwrite = options.get("verify", False), options.get("overwrite", False)
+    is_verified, overwrite = bool(options.get("verify")), options.get("overwrite", False)
     if is_onnx_ir(model) and not is_verified:
         before = clone_sorted(model)  # shares the weights
     else:
