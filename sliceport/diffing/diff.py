@@ -381,7 +381,7 @@ class _Comparison:
         return compare_outputs(got, expected, tolerances)
 
     def _fails(self, case: Case, bad: Side, good: Side, options: Mapping[str, str]) -> bool:
-        other = bad.with_options(options)
+        other = replace(bad, options=options)
         return Search(case.graph, other, good, case.inputs, case.failure, self.tolerance).fails(case)
 
 

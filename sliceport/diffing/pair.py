@@ -14,7 +14,7 @@ import numpy as np
 from sliceport import progress
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
 from sliceport.diffing.graph import Graph
-from sliceport.diffing.search import Case, find_ancestors, find_static_values
+from sliceport.diffing.search import Case, find_ancestors, find_static_values, make_case
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Value
 
@@ -133,7 +133,7 @@ class Pair:
         if len(case.numbers) != 1 or len(right.numbers) != 1:
             return case, expected
         ours, theirs = (
-            each.graph.bodies(each.numbers[0], {**each.inputs, **each.constants}, side.run)
+            each.graph.bodies(each.numbers[0], each.given, side.run)
             for each, side in zip((right, case), self.sides, strict=True)
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
@@ -267,8 +267,6 @@ def _walk(graph: Graph, targets: Sequence[str], known: Collection[str]) -> tuple
 
 
 def _cut(graph: Graph, numbers: Sequence[int], output: str, given: Mapping[str, Array]) -> Case:
-    static = find_static_values(graph)
-    inputs = {name: array for name, array in given.items() if name not in static}
-    constants = {name: array for name, array in given.items() if name in static}
     failure = Failure("values", output, "it differs")
-    return Case(graph, tuple(numbers), (output,), inputs, constants, failure, has_fixed_shapes=True)
+    case = make_case(graph, numbers, [output], given, failure, find_static_values(graph))
+    return replace(case, has_fixed_shapes=True)
