@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sliceport import progress
 from sliceport.arguments import is_path, read_names
 from sliceport.diagnosis import Diagnosis, diagnose_package
+from sliceport.errors import unknown_name
 from sliceport.formats import (
     ChangeOptions,
     CompareOptions,
@@ -118,11 +120,12 @@ class ONNX:
 
     def open_graph(self, model: Path) -> OnnxGraph:
         """Read a model to be cut; see `sliceport.diffing.graph.Diffable`."""
+        from onnx_ops.model.io import from_proto
         from onnx_ops.verify.onnx_graph import OnnxGraph
         from onnx_ops.verify.runnable import read_complete_model
 
-        complete = read_complete_model(model)
-        return OnnxGraph(complete.proto, complete.model)
+        proto = read_complete_model(model).proto
+        return OnnxGraph(proto, from_proto(proto))  # which shares the weights, unlike the model that was read
 
     def rewrite(
         self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Unpack[RewriteOptions]
@@ -160,15 +163,22 @@ class ONNX:
         """Harden a model for DirectML; see `onnx_ops.passes.harden_directml` and `verify_hardening`."""
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
+        from onnx_ops.verify.verify import verify_rewriting
         from onnx_ops.verify.verify_directml import verify_hardening
 
+        on_cpu = partial(verify_rewriting, repeats=True)
+        verifiers: dict[str, Callable[..., Verification]]
+        verifiers = {"onnxruntime-cpu": on_cpu, "onnxruntime-dml": verify_hardening}
+        engine = options.get("verify", False)
+        if not isinstance(engine, bool) and engine not in verifiers:
+            raise unknown_name("verify", engine, list(verifiers))
         return _change(
             model,
             output,
             may_need_hardening,
             lambda: build_hardening_report(0),
             lambda before: (before, harden_for_directml(before)),
-            verify_hardening,
+            on_cpu if isinstance(engine, bool) else verifiers[engine],
             options,
         )
 
@@ -199,7 +209,7 @@ def _change(
     from onnx_ops.verify.verify import write_verified
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
-    is_verified, overwrite = options.get("verify", False), options.get("overwrite", False)
+    is_verified, overwrite = bool(options.get("verify")), options.get("overwrite", False)
     if is_onnx_ir(model) and not is_verified:
         before = clone_sorted(model)  # shares the weights
     else:

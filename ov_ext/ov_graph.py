@@ -37,11 +37,10 @@ _MOVES = frozenset(
 _BOUNDS = ((0, 100), (1, 100), (0, 2), (0, 1))
 """Bounds of random integers by attempt."""
 _SCRIPT = """\
-from pathlib import Path
 import numpy as np
 
 path = "model.xml"
-inputs = {name: np.load(f"input_{{i}}.npy") for i, name in enumerate({inputs!r})}
+inputs = {{name: np.load(f"input_{{i}}.npy") for i, name in enumerate({inputs!r})}}
 expected = [np.load(f"output_{{i}}.npy") for i in range({count})]
 """
 

@@ -170,7 +170,7 @@ def harden(
     output: Path | None = None,
     *,
     target: str | None = None,
-    verify: bool = False,
+    verify: bool | str = False,
     overwrite: bool = False,
     input_shapes: InputShapes | None = None,
     inputs: Arrays | None = None,
@@ -183,7 +183,8 @@ def harden(
         output: The file to write, first under another name. None returns the changed model, of the same
             type as `model`, as `Result.model`; a file's path needs an output.
         target: The engine: `onnxruntime-dml`, the default for ONNX, or `openvino-cpu`, the default for OpenVINO.
-        verify: Whether to run the model before and after, and to keep the result only if it computes the same.
+        verify: Whether to run the model before and after, with several seeds and sizes, and to keep the result only if
+            it computes the same. For ONNX `onnxruntime-dml` runs it on the real DirectML provider, too.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.

@@ -138,7 +138,7 @@ class CompareOptions(RunOptions, total=False):
 class ChangeOptions(RunOptions, total=False):
     """Keyword arguments of `Format.harden`; `sliceport.harden` describes them."""
 
-    verify: bool
+    verify: bool | str
     overwrite: bool
 
 

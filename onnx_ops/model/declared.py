@@ -29,7 +29,11 @@ def declared_shapes(path: str | os.PathLike[str]) -> DeclaredShapes:
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
     """
-    graph = read_proto(path).graph
+    return declared_in(read_proto(path).graph)
+
+
+def declared_in(graph: onnx.GraphProto) -> DeclaredShapes:
+    """Return the shapes of the inputs of a graph as `declared_shapes` does."""
     default_names = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     return {
         _text(value.name): [_read_dim(dim) for dim in value.type.tensor_type.shape.dim]

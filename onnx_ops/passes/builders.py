@@ -1,4 +1,4 @@
-"""New nodes, in the spelling of an operator set."""
+"""Construction of nodes as each operator set writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that follow from constants alone become constants: floats, too."""
+"""Folding of nodes that follow from constants alone, floats included."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
-"""No constant of more bytes is computed with."""
+"""Limit for the bytes of one constant that is read."""
 MAX_ALL_READ_BYTES = 2**27
-"""No constants of more bytes in all are given to onnxruntime."""
+"""Limit for the bytes of all constants that onnxruntime reads."""
 MAX_ALL_BYTES = 2**24
-"""No more bytes in all are computed by onnxruntime."""
+"""Limit for the bytes of all constants that onnxruntime computes."""
 _HALF = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
-"""Engines look for quantization by its operators."""
+"""Operators that draw random numbers, or that engines recognize quantization by."""
 _MAX_FAILURES = 32
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -120,7 +120,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         self._bytes_written = self._bytes_read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether the class folds a node."""
+        """Return whether a node needs no rounding of floats of 16 bits."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         return node.op_type in MOVING or _HALF.isdisjoint(map(self._element, values))
 

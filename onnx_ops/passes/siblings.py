@@ -87,7 +87,7 @@ class Siblings:
 
 
 def find_siblings(cutting: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Search nodes that cut, given with the versions of their operator sets, for those that cut the same values."""
+    """Search slicing nodes, given with the versions of their operator sets, for those that cut the same values."""
     nodes = dict(cutting)
     groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
     identities = Identities()
@@ -115,7 +115,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
     saved, more = _count_saved(whole) - 1, _count_saved(gapped) - max(_count_saved(whole), 1)
     gap = size - sum(len(part.run) for part in gapped)
-    if any(is_gated([part.output for part in found]) for found in (whole, gapped)):
+    if any(is_gated([part.output for part in chosen]) for chosen in (whole, gapped)):
         return []
     if more > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, more)):
         return [gapped]
@@ -126,7 +126,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
 
 
 def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: int) -> bool:
-    """Return whether copying `gap` elements of an axis that nothing reads is worth it to save operators."""
+    """Return whether saving operators is worth the copy of `gap` elements of an axis that nothing reads."""
     others = [size for i, size in enumerate(value_info.sizes[data]) if i != axis]
     sizes = [size for size in others if size is not None]
     dtype = value_info.dtype(data)
@@ -136,7 +136,7 @@ def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved: 
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """Return the axis that a node cuts, and the parts that are read; none if it does something else."""
+    """Return the axis that a node cuts and the parts that are read; no parts if the node cuts otherwise."""
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)
         read = [(o, range(*b)) for o, b in zip(node.outputs, spec.bounds, strict=True) if is_used(o)]
@@ -166,7 +166,7 @@ def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range
 def _choose_whole_nodes(
     parts: Sequence[Part], choose: Callable[[dict[int, range]], list[list[int]]]
 ) -> list[list[Part]]:
-    """Choose sets of parts. The first set has all parts of a node or none, and so have the others that are returned."""
+    """Choose sets of parts. Each set has all parts of a node or none of them."""
     while True:
         chosen = [[parts[i] for i in keys] for keys in choose({i: part.run for i, part in enumerate(parts)})]
         every = Counter(part.node for part in parts)

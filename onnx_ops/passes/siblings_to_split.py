@@ -43,9 +43,9 @@ class SiblingsToSplitPass(SlicingPass):
                 data = self.edits.identities.skip(data_of(chosen[0].node))
                 first = min((part.node for part in chosen), key=order.__getitem__)
                 self._split(chosen, data, axis, first, siblings.nodes[first])
-            left = [part for part in group if part.node.graph is not None]
-            if len({part.node for part in left}) > 1:
-                self._skip(left, axis)
+            remaining = [part for part in group if part.node.graph is not None]
+            if len({part.node for part in remaining}) > 1:
+                self._skip(remaining, axis)
 
     def _skip(self, parts: Sequence[Part], axis: int) -> None:
         """Report why no Split replaces these parts."""

@@ -115,6 +115,6 @@ def simplify(
 
 
 def _join(first: Rewriting, second: Rewriting) -> Rewriting:
-    """Return the report of what was done in two goes."""
+    """Join the reports of two runs."""
     changes = {name: changes + second.changes[name] for name, changes in first.changes.items()}
     return replace(second, before=first.before, changes=changes, invalid=first.invalid)

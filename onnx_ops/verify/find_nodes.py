@@ -145,6 +145,11 @@ def _reference() -> Side:
     return Side(model_engines()[ONNXRUNTIME_CPU], {"level": "none"})
 
 
+def is_adapters_fault(finding: Finding) -> bool:
+    """Return whether the provider refuses a node only because the adapter cannot compile it."""
+    return finding.kind == "refused" and CANNOT_COMPILE in finding.message
+
+
 def _sentence(node: GraphNode, why: str) -> str:
     if CANNOT_COMPILE in why:
         return f"{node} cannot be compiled by this adapter ({why})."

@@ -36,7 +36,6 @@ _ATTEMPTS: tuple[tuple[int | None, int], ...] = ((None, 0), (None, 1), (2, 0), (
 """Bounds of random integers: exclusive most, and least."""
 _MAX_ITERATIONS = 100
 _SCRIPT = """\
-import glob
 import numpy as np, onnx
 from onnx import numpy_helper
 

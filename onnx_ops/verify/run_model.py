@@ -110,7 +110,8 @@ def run_on(
             say("looking for the nodes that DirectML refuses")
             kind = CallFailed if isinstance(error, CallFailed) else HostDied
             found = find_refusals(dml, proto, arrays, kind, str(error))
-        findings = explain_findings(found, proto) or (_describe_refusal(error, is_compared=expected is not None),)
+        found = found or (_describe_refusal(error, is_compared=expected is not None),)
+        findings = explain_findings(found, proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     nodes = _placement(dml, serialized, arrays, names) if traces else ()
     graph = OnnxGraph(proto)

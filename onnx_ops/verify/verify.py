@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_ops.model.declared import declared_in
 from onnx_ops.model.io import write_model
 from onnx_ops.model.read import CheckedModel, read_any, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
@@ -21,13 +23,17 @@ from onnx_ops.verify.inputs import first_that_runs
 from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from onnx_ops.verify.tolerance import relative_error, tolerance_of
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
-from sliceport.errors import ModelError, SliceportError
+from sliceport.errors import ModelError, SliceportError, UsageError
+from sliceport.formats import DeclaredShapes
+from sliceport.open_shapes import choose_sizes
 from sliceport.progress import say
 from sliceport.wording import count_of
 
 Array = npt.NDArray[Any]
 Values = dict[str, Value]
 Found = TypeVar("Found", bound="Verification")
+_SEEDS = 3
+_SMALL_PRIMES = 3, 5
 OPTIMIZED = "onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "onnxruntime's CPU provider without graph optimisation"
 
@@ -57,11 +63,13 @@ class InputRun:
         inputs: The arrays that it ran on.
         outputs: The outputs that it computed without graph optimisation.
         label: A description of the inputs that follows a sentence, or an empty string.
+        is_repeat: Whether an earlier run differs in nothing but the seed or the sizes of open axes.
     """
 
     inputs: Mapping[str, Array]
     outputs: Values
     label: str = ""
+    is_repeat: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,7 @@ def verify_rewriting(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
+    repeats: bool = False,
 ) -> Verification:
     """Compare a model with what it was rewritten to, on onnxruntime's CPU provider, bit for bit.
 
@@ -153,6 +162,7 @@ def verify_rewriting(
         input_shapes: Sizes for inputs whose shape is open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         seed: For the random inputs.
+        repeats: Whether to run also with other seeds, and with several sizes of open axes, which are chosen then.
 
     Raises:
         UsageError: An input does not fit, or its shape is open.
@@ -166,7 +176,7 @@ def verify_rewriting(
     changed = _interface_changes(first, second)
     if changed:
         return Verification((), changed)
-    runs, notes = _runs_of(first, shapes, given, seed)
+    runs, notes = _run_with_repeats(first, shapes, given, seed) if repeats else _runs_of(first, shapes, given, seed)
     differences: list[Difference] = []
     for run in runs:
         differences += _compare(first, second, run, run.outputs, is_optimized=False, notes=notes)
@@ -210,6 +220,40 @@ def _runs_of(
     if others.result is not None:
         runs.append(InputRun(others.inputs, others.result, others.label))
     return runs, list(others.notes)
+
+
+def _run_with_repeats(
+    one: Runnable, shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array], seed: int
+) -> tuple[list[InputRun], list[str]]:
+    """Run the model before as `_runs_of` does, and with other seeds and sizes; sizes that do not run are left out."""
+    declared = declared_in(one.proto.graph)
+    sizes = [] if given else _sizes_of_open_axes(declared)
+    for chosen in [{**each, **shapes} for each in sizes]:
+        with suppress(ModelError, UsageError):
+            runs, notes = _runs_of(one, chosen, given, seed)
+            break
+    else:
+        chosen = dict(shapes)
+        runs, notes = _runs_of(one, chosen, given, seed)
+    cases = [(f" with seed {other}", chosen, other) for other in range(seed + 1, seed + _SEEDS)]
+    cases += [(f" with shapes {each}", each, seed) for each in sizes if each != chosen]
+    for label, case, other in cases if declared.keys() - given.keys() else ():
+        say(f"running the model before{label}")
+        with suppress(ModelError, UsageError):
+            runs.append(InputRun(*first_that_runs(one.run, one.model, case, given, other), label, is_repeat=True))
+    return runs, notes
+
+
+def _sizes_of_open_axes(declared: DeclaredShapes) -> list[dict[str, Sequence[int]]]:
+    """Return shapes for the inputs with open axes: distinct primes, smaller ones, and 1 for all."""
+    ones: dict[str, Sequence[int]] = {
+        name: [dim if isinstance(dim, int) else 1 for dim in shape]
+        for name, shape in declared.items()
+        if shape is not None and not all(isinstance(dim, int) for dim in shape)
+    }
+    if not ones:
+        return []
+    return [{**choose_sizes(declared)}, {**choose_sizes(declared, {}, *_SMALL_PRIMES)}, ones]
 
 
 def _compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,14 @@ import numpy.typing as npt
 
 from onnx_ops.model.read import CheckedModel
 from onnx_ops.runtime.session import Captured
+from onnx_ops.verify.find_nodes import is_adapters_fault
 from onnx_ops.verify.run_model import open_provider, run_on
 from onnx_ops.verify.runnable import Runnable, read_complete_model
 from onnx_ops.verify.verify import Difference, InputRun, NotVerified, Verification, verify_rewriting
 from sliceport.directml.device import Device
-from sliceport.engines.model_run import ModelRun, describe_transient
+from sliceport.engines.model_run import Finding, ModelRun, describe_transient
 from sliceport.progress import say
+from sliceport.wording import count_of
 
 Array = npt.NDArray[Any]
 
@@ -61,7 +64,8 @@ def verify_hardening(
     """Compare a model with what it was hardened to.
 
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider the model after must
-    compute what the model before computes on the CPU provider, within the tolerances of `run_model`.
+    compute what the model before computes on the CPU provider, within the tolerances of `run_model`. Where the provider
+    refuses only nodes that its adapter cannot compile, a note says so.
 
     Args:
         before: The model as it was: its file, or what was read from that.
@@ -78,26 +82,35 @@ def verify_hardening(
     """
     with open_provider() as dml:
         on_cpu = verify_rewriting(
-            before, after, data_folder=data_folder, input_shapes=input_shapes, inputs=inputs, seed=seed
+            before, after, data_folder=data_folder, input_shapes=input_shapes, inputs=inputs, seed=seed, repeats=True
         )
         if not on_cpu.is_equal:
             return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
+        runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the model before on DirectML")
         path = before.path if isinstance(before, CheckedModel) else before
-        first = _run_all(dml, read_complete_model(path), on_cpu.runs, locates=False)
+        first = _run_all(dml, read_complete_model(path), runs, locates=False)
         dml.transient.clear()
         say("running the model after on DirectML")
-        second = _run_all(dml, read_complete_model(after, data_folder), on_cpu.runs, locates=True)
-    for run in second:
-        if any(finding.kind == "refused" for finding in run.findings):
-            raise NotVerified(" ".join(finding.message for finding in run.findings))
+        second = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
+    refusals = [finding for run in second for finding in run.findings if finding.kind == "refused"]
+    if refusals and all(map(is_adapters_fault, refusals)):
+        return HardeningVerification(on_cpu.runs, (), (*on_cpu.notes, _describe_adapter(refusals)))
+    if refusals:
+        raise NotVerified(" ".join(finding.message for finding in refusals))
     differences = tuple(
         Difference(output.name, f"output {output.name!r} differs on the DirectML provider{given.label}.")
-        for given, run in zip(on_cpu.runs, second, strict=True)
+        for given, run in zip(runs, second, strict=True)
         for output in run.outputs
         if output.status == "different"
     )
     return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, first, second)
+
+
+def _describe_adapter(refusals: Sequence[Finding]) -> str:
+    nodes = {finding.node: finding.op_type or "a part of the model" for finding in refusals}
+    listed = ", ".join(f"{count} {op_type}" for op_type, count in Counter(nodes.values()).most_common())
+    return f"not tried on DirectML: {count_of(len(nodes), 'node')}; the adapter lacks what they need ({listed})."
 
 
 def _run_all(dml: Device, one: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:

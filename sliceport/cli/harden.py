@@ -23,7 +23,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--target", choices=all_targets(), help="default openvino-cpu for .xml files, else onnxruntime-dml"
     )
     command.add_argument(
-        "--verify", action="store_true", help="onnxruntime-dml: run old and new model on the real provider"
+        "--verify",
+        choices=("onnxruntime-cpu", "onnxruntime-dml"),
+        help="run old and new model on onnxruntime's CPU provider; =onnxruntime-dml: on the real DirectML, too",
     )
     add_input_shapes(command)
     add_inputs(command)
@@ -31,4 +33,4 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def read_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the values of `add_options` as arguments of `sliceport.harden`, but inputs as names of files."""
-    return {"target": options.target, "verify": options.verify} | run_options(options)
+    return {"target": options.target, "verify": options.verify or False} | run_options(options)

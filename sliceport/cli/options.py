@@ -15,6 +15,7 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """Words that can be an input's shape but not a file: no dot and no slash after the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
+_VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml")
 _MAX_DIGITS = 18
 _MIN_MEMORY = 2**28
 """Bytes; with less memory a process may fail to load the engines."""
@@ -132,7 +133,7 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
-    """Return the words with one value for each `--input-shapes` and `--input`, and `--simplify` joined to its value.
+    """Return the words with one value for each `--input-shapes`, `--input`, `--simplify` and `--verify`.
 
     A word that cannot be a value of the option before it becomes an argument.
 
@@ -155,6 +156,10 @@ def split_repeated(words: Sequence[str], endings: Sequence[str]) -> list[str]:
         if word == "--simplify":
             has_names = rest and not rest[0].startswith("-") and _NAMES.fullmatch(rest[0])
             separated.append(f"{word}={rest.pop(0) if has_names else ''}")
+            continue
+        if word == "--verify":
+            has_name = rest and rest[0] in _VERIFIERS
+            separated.append(f"{word}={rest.pop(0) if has_name else _VERIFIERS[0]}")
             continue
         option, equals, _ = word.partition("=")
         separated.append(word)

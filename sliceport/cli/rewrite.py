@@ -30,7 +30,9 @@ def add_options(command: Parser) -> None:
         metavar="OPTIMIZERS",
         help="also simplify all other nodes, by an optimizer of whole graphs or several (A,B); see below",
     )
-    command.add_argument("--verify", action="store_true", help="run old and new model on onnxruntime's CPU provider")
+    command.add_argument(
+        "--verify", choices=("onnxruntime-cpu",), help="run old and new model on onnxruntime's CPU provider"
+    )
     add_input_shapes(command)
     add_inputs(command)
     command.listing = list_passes
@@ -40,7 +42,7 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the values of `add_options` as arguments of `sliceport.rewrite`, but inputs as names of files."""
     passes = parse_names(options.passes, "--passes")
     simplify = parse_names(options.simplify or None, "--simplify") or options.simplify is not None
-    return {"passes": passes, "simplify": simplify, "verify": options.verify} | run_options(options)
+    return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
 
 
 def list_passes() -> str:

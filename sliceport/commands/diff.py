@@ -13,8 +13,7 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
     """Compare a model's file; write the smallest part that fails into the folder `output`, if any."""
     from sliceport.diffing.diff import diff
     from sliceport.diffing.save import save
-    from sliceport.report.diff import diff_summary, diff_text
-    from sliceport.report.diff_page import diff_page
+    from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import diff_node_data
 
     progress.say(f"comparing {model}")
@@ -44,7 +43,10 @@ def run(model: str, output: Path | None, options: Options, *, overwrite: bool = 
 def _list_findings(report: DiffReport) -> list[Finding]:
     if report.failure is None:
         return []
-    message, engine = report.failure.message, report.on.partition(" ")[0]
+    message, engine = (
+        report.failure.message,
+        report.part.bad.engine.name if report.part else report.on.partition(" ")[0],
+    )
     if report.part is None:
         return [finding(report.failure.kind, message=message, engine=engine)]
     node = report.part.case.culprit

@@ -26,6 +26,7 @@ from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Case, Search, only_moves
 from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side, read_side
 from sliceport.engines.engine import NamesCause, Value, WholeModel
+from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import DeclaresShapes, InputShapes, Path, format_of
 from sliceport.open_shapes import choose_sizes
@@ -56,7 +57,6 @@ def diff(
     open_sizes: int | str | None = None,
     tolerance: Tolerance | None = None,
     budget: float | None = None,
-    locates: bool = True,
 ) -> DiffReport:
     """Run a model on two engines, or two models, and compare the outputs; find the first node that differs.
 
@@ -74,7 +74,6 @@ def diff(
         tolerance: The accepted difference of computed outputs; None for the default of each type. Outputs of nodes
             that only move elements are exact.
         budget: Seconds for the search; None for no limit.
-        locates: Whether to search the node behind a difference.
 
     Raises:
         UsageError: An option does not fit.
@@ -87,14 +86,15 @@ def diff(
     second = first if other is None else open_graph(other)
     arrays = read_inputs(inputs)
     shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
-    folder = FilePath(against) if against is not None and os.path.isdir(against) else None
+    is_engine = (against or "").partition(":")[0] in model_engines()
+    folder = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if folder is None:
         shapes |= _choose_open_shapes(model, shapes, open_sizes)
     if other is None:
         bad, good = _read_sides(first.format, on, None if folder else against, spent, is_recorded=folder is not None)
     else:
         good, bad = _read_both_sides((first, second), on, against, spent)
-    comparison = _Comparison(first, second, good, bad, _match_names(first, second), tolerance, locates)
+    comparison = _Comparison(first, second, good, bad, _match_names(first, second), tolerance)
     if folder is not None:
         return comparison.run_recorded(folder)
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
@@ -204,11 +204,13 @@ class _Run:
         inputs: The inputs, by their names in the first model.
         got: The outputs in question, by their names in the second model, or the failure of the run.
         expected: The expected outputs, by the same names, or the failure of the run.
+        attempt: The attempt of `Graph.make_inputs`.
     """
 
     inputs: Mapping[str, Array]
     got: Result
     expected: Result
+    attempt: int = 0
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,6 @@ class _Comparison:
         bad: The engine of the second.
         names: The names in the first model of inputs and outputs of the second.
         tolerance: See `diff`.
-        locates: See `diff`.
     """
 
     first: Graph
@@ -231,7 +232,6 @@ class _Comparison:
     bad: Side
     names: Mapping[str, str]
     tolerance: Tolerance | None
-    locates: bool
 
     def run(self, given: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
         """Compare for one seed after the other, until the outputs differ."""
@@ -240,9 +240,10 @@ class _Comparison:
             outputs, failure = self._compare(run)
             report = self._report(outputs, failure, seed)
             if failure is not None:
-                later_seeds = range(seed + 1, seed + _MATCHING_RUNS)
-                later_inputs = [self._run_inputs(given, shapes, later) for later in later_seeds]
-                return self._explain(report, run, failure, [run.inputs, *later_inputs])
+                try:
+                    return self._explain(report, run, failure, self._make_matching_inputs(run, given, shapes, seed))
+                except BudgetSpent as over:
+                    return replace(report, notes=(f"{over}, before a node was found",))
         return report
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
@@ -272,7 +273,7 @@ class _Comparison:
             inputs = self.first.make_inputs(given, shapes, seed, attempt)
             expected = self._rename(_try(self.good, self.first, inputs))
             if not isinstance(expected, Failure):
-                return _Run(inputs, self._run_second(inputs), expected)
+                return _Run(inputs, self._run_second(inputs), expected, attempt)
             runs.append(_Run(inputs, expected, expected))
         first = replace(runs[0], got=self._run_second(runs[0].inputs))
         if isinstance(first.got, Failure) and isinstance(first.expected, Failure):
@@ -282,9 +283,15 @@ class _Comparison:
             )
         return first
 
-    def _run_inputs(self, given: Mapping[str, Array], shapes: InputShapes, seed: int) -> Mapping[str, Array]:
-        """Return inputs that the first model runs on, to match values on."""
-        return {} if self.first is self.second else self._run_both(given, shapes, seed).inputs
+    def _make_matching_inputs(
+        self, run: _Run, given: Mapping[str, Array], shapes: InputShapes, seed: int
+    ) -> list[Mapping[str, Array]]:
+        """Return the inputs of a run and more that the first model runs on, to match values of two models."""
+        if self.first is self.second:
+            return []
+        seeds = range(seed + 1, seed + _MATCHING_RUNS)
+        more = [self.first.make_inputs(given, shapes, other, run.attempt) for other in seeds]
+        return [run.inputs, *(one for one in more if not isinstance(_try(self.good, self.first, one), Failure))]
 
     def _run_second(self, inputs: Mapping[str, Array]) -> Result:
         return _try(self.bad, self.second, {name: inputs[self.names[name]] for name in self.second.inputs})
@@ -307,7 +314,9 @@ class _Comparison:
         return outputs, next((output.failure for output in outputs if output.failure is not None), None)
 
     def _report(self, outputs: tuple[OutputDiff, ...], failure: Failure | None, seed: int) -> DiffReport:
-        return DiffReport(self.bad.title, self.good.title, outputs, seed, "", failure, runs=self.bad.budget.runs)
+        sides = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
+        on, against = (side.title for side in sides)
+        return DiffReport(on, against, outputs, seed, "", failure, runs=self.bad.budget.runs)
 
     def _explain(
         self, report: DiffReport, run: _Run, failure: Failure, matching: Sequence[Mapping[str, Array]]
@@ -320,10 +329,8 @@ class _Comparison:
         if unsteady is not None:
             note = f"{unsteady} gives something else each time, so no node is searched"
             return replace(report, notes=(note,), runs=bad.budget.runs)
-        if not self.locates:
-            return report
         notes: tuple[str, ...] = ()
-        expected = None
+        expected, counterpart = None, ""
         if self.first is self.second:
             case = Search(self.first, bad, good, run.inputs, failure, self.tolerance).run()
         elif is_good:
@@ -331,13 +338,10 @@ class _Comparison:
         else:
             pair = Pair(self.first, self.second, (good, bad), self.names, self.tolerance)
             outputs = self.second.outputs if failure.is_of_run else [failure.output]
-            try:
-                case, expected, notes = pair.explain(matching, outputs)
-            except BudgetSpent as over:
-                case, notes = None, (str(over),)
+            case, expected, counterpart, notes = pair.explain(matching, outputs)
         if case is None:
             notes += ("no part of the model that was cut out fails like the whole",)
-        part = None if case is None else self._describe(case, bad, good, expected)
+        part = None if case is None else self._describe(case, bad, good, expected, counterpart)
         return replace(report, notes=notes, part=part, runs=bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
@@ -353,7 +357,7 @@ class _Comparison:
                 return side
         return None
 
-    def _describe(self, case: Case, bad: Side, good: Side, expected: Result | None) -> Part:
+    def _describe(self, case: Case, bad: Side, good: Side, expected: Result | None, counterpart: str) -> Part:
         """Add to a case what was expected and seen, its cause, and the known defects."""
         bad, good = (replace(side, budget=Budget()) for side in (bad, good))  # a search may have spent its own
         model = case.model
@@ -365,7 +369,7 @@ class _Comparison:
                 cause = bad.engine.find_cause(bad.options, lambda options: self._fails(case, bad, good, options))
         outputs = self._compare_part(case, got, expected)
         defects = tuple(case.graph.find_defects(model, bad.engine.name))
-        return Part(case, bad, good, model, got, expected, outputs, cause, defects)
+        return Part(case, bad, good, model, got, expected, outputs, cause, defects, counterpart)
 
     def _compare_part(self, case: Case, got: Result, expected: Result) -> tuple[OutputDiff, ...]:
         if isinstance(expected, Failure):
@@ -380,7 +384,7 @@ class _Comparison:
         return compare_outputs(got, expected, tolerances)
 
     def _fails(self, case: Case, bad: Side, good: Side, options: Mapping[str, str]) -> bool:
-        other = bad.with_options(options)
+        other = replace(bad, options=options)
         return Search(case.graph, other, good, case.inputs, case.failure, self.tolerance).fails(case)
 
 

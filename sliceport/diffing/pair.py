@@ -14,7 +14,7 @@ import numpy as np
 from sliceport import progress
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, narrow_tolerance_of, widen
 from sliceport.diffing.graph import Graph
-from sliceport.diffing.search import Case, find_ancestors, find_static_values
+from sliceport.diffing.search import Case, find_ancestors, find_static_values, make_case
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Value
 
@@ -107,8 +107,10 @@ class Pair:
 
     def explain(
         self, runs: Sequence[Mapping[str, Array]], outputs: Sequence[str]
-    ) -> tuple[Case | None, dict[str, Value] | None, tuple[str, ...]]:
-        """Return the smallest part of the second model whose value differs first, what is expected of it, and notes.
+    ) -> tuple[Case | None, dict[str, Value] | None, str, tuple[str, ...]]:
+        """Return the smallest part of the second model whose value differs first.
+
+        Also return what is expected of it, its counterpart in the first model, and notes.
 
         Args:
             runs: Inputs of the first model; values that match do so on all of them.
@@ -121,17 +123,17 @@ class Pair:
         notes: tuple[str, ...] = (f"of {len(names)} values of the second model were matched: {listed or 'none'}",)
         found = self._locate(runs[0], matched, outputs)
         if found is None:
-            return None, None, notes
+            return None, None, "", notes
         case, right, expected = found
-        notes += (f"its counterpart: {', '.join(map(str, right.nodes)) or 'an input or a constant'}",)
-        return (*self._enter(case, right, expected), notes)
+        counterpart = ", ".join(map(str, right.nodes)) or "an input or a constant"
+        return (*self._enter(case, right, expected), counterpart, notes)
 
     def _enter(self, case: Case, right: Case, expected: dict[str, Value]) -> tuple[Case, dict[str, Value]]:
         """Return the first run of a body that differs, if both parts are one node of control flow."""
         if len(case.numbers) != 1 or len(right.numbers) != 1:
             return case, expected
         ours, theirs = (
-            each.graph.bodies(each.numbers[0], {**each.inputs, **each.constants}, side.run)
+            each.graph.bodies(each.numbers[0], each.given, side.run)
             for each, side in zip((right, case), self.sides, strict=True)
         )
         with suppress(RunFailed):  # the engine runs the bodies only within their node
@@ -265,8 +267,6 @@ def _walk(graph: Graph, targets: Sequence[str], known: Collection[str]) -> tuple
 
 
 def _cut(graph: Graph, numbers: Sequence[int], output: str, given: Mapping[str, Array]) -> Case:
-    static = find_static_values(graph)
-    inputs = {name: array for name, array in given.items() if name not in static}
-    constants = {name: array for name, array in given.items() if name in static}
     failure = Failure("values", output, "it differs")
-    return Case(graph, tuple(numbers), (output,), inputs, constants, failure, has_fixed_shapes=True)
+    case = make_case(graph, numbers, [output], given, failure, find_static_values(graph))
+    return replace(case, has_fixed_shapes=True)

@@ -31,6 +31,7 @@ class Part:
         outputs: The comparison of each output; empty if the other engine did not run the part.
         cause: The part of the engine that is to blame, as the end of a sentence, or an empty string.
         defects: The known defects that explain the failure.
+        counterpart: The nodes of the first of two models that compute the same value; empty for one model.
     """
 
     case: Case
@@ -42,6 +43,7 @@ class Part:
     outputs: tuple[OutputDiff, ...] = ()
     cause: str = ""
     defects: tuple[Defect, ...] = ()
+    counterpart: str = ""
 
     @property
     def fusion(self) -> str:
@@ -67,7 +69,8 @@ class Part:
         if count > 1:
             lines.append(f"it takes {count} nodes together: {listed}")
         lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")
-        return [*lines, *filter(None, (self.fusion, self.cause, case.note))]
+        counterpart = f"its counterpart in the first model: {self.counterpart}" if self.counterpart else ""
+        return [*lines, *filter(None, (counterpart, self.fusion, self.cause, case.note))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the part as JSON values."""
@@ -82,6 +85,7 @@ class Part:
             "message": case.failure.message,
             "is_fusion": case.is_fusion,
             "cause": self.cause,
+            "counterpart": self.counterpart,
             "note": case.note,
             "defects": [defect.id for defect in self.defects],
         }

@@ -63,7 +63,7 @@ def _issue(part: Part) -> str:
     inputs = [f"`{name}`: {array.dtype}{list(array.shape)}" for name, array in case.inputs.items()]
     seen = case.failure.message if is_of_run else f"output `{case.failure.output}`: {case.failure.message}"
     lines = [
-        f"# {nodes}: {wrong} on {part.bad.engine.name}",
+        f"# {nodes}: {wrong} {'after a conversion' if part.counterpart else f'on {part.bad.engine.name}'}",
         "",
         f"Versions: {part.bad.title}; expected values by {part.good.title}; {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}.",
@@ -72,6 +72,7 @@ def _issue(part: Part) -> str:
         f"Run `python run.py` beside the attached model, which was cut from a larger one. Its nodes: "
         f"{', '.join(map(str, case.nodes))}. Its inputs: {', '.join(inputs) or 'none'}.",
         *([f"It was cut out of {'; '.join(case.scope)}."] if case.scope else []),
+        *([f"The expected values are those of the model before: {part.counterpart}."] if part.counterpart else []),
         "",
         "## Expected",
         *(_show(part.expected) or ["The model runs."]),

@@ -25,14 +25,14 @@ class Finding:
     """A node or model that the provider refuses or computes differently.
 
     Attributes:
-        kind: `refused`, or `different` from the CPU provider.
+        kind: `refused`, `different` from the CPU provider, or a known `defect` that a refusal of something else hides.
         node: Name of the node; empty if the search did not find one.
         op_type: Its operator.
         message: One sentence.
         defects: The ids of the known defects that explain it.
     """
 
-    kind: Literal["refused", "different"]
+    kind: Literal["refused", "different", "defect"]
     node: str
     op_type: str
     message: str

@@ -1,4 +1,4 @@
-"""The findings of `sliceport check` as text, from their JSON values."""
+"""The findings of `sliceport check` as text and as an HTML page, from their JSON values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sliceport.checking import KINDS
+from sliceport.report.page import open_template
 from sliceport.report.table import printable
 from sliceport.shell import join
 from sliceport.wording import count_of
@@ -70,9 +71,7 @@ class Group:
         advice: str = self.entry["help"]
         if not advice.startswith("sliceport harden"):
             return advice
-        is_read_by_openvino = all(engine["engine"].startswith("openvino") for engine in self.entry["engines"])
-        output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not self.model.endswith(".xml") else "OUT"
-        return f"{join(['sliceport', 'harden', self.model])} -o {output}"
+        return harden_command(self.model, [engine["engine"] for engine in self.entry["engines"]])
 
     def __str__(self) -> str:
         parts = [f"{len(self.nodes)} {self.op}", self.entry["id"], self.detail, self.effects]
@@ -82,6 +81,13 @@ class Group:
 def _join(names: Sequence[str]) -> str:
     """Join names by commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def harden_command(model: str, engines: Sequence[str]) -> str:
+    """Return the command that rewrites a model for engines that share a defect."""
+    is_read_by_openvino = all(engine.startswith("openvino") for engine in engines)
+    output = "OUT.xml --target openvino-cpu" if is_read_by_openvino and not model.endswith(".xml") else "OUT"
+    return f"{join(['sliceport', 'harden', model])} -o {output}"
 
 
 def group_findings(result: Result) -> list[Group]:
@@ -154,4 +160,15 @@ def _wrap(line: str, columns: int | None) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(
         line, max(columns, 20), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def check_page(results: Sequence[Result]) -> str:
+    """Return the page of findings: a section for each model, with a card for each group.
+
+    Raises:
+        MissingExtra: jinja2 is not installed.
+    """
+    return open_template("report/check.html", groups=group_findings, summary=summarize, count=count_of).render(
+        title=f"sliceport check: {' '.join(result['model'] for result in results)}", results=results
     )

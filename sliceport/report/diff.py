@@ -1,14 +1,21 @@
-"""Results of `diff` as text for people."""
+"""Results of `diff` as text for people, and as an HTML page."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sliceport.report.check import harden_command
+from sliceport.report.drawing import draw
+from sliceport.report.page import open_template
 from sliceport.report.table import printable, table
 
 if TYPE_CHECKING:
     from sliceport.diffing.difference import OutputDiff
     from sliceport.diffing.report import DiffReport
+
+_MAX_NODES = 30
+"""The number of nodes that are drawn; more are listed."""
 
 
 def diff_text(report: DiffReport, columns: int | None = None) -> str:
@@ -37,3 +44,27 @@ def _list_rows(outputs: tuple[OutputDiff, ...]) -> list[tuple[str, ...]]:
         ulps = "-" if o.ulps is None else f"{o.ulps:.3g}"
         rows.append((o.name, o.element, str(list(o.shape)), result, f"{o.absolute:.2g}", f"{o.relative:.2g}", ulps))
     return rows
+
+
+def diff_page(report: DiffReport, models: Sequence[str]) -> str:
+    """Return the page of a report about one or two models.
+
+    Raises:
+        MissingExtra: jinja2 is not installed.
+    """
+    part, drawing = report.part, None
+    sentences = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
+    if part is not None:
+        sentences += part.causes if part.defects else part.sentences
+        if len(part.case.nodes) <= _MAX_NODES:
+            drawing = draw(part.case, [one.name for one in part.outputs if one.kind])
+    return open_template("report/diff.html").render(
+        title=f"sliceport diff: {' '.join(models)}",
+        summary=diff_summary(report),
+        models=models,
+        report=report,
+        part=part,
+        sentences=[*sentences, *report.notes],
+        drawing=drawing,
+        harden_command=harden_command,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import inf
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
     depth = max(box.depth for box in boxes)
     for layer in range(depth + 1):
         row = [box for box in boxes if box.depth == layer]
-        row.sort(key=lambda box: fmean(source.x for source in box.sources) if box.sources else inf)
+        row.sort(key=lambda box: sum(source.x for source in box.sources) / len(box.sources) if box.sources else inf)
         left = -(sum(box.width for box in row) + _SPACE * (len(row) - 1)) / 2
         for box in row:
             box.x = left + box.width / 2

@@ -49,8 +49,8 @@ def check_node_data(result: Result, model: str) -> str:
 
     def marks() -> Marks:
         for finding in sorted(result["findings"], key=lambda finding: KINDS.index(finding["kind"])):
-            path = [*finding["scope"], finding["node"]]
-            yield path[:1], result["rules"][finding["rule"]]["id"], _COLORS[finding["kind"]]
+            holders = [scope.rpartition(".")[0] for scope in finding["scope"]]  # without the attribute
+            yield [*holders, finding["node"]][:1], result["rules"][finding["rule"]]["id"], _COLORS[finding["kind"]]
 
     return _node_data("sliceport check", model, marks())
 

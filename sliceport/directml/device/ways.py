@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,20 +13,6 @@ from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.programs import run, source
 
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc")
-
-
-@dataclass(frozen=True)
-class Way:
-    """A way to enter a root folder. Every process that is started so ends with the first one.
-
-    Attributes:
-        text: Its name.
-        words: Maps a root folder to the command that another command is appended to; None if the way does not exist
-            on this machine.
-    """
-
-    text: str
-    words: Callable[[Path], list[str] | None]
 
 
 def _user_namespaces(root: Path) -> list[str]:
@@ -49,29 +34,30 @@ def _proot(root: Path) -> list[str]:
     return ["sh", str(source("enter.sh")), "proot", str(root)]
 
 
-WAYS = (
-    Way("user namespaces", _user_namespaces),
-    Way("bubblewrap", _bubblewrap),
-    Way("namespaces as root", _chroot),
-    Way("proot", _proot),
-)
-"""The ways, best first: proot traces every system call, which takes time, but needs no right that a container lacks."""
+WAYS: dict[str, Callable[[Path], list[str] | None]] = {
+    "user namespaces": _user_namespaces,
+    "bubblewrap": _bubblewrap,
+    "namespaces as root": _chroot,
+    "proot": _proot,  # traces every system call, which takes time, but needs no right that a container lacks
+}
+"""The ways, best first. Each maps a root folder to the command that another command is appended to, or to None where
+the way does not exist. Every process that is started so ends with the first one."""
 
 
 @cache
-def choose(root: Path) -> tuple[Way | None, dict[str, str]]:
-    """Return the first way that works here, or None, and the reasons against those before it, by their names."""
+def choose(root: Path) -> tuple[str | None, dict[str, str]]:
+    """Return the name of the first way that works here, or None, and the reasons against those before it, by name."""
     refused = {}
-    for way in WAYS:
-        words = way.words(root)
+    for name, way in WAYS.items():
+        words = way(root)
         if words is None:
             continue
         try:
             run([*words, "/bin/true"], words[0])
         except DeviceError as error:
-            refused[way.text] = str(error).rstrip(".")
+            refused[name] = str(error).rstrip(".")
         else:
-            return way, refused
+            return name, refused
     return None, refused
 
 
@@ -81,8 +67,8 @@ def enter(root: Path, *words: str) -> list[str]:
     Raises:
         DeviceError: Every way is refused.
     """
-    way, refused = choose(root)
-    if way is None:
+    chosen, refused = choose(root)
+    if chosen is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise DeviceError(f"no program can be run in the root folder '{root}' ({reasons}).")
-    return [*(way.words(root) or ()), *words]
+    return [*(WAYS[chosen](root) or ()), *words]

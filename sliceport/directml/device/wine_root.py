@@ -73,7 +73,7 @@ class WineRoot(HostBackend):
     def describe_way(self, folder: Path) -> dict[str, str]:
         """Return the way into the root folder, and the reasons against better ones."""
         way, refused = ways.choose(folder)
-        return {"way": "none" if way is None else way.text} | {f"no {name}": why for name, why in refused.items()}
+        return {"way": way or "none"} | {f"no {name}": why for name, why in refused.items()}
 
     def _ingredients(self) -> str:
         packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS)

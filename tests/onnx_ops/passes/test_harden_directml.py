@@ -422,7 +422,8 @@ class TestCommand:
     @pytest.mark.usefixtures("directml", "provider_kept")
     def test_verify_reports_findings_before_and_after(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         onnx.save(gated([2, 4], 1), tmp_path / "glu.onnx")
-        command = ["harden", str(tmp_path / "glu.onnx"), "-o", str(tmp_path / "o.onnx"), "--verify", "--format", "json"]
+        command = ["harden", str(tmp_path / "glu.onnx"), "-o", str(tmp_path / "o.onnx"), "--verify=onnxruntime-dml"]
+        command += ["--format", "json"]
         assert main(command) == 0
         report = json.loads(capsys.readouterr().out)
         assert report["before"]["findings"]

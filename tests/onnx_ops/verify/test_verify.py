@@ -14,9 +14,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto
-from onnx_models import parse
+from onnx_models import parse, save
 from platforms import ended_by
 
+import sliceport
 from onnx_ops import passes
 from onnx_ops.passes.rewrite import Rewriting
 from onnx_ops.runtime import onnxruntime_cpu
@@ -25,7 +26,7 @@ from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.runnable import read_complete_model
 from onnx_ops.verify.verify import Verification, verify_rewriting
 from sliceport.cli.main import main
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import supervisor
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -437,3 +438,50 @@ def test_weights_of_more_than_2_gib_are_too_large_for_directml(tmp_path: Path) -
     path = saved(tmp_path, model)
     with pytest.raises(ModelError, match="with its weights it is larger than 2 GiB"):
         read_complete_model(path)
+
+
+OPEN = "(float[n,3] x) => (y) { y = Identity (x) }"
+RIGHT_FOR_TWO = """(float[n,3] x) => (y) <int64[1] first = {0}, int64[1] two = {2}> {
+    y = Slice (x, first, two)
+}"""
+
+
+def test_repeats_have_other_seeds_and_sizes(tmp_path: Path) -> None:
+    before = save(OPEN, tmp_path / "before.onnx")
+    verification = verify_rewriting(before, before, repeats=True)
+    arrays = [run.inputs["x"] for run in verification.runs]
+    assert [array.shape for array in arrays] == [(2, 3), (2, 3), (2, 3), (3, 3), (1, 3)]
+    assert len({array.tobytes() for array in arrays[:3]}) == 3
+    assert verification.is_equal
+
+
+def test_difference_at_another_size_is_found(tmp_path: Path) -> None:
+    before, after = save(OPEN, tmp_path / "before.onnx"), save(RIGHT_FOR_TWO, tmp_path / "after.onnx")
+    assert verify_rewriting(before, after, input_shapes={"x": (2, 3)}).is_equal
+    (difference, _) = verify_rewriting(before, after, repeats=True).differences
+    assert "with shapes {'x': (3, 3)}: its shape is [2, 3] for [3, 3]" in difference.message
+
+
+def test_sizes_that_do_not_run_are_left_out(tmp_path: Path) -> None:
+    text = "(float[n,3] x, float[4,3] z) => (y) { y = Add (x, z) }"
+    before = save(text, tmp_path / "before.onnx")
+    verification = verify_rewriting(before, before, repeats=True)
+    assert {run.inputs["x"].shape for run in verification.runs} == {(1, 3)}
+    verification = verify_rewriting(before, before, input_shapes={"x": (4, 3)}, repeats=True)
+    assert {run.inputs["x"].shape for run in verification.runs} == {(4, 3), (1, 3)}
+
+
+def test_verifier_that_is_not_known_is_named(tmp_path: Path) -> None:
+    before = save(OPEN, tmp_path / "before.onnx")
+    with pytest.raises(UsageError, match="verify 'onnxruntime' is not known, did you mean 'onnxruntime-"):
+        sliceport.harden(before, tmp_path / "o.onnx", verify="onnxruntime")
+
+
+@pytest.mark.parametrize("words", [["--verify"], ["--verify=onnxruntime-cpu"], ["--verify", "onnxruntime-cpu"]])
+def test_hardening_is_verified_without_directml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
+    before = save(OPEN, tmp_path / "before.onnx")
+    assert main(["harden", "-o", str(tmp_path / "o.onnx"), *words, str(before)]) == 0
+    assert "all outputs are bit-equal" in capsys.readouterr().out

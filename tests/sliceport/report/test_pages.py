@@ -22,8 +22,8 @@ from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.report import DiffReport
 from sliceport.engines.registry import model_engines
-from sliceport.report.check_page import check_page
-from sliceport.report.diff_page import diff_page
+from sliceport.report.check import check_page
+from sliceport.report.diff import diff_page
 from sliceport.report.drawing import draw
 from sliceport.report.model_explorer import diff_node_data
 
@@ -38,7 +38,12 @@ BODY = """(bool k, float[3] x) => (float[3] y) {
         then_branch = t () => (float[3] p) { [inner] p = Neg (x) },
         else_branch = e () => (float[3] q) { [other] q = Neg (x) }>
 }"""
-GATE = "(float[4] x) => (float[2] w) { p, q = Split(x)  g = Sigmoid(q)  w = Mul(p, g) }"
+GATE = """(float[4] x, bool k) => (float[2] w, float[2] o) {
+    p, q = Split(x)  g = Sigmoid(q)  w = Mul(p, g)
+    [holder] o = If (k) <
+        then_branch = t () => (float[2] a) { r, s = Split(x)  h = Sigmoid(s)  a = Mul(r, h) },
+        else_branch = e () => (float[2] b) { b = Neg(g) }>
+}"""
 
 
 class Elements(HTMLParser):
@@ -168,9 +173,10 @@ def test_commands_write_pages_and_node_data(
     outputs = ["--html", "page.html", "--model-explorer", "nodes.json"]
     assert main(["check", "gate.onnx", *outputs]) == 1
     elements = assert_complete(Path("page.html").read_text("utf-8"))
-    assert {"gate.onnx", "defect", " 1 Split: one part gates another", "p"} <= set(elements.texts)
+    assert {"gate.onnx", "defect", " 2 Split: one part gates another", "holder.then_branch/r"} <= set(elements.texts)
     results = json.loads(Path("nodes.json").read_text("utf-8"))["results"]
-    assert results == {"node": {"value": "one part gates another", "bgColor": "#f9ab00"}}
+    value = {"value": "one part gates another", "bgColor": "#f9ab00"}
+    assert results == {"node": value, "holder": value}
     assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs]) == 2
     assert "output 'page.html' exists; give another name or --overwrite." in capsys.readouterr().err
     assert main(["diff", "gate.onnx", "--on", "onnxruntime-cpu", *outputs, "--overwrite"]) == 0

@@ -17,7 +17,7 @@ from sliceport.directml.device import DeviceError, install, status, ways
 from sliceport.directml.device.packages import PackageIndex, unpack
 
 pytestmark = POSIX
-NAMES = [way.text for way in ways.WAYS]
+NAMES = list(ways.WAYS)
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def _fresh_choice() -> Iterator[None]:
 
 
 def allow_only(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(ways, "WAYS", [way for way in ways.WAYS if way.text == name])
+    monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name]})
 
 
 @pytest.mark.parametrize("name", NAMES)

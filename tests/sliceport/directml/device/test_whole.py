@@ -32,6 +32,9 @@ MOVING = """(float[4,6] x) => (y)
 GLU = """(float[2,4] x) => (y) {
     [halves] a, b = Split<axis = 1, num_outputs = 2> (x)  [gate] s = Sigmoid (b)  [product] y = Mul (a, s)
 }"""
+SPECTRUM_AND_GLU = """(float[1,16,1] w, float[2,4] x) => (v, y) {
+    [spectrum] v = DFT (w)  [halves] a, b = Split<axis = 1, num_outputs = 2> (x)  s = Sigmoid (b)  y = Mul (a, s)
+}"""
 VIEW = """(float[2,4] x) => (y) <int64[2] sizes = {4, -1}> {
     [copy] i = Identity (x)  [view] y = Reshape<allowzero = 1> (i, sizes)
 }"""
@@ -89,6 +92,15 @@ def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
     (finding,) = run_model(path).findings
     assert "refuses the model" in finding.message
     assert "against=True finds the nodes" in finding.message
+
+
+def test_refusal_of_another_node_hides_no_known_defect(directml: device.Device, tmp_path: Path) -> None:
+    path = save(SPECTRUM_AND_GLU, tmp_path / "model.onnx", 20)
+    for is_compared in (False, True):
+        refusal, defect = run_model(path, against=is_compared).findings
+        assert (refusal.kind, defect.kind, defect.node) == ("refused", "defect", "halves")
+        assert defect.message.startswith("Split 'halves' has a known defect of onnxruntime-dml: ")
+        assert defect.defects == (ONE_PART_GATES_ANOTHER.id,)
 
 
 def test_open_shapes_and_control_flow_run_on_given_inputs(directml: device.Device, tmp_path: Path) -> None:
