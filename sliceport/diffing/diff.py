@@ -182,10 +182,7 @@ def _match_names(first: Graph, second: Graph) -> dict[str, str]:
         UsageError: The models have different inputs, or different numbers of outputs.
     """
     names: dict[str, str] = {}
-    for kind, ours, theirs in (
-        ("inputs", first.inputs, second.inputs),
-        ("outputs", first.outputs, second.outputs),
-    ):
+    for kind, ours, theirs in (("inputs", first.inputs, second.inputs), ("outputs", first.outputs, second.outputs)):
         if len(ours) != len(theirs) and (kind == "outputs" or not set(theirs) <= set(ours)):
             raise UsageError(f"the models have different {kind}: {', '.join(ours)} and {', '.join(theirs)}.")
         has_same = set(theirs) <= set(ours)
