@@ -162,7 +162,10 @@ def _read_sides(
 def _read_both_sides(
     graphs: tuple[Graph, Graph], on: str | None, against: str | None, budget: Budget
 ) -> tuple[Side, Side]:
-    """Return the engines of two models: by default one for both."""
+    """Return the engines of two models.
+
+    Without `against`, the second engine is `on` if both models have one format, otherwise the default of its format.
+    """
     first = DEFAULT_AGAINST[graphs[0].format] if on is None else on
     is_same = on is not None and graphs[0].format == graphs[1].format
     second = against or (first if is_same else DEFAULT_AGAINST[graphs[1].format])
@@ -179,10 +182,7 @@ def _match_names(first: Graph, second: Graph) -> dict[str, str]:
         UsageError: The models have different inputs, or different numbers of outputs.
     """
     names: dict[str, str] = {}
-    for kind, ours, theirs in (
-        ("inputs", first.inputs, second.inputs),
-        ("outputs", first.outputs, second.outputs),
-    ):
+    for kind, ours, theirs in (("inputs", first.inputs, second.inputs), ("outputs", first.outputs, second.outputs)):
         if len(ours) != len(theirs) and (kind == "outputs" or not set(theirs) <= set(ours)):
             raise UsageError(f"the models have different {kind}: {', '.join(ours)} and {', '.join(theirs)}.")
         has_same = set(theirs) <= set(ours)

@@ -199,12 +199,13 @@ class Search:
         return size
 
     def _reduce(self) -> None:
-        """Remove nodes whose values the good side can give, many at a time, then fewer."""
+        """Remove nodes whose values the good side can compute instead, many at a time, then fewer."""
         assert self.best is not None
         if not self.best.failure.is_of_run:
-            wanted = [self.best.failure.output]
-            related = set(find_ancestors(self._graph, wanted))
-            self._test([i for i in self.best.numbers if i in related], self.best.given, wanted)
+            # Keep one output only, with the nodes that it needs.
+            outputs = [self.best.failure.output]
+            ancestors = set(find_ancestors(self._graph, outputs))
+            self._test([i for i in self.best.numbers if i in ancestors], self.best.given, outputs)
         size = (len(self.best.numbers) + 1) // 2
         while size and len(self.best.numbers) > 1:
             at, count = 0, len(self.best.numbers)
