@@ -32,7 +32,7 @@ _INDEX_TYPES = ["tensor(int32)", "tensor(int64)"]
 def register() -> None:
     """Register the operator's schema in `onnx.defs`, once.
 
-    Its type and shape inference is registered with it from onnx 1.19 on; onnx 1.18 takes none from Python.
+    From onnx 1.19 on, its type and shape inference is registered too; onnx 1.18 accepts no inference from Python.
     """
     if is_registered():
         return

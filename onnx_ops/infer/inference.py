@@ -37,7 +37,7 @@ def infer(model: ModelView) -> dict[Any, Facts]:
 
 
 def infer_shapes(model: ModelView) -> dict[Any, Facts]:
-    """Give values the types and sizes that can be inferred. All other values keep their declared ones.
+    """Set the types and sizes of values that can be inferred. All other values keep their declared ones.
 
     Large and missing constants of the main graph become graph inputs.
 

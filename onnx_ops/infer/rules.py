@@ -128,7 +128,7 @@ def _copy_selected_elements(data: Facts, results: Sequence[Facts], regions: Sequ
 
 
 def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts]:
-    """Infer a Shape: onnx gives no elements."""
+    """Infer a Shape. onnx infers no elements."""
     dims = inputs[0].dims if inputs else None
     if dims is None:
         return [Facts(onnx.TensorProto.INT64, (None,))]
@@ -143,7 +143,7 @@ def _infer_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[
 
 
 def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts]:
-    """Infer a Size: onnx gives no element."""
+    """Infer a Size. onnx infers no element."""
     sizes = inputs[0].sizes if inputs else None
     fact = Facts(onnx.TensorProto.INT64, ())
     if sizes is not None and prod(sizes) < 2**63:
@@ -152,7 +152,7 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Read a Constant: onnx gives no elements."""
+    """Read a Constant. onnx infers no elements."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t

@@ -27,7 +27,7 @@ _NEGATIVE_INDICES_OPSET = 11
 def compute_elements(
     op_type: str, inputs: Sequence[Array | None], attributes: Attributes, sizes: Sequence[int], opset: int
 ) -> Array | None:
-    """Compute the elements of a node's only output, as far as they follow from its inputs.
+    """Compute the known elements of a node's only output; None for the others.
 
     Args:
         op_type: The standard operator.

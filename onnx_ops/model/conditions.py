@@ -47,7 +47,7 @@ _AXES, _STEPS = 3, 4
 
 
 def check_node(node: NodeView, opset: int) -> None:
-    """Check a slicing node as far as its parameters and the sizes of its data are known.
+    """Check a slicing node by its known parameters and the known sizes of its data.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -94,7 +94,7 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     Args:
         node: The Slice.
         opset: Version of its operator set.
-        sizes: The sizes of its data, as far as they are known.
+        sizes: The sizes of its data, None for each unknown one; None for an unknown rank.
 
     Raises:
         InvalidSlice, DynamicSlice: The bounds are not valid or not known.
@@ -183,7 +183,7 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
 
 
 def reshape_entries(shape: Value, elements: Callable[[Value], Array | None]) -> list[Value | int]:
-    """Return the entries of a Reshape's shape as far as they are known, those of a Concat operand by operand.
+    """Return the entries of a Reshape's shape: integers, and each operand of a Concat that is not constant.
 
     Args:
         shape: The shape.

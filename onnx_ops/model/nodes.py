@@ -232,7 +232,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
 def contested(
     node: NodeView, opset: int, sizes: Sequence[int | None] | None = None, spec: SliceSpec | None = None
 ) -> Defect | None:
-    """Return the defect that makes a Slice or Split contested, as far as its parameters are known; None if none does.
+    """Return the defect that makes a Slice or Split contested, judged by its known parameters, or None.
 
     Args:
         node: Any node.
@@ -286,7 +286,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     """Return the spec of a Split node of data of `shape`, with the size of each part.
 
     Raises:
-        InvalidSlice: The parts are given twice or not at all (opset 18), or their number is not that of the outputs.
+        InvalidSlice: The parts are given twice or not at all (opset 18), or there are more or fewer parts than outputs.
         DynamicSlice: A parameter is not a constant that can be read.
     """
     _check_inputs(node, 1, 2 if opset == 1 or opset >= SPLIT_INPUT_OPSET else 1, opset)

@@ -98,7 +98,7 @@ def compose_entries(
     Args:
         first: The entries of the slice of a tensor of `shape`.
         second: The entries of the slice of that result.
-        shape: The shape, as far as it is known.
+        shape: The shape, None for each unknown size.
 
     Raises:
         Skip: The size of an axis is not known, and no single slice selects the same for every size.

@@ -166,7 +166,7 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the constant or standard node behind a value that nothing reads, and what only that read."""
+    """Remove the constant or standard node that computes an unread value, and the nodes that only it reads."""
     unread = [value]
     while unread:
         value = unread.pop()
@@ -205,7 +205,7 @@ def detach(nodes: Sequence[ir.Node]) -> None:
 
 
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
-    """Give a value what is said of another that it replaces: metadata, doc string and quantization annotation."""
+    """Copy the metadata, doc string and quantization annotation of a replaced value to the new value."""
     value.metadata_props.update(replaced.metadata_props)
     value.meta.update(replaced.meta)  # where onnx-ir keeps the quantization annotation
     value.doc_string = replaced.doc_string or value.doc_string
@@ -220,9 +220,9 @@ def move_annotations(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Give nodes what is said of those that they replace: metadata and doc string; of several, that of the first.
+    """Copy the metadata and doc strings of replaced nodes to the new nodes; the first replaced node wins.
 
-    Only the first node gets it where that adds up to more than 1 MiB.
+    If the copies would add up to more than 1 MiB, only the first new node gets one.
     """
     size = sum(len(key) + len(value) for each in replaced for key, value in each.metadata_props.items())
     size += sum(len(each.doc_string or "") for each in replaced)

@@ -179,7 +179,7 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """Cut a constant of any size as a slicing node or a Gather does; None if the node is not to be folded.
 
     A node is folded up to `LARGE_BYTES`; and up to `MAX_BYTES` and 32 times the constant if nothing else reads the
-    constant, so that the model does not grow by much. External data are read as far as they are selected.
+    constant, so that the model does not grow by much. Of external data, only the selected bytes are read.
     """
     data = node.inputs[0] if node.inputs else None
     tensor = None if data is None else constant(data)
@@ -205,7 +205,7 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
 
 
 def _elements(tensor: ir.TensorProtocol) -> Array:
-    """Return the elements of a constant; kept where an array is made of them each time."""
+    """Return the elements of a constant, cached if reading them decodes the whole tensor."""
     if isinstance(tensor, ir.serde.TensorProtoTensor) and (
         not tensor.raw.HasField("raw_data") or tensor.dtype.bitwidth < _BITS_OF_A_BYTE
     ):

@@ -69,7 +69,7 @@ def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
 
 
 def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
-    """Return the parts of a Split, its axis counted from the front where the rank is known.
+    """Return the parts of a Split. The axis is non-negative if the rank is known.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: The part sizes are not known, not valid, or do not add up to the known size

@@ -91,7 +91,7 @@ class MoveSlicesUpPass(NodePass):
         self.report_change(node, f"a Slice before {above.op_type}")
 
     def _known_shape(self, value: ir.Value | None) -> Shape:
-        """Return the shape of a value; that of a scalar for an absent input."""
+        """Return the shape of a value; the shape () for an absent input."""
         if value is None:
             return ()
         shape = self.static_shape(value)

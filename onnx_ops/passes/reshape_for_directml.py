@@ -76,7 +76,7 @@ class ReshapeForDirectMLPass(NodePass):
         self.replace_node(node, nodes)
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Part]) -> list[ir.Node]:
-        """Return a node that gives the size after `before`; none if neither the size nor its name is known."""
+        """Return a node that computes the size after `before`; an empty list if neither size nor symbol is known."""
         counts = [1 if isinstance(part, int) else self.size(part, 0) for part in before]
         if None in counts:
             return []
@@ -94,7 +94,7 @@ class ReshapeForDirectMLPass(NodePass):
 
 
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
-    """Build nodes that compute the size that a -1 stands for, as onnxruntime's CPU provider does. The last gives it.
+    """Build nodes that compute the size of a -1 as onnxruntime's CPU provider does. The last node returns the size.
 
     The size is the number of elements divided by the product of the other sizes. If one of those is 0, sizes of 0 are
     left out on both sides.

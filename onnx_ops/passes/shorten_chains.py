@@ -31,7 +31,7 @@ class SliceChain:
     """A chain as one Slice, the axes that are dropped after it, and those that are new.
 
     Attributes:
-        sizes: The sizes of the chain's input, as far as they are known.
+        sizes: The sizes of the chain's input, None for each unknown one.
         entries: The start, end and step of each axis that is cut.
         axes: For each axis of the output, the input axis that it is, or `NEW`.
     """
@@ -64,7 +64,7 @@ class SliceChain:
 
     @property
     def shape(self) -> Sizes:
-        """The output's shape, as far as it is known."""
+        """The output's shape, None for each unknown size."""
         return tuple([1 if axis == NEW else self.kept_size(axis) for axis in self.axes])
 
     @property

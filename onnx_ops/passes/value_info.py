@@ -93,7 +93,7 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
 
     Args:
         model: The model; only marks are changed.
-        folding: Whether to fold constants too, which takes longer and gives shapes that are computed.
+        folding: Whether to fold constants too, which takes longer but also resolves shapes that nodes compute.
     """
     unmark(model)
     while True:

@@ -42,7 +42,7 @@ def make_inputs(
 
     Args:
         model: The model, its functions inlined.
-        shapes: Sizes by input name, where the model leaves them open.
+        shapes: Sizes by input name, for inputs with open sizes.
         given: Arrays that are used as they are.
         seed: For the random ones.
         most: Exclusive bound for random integers; by default the size of the axis that they index, or a small one.

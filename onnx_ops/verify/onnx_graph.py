@@ -223,7 +223,7 @@ class OnnxGraph:
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
-        """Return a body as a model that reads its arguments, and what it takes from around it."""
+        """Return a body as a model whose inputs are its arguments and the outer values that it reads."""
         proto = self._empty_model()
         names = [value.name for value in graph.input]
         outside = list(dict.fromkeys(free_names(graph)))
@@ -285,7 +285,7 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def free_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of the values that a body reads from around it."""
+    """Yield the names of the outer values that a body reads."""
     inside = {name for node in graph.node for name in node.output}
     inside |= {value.name for value in (*graph.input, *graph.initializer)}
     inside |= {tensor.values.name for tensor in graph.sparse_initializer}

@@ -100,8 +100,8 @@ class Verification:
         }
 
     def __str__(self) -> str:
-        said = [d.message for d in self.differences] or ["all outputs are bit-equal"]
-        return "\n".join([*said, *self.notes])
+        sentences = [d.message for d in self.differences] or ["all outputs are bit-equal"]
+        return "\n".join([*sentences, *self.notes])
 
 
 def write_verified(
@@ -152,8 +152,8 @@ def verify_rewriting(
 ) -> Verification:
     """Compare a model with what it was rewritten to, on onnxruntime's CPU provider, bit for bit.
 
-    Both run without graph optimisation and, where the model before runs with it, too; there floats may differ by
-    rounding, which onnxruntime's fusions change. Inputs with a default run with it, and with other values.
+    Both run without graph optimisation, and also with it if the original model runs with it. In the optimised runs
+    floats may differ by rounding, because fusions round differently. Defaults are also replaced by other values.
 
     Args:
         before: The model before; see `read_any`.

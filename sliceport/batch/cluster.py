@@ -132,7 +132,7 @@ class DaskRunner:
         """Map the address of each worker that may fit to its number of threads.
 
         Raises:
-            UsageError: Workers are there, and none fits.
+            UsageError: Workers are connected, but none fits.
         """
         with self._loss_reported():
             workers: dict[str, int] = self._client.nthreads()

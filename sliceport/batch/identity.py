@@ -135,7 +135,7 @@ def _download(url: str, folder: Path) -> tuple[str, Digests]:
 
 
 def options_of(job: Job, task: Task) -> dict[str, Any]:
-    """Merge the options of a job and of a task. For each input, those of the task win."""
+    """Merge the options of a job and of a task. For each input, the shape and the array of the task win."""
     options = {**job.options, **task.options}
     for name in ("input_shapes", "inputs"):
         if by_input := {**(job.options.get(name) or {}), **(task.options.get(name) or {})}:

@@ -43,7 +43,7 @@ class Store(ABC):
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """Return the files in a folder and in its folders, sorted. A missing folder has none."""
+        """Return the files in a folder and in its folders, sorted; an empty list if the folder is missing."""
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
@@ -63,7 +63,7 @@ class Store(ABC):
 
     @abstractmethod
     def scratch_folder(self) -> Path:
-        """Return the local folder for what is written before it is put here."""
+        """Return the local folder in which new files are written before they move into the store."""
 
     def put_folder(self, name: str, local: Path) -> None:
         """Move or copy the files of a folder here, and remove all other files of the folder of this name.

@@ -205,7 +205,7 @@ def _describe_end(error: MemoryError | supervisor.ChildDied, timeout: float | No
 
 
 def do(work: Work, owner: str = "") -> Answer:
-    """Do the work: in a child, which leaves what it writes in scratch folders, or in this process.
+    """Do the work. With an `owner`, leave the output files in scratch folders instead of putting them into place.
 
     Args:
         work: The work.

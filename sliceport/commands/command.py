@@ -37,7 +37,7 @@ class Command:
 
         Args:
             model: The file.
-            output: The file or folder to write; None for none.
+            output: The file or folder to write; None writes no file.
             options: See `Options`.
             overwrite: Whether to replace `output`.
 

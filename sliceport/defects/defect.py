@@ -176,7 +176,7 @@ class Divergence:
 
     @property
     def seen_in(self) -> str:
-        """The versions in which it was seen, or else those that may show it; empty if none is stated."""
+        """The versions in which the defect was seen, otherwise the limits of the affected versions, or ""."""
         limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
         return ", ".join(self.versions or limits)
 

@@ -63,9 +63,10 @@ def diff(
     Args:
         model: The model's file.
         other: A second model, which should compute the same, such as the model after an optimizer.
-        on: The engine that is in question, with options as in `onnxruntime-cpu:level=basic`; for two models, that of
-            the first one.
-        against: The engine that computes what is expected, or for two models that of the second one.
+        on: The engine that is in question, with options as in `onnxruntime-cpu:level=basic`; for two models, the
+            engine of the first one.
+        against: The engine that computes the expected outputs, or a folder of recorded outputs; for two models, the
+            engine of the second one.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs; random ones that fit are made for the others.
         seed: For the random inputs.
@@ -324,7 +325,7 @@ class _Comparison:
         report = replace(report, failed=bad.title if failure.is_of_run else "")
         unsteady = self._find_unsteady(run)
         if unsteady is not None:
-            note = f"{unsteady} gives something else each time, so no node is searched"
+            note = f"{unsteady} computes other outputs in each run, so no node is searched"
             return replace(report, notes=(note,), runs=bad.budget.runs)
         notes: tuple[str, ...] = ()
         expected, counterpart = None, ""
@@ -342,7 +343,7 @@ class _Comparison:
         return replace(report, notes=notes, part=part, runs=bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Return the side that gives something else for the same inputs, if any."""
+        """Return the side whose outputs differ in a second run on the same inputs, if any."""
         for side, result, again in (
             (self.bad, run.got, self._run_second(run.inputs)),
             (self.good, run.expected, self._rename(_try(self.good, self.first, run.inputs))),

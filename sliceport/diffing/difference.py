@@ -143,7 +143,7 @@ def compare_values(name: str, got: Value, expected: Value, tolerance: Tolerance 
         name: Its name.
         got: The value.
         expected: The expected value.
-        tolerance: The accepted difference; None for that of the type.
+        tolerance: The accepted difference; None for the default of the type.
     """
     if isinstance(got, np.ndarray) and isinstance(expected, np.ndarray):
         return _compare_arrays(name, got, expected, tolerance_of(expected) if tolerance is None else tolerance)
@@ -168,7 +168,7 @@ def compare_outputs(
     Args:
         got: The outputs.
         expected: The expected outputs.
-        tolerances: The accepted difference by output; None, as by default, for that of the type.
+        tolerances: The accepted difference by output; outputs without an entry have the default of their type.
     """
     return tuple(
         compare_values(name, got[name], expected[name], tolerances.get(name))

@@ -354,7 +354,7 @@ class Search:
         return values if values.keys() >= set(names) else None
 
     def _boundary(self, numbers: Collection[int]) -> set[str]:
-        """Return the values that nodes read and none of them writes."""
+        """Return the values that nodes read from outside: no node of `numbers` writes them."""
         nodes = [self._graph.nodes[i] for i in numbers]
         return {name for node in nodes for name in node.reads} - {name for node in nodes for name in node.writes}
 

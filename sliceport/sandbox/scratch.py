@@ -33,7 +33,7 @@ def remove_abandoned(folder: Path, prefix: str = "") -> None:
 
     Args:
         folder: The folder that holds the scratch.
-        prefix: The part of each name before that of `new_name`.
+        prefix: The start of each name; the rest is a name of `new_name`.
 
     Raises:
         OSError: The folder cannot be listed.

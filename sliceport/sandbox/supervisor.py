@@ -124,7 +124,7 @@ def call(
         args: Its arguments; they and the result are pickled.
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
-            Linux alone. None for no limit but that of the call that this process answers.
+            Linux alone. None sets no limit; the limit of the call that this process itself answers stays.
         is_isolated: Whether the function hands code that may crash to a child of its own; see `child.is_expendable`.
         forks: Whether a new child serves this call alone, forked if that is safe. By default a warm child serves it.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a

@@ -162,7 +162,7 @@ class Device:
 
         Args:
             calls: The operators; an operator may read what another one writes.
-            values: The buffer of every value that the operators read and none of them writes.
+            values: The buffer of every value that an operator reads and no operator writes.
 
         Returns:
             The buffer of every value that is written.

@@ -49,7 +49,7 @@ class PackageIndex:
             alone: Packages that are taken without.
 
         Raises:
-            DeviceError: The suite does not have a package, or not what it depends on.
+            DeviceError: The suite lacks a package or one of its dependencies.
         """
         printed = self._apt_get("install", "-y", "--print-uris", *names)
         printed += self._apt_get("download", "--print-uris", *alone) if alone else ""
