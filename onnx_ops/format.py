@@ -95,7 +95,7 @@ class ONNX:
         return node_ids(model)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """Lower a model; see `onnx_ops.lower`."""
+        """Lower a model; see `onnx_ops.lowering.lower`."""
         from onnx_ops.lowering import lower
 
         return lower(model, **options)
@@ -107,8 +107,8 @@ class ONNX:
         return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Unpack[CompareOptions]) -> Report:
-        """Compare executors on a model; see `onnx_ops.verify.compare`."""
-        from onnx_ops.verify import compare
+        """Compare executors on a model; see `onnx_ops.verify.run.compare`."""
+        from onnx_ops.verify.run import compare
 
         return compare(model, **options)
 

@@ -80,8 +80,8 @@ class OpenVINO:
         return (f"{os.path.splitext(os.path.basename(model))[0]}.bin",)
 
     def lower(self, model: Any, **options: Unpack[LowerOptions]) -> Program:
-        """Lower a model; see `ov_ext.lower`."""
-        from ov_ext import lower
+        """Lower a model; see `ov_ext.lowering.lower`."""
+        from ov_ext.lowering import lower
 
         return lower(model, **options)
 
